@@ -1,0 +1,40 @@
+//! The gRPC messages, clients and server traits of CSI 1.12 and of kubelet's plugin registration.
+//!
+//! A crate of its own so that whoever talks to a CSI driver compiles without ours.
+
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use substrate::body::{Body, BoxError, HttpService, boxed, call};
+use tower::Service;
+
+/// `csi.v1`.
+#[allow(missing_docs, clippy::all, clippy::disallowed_types, reason = "generated")]
+pub mod csi {
+    tonic::include_proto!("csi.v1");
+}
+
+/// `pluginregistration`.
+#[allow(missing_docs, clippy::all, clippy::disallowed_types, reason = "generated")]
+pub mod registration {
+    tonic::include_proto!("pluginregistration");
+}
+
+/// A gRPC channel over any peer: `ControllerClient::new(Channel(service))`.
+#[derive(Clone)]
+pub struct Channel(pub HttpService);
+
+impl Service<Request<tonic::body::Body>> for Channel {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
+        call(self.0.clone(), request.map(boxed))
+    }
+}

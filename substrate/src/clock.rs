@@ -1,0 +1,113 @@
+//! The clock of a world: monotonic time since its start, wall time, and the scale of waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// One reading of the clock; what pure machines take as `now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Now {
+    /// Time since the world began. Deadlines are compared in it.
+    pub mono: Duration,
+    /// Wall time, for what is written down (creationTimestamp, attachTime, leases).
+    pub wall: Timestamp,
+}
+
+impl Now {
+    /// A reading at `mono` after the simulated epoch; for tests of pure machines.
+    pub fn at(mono: Duration) -> Self {
+        Self { mono, wall: add(epoch(), mono) }
+    }
+}
+
+/// The wall time at which every simulation begins: 2026-01-01T00:00:00Z.
+pub fn epoch() -> Timestamp {
+    // A constant second count cannot be out of jiff's range.
+    Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn add(t: Timestamp, d: Duration) -> Timestamp {
+    SignedDuration::try_from(d).ok().and_then(|d| t.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+}
+
+/// Reads time. Cheap to clone; all clones of one world agree.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    origin: tokio::time::Instant,
+    simulated: bool,
+    skew_ms: Arc<AtomicI64>,
+}
+
+impl Clock {
+    /// Virtual time; must be made inside a runtime whose clock is paused.
+    pub fn simulated() -> Self {
+        Self { origin: tokio::time::Instant::now(), simulated: true, skew_ms: Arc::default() }
+    }
+
+    /// The machine's own time.
+    pub fn live() -> Self {
+        Self { origin: tokio::time::Instant::now(), simulated: false, skew_ms: Arc::default() }
+    }
+
+    /// A clock of the same world whose wall time can be skewed on its own (fault plane `clock`).
+    pub fn fork(&self) -> Self {
+        Self { skew_ms: Arc::default(), ..self.clone() }
+    }
+
+    /// Shifts wall time by `ms` milliseconds from now on; monotonic time is untouched.
+    pub fn set_skew_ms(&self, ms: i64) {
+        self.skew_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Reads both times at once.
+    pub fn now(&self) -> Now {
+        let mono = self.mono();
+        let base = if self.simulated { add(epoch(), mono) } else { Timestamp::now() };
+        let skew = SignedDuration::from_millis(self.skew_ms.load(Ordering::Relaxed));
+        Now { mono, wall: base.checked_add(skew).unwrap_or(base) }
+    }
+
+    /// Time since the world began.
+    pub fn mono(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Wall time.
+    pub fn wall(&self) -> Timestamp {
+        self.now().wall
+    }
+
+    /// Waits until the monotonic time is at least `mono`.
+    pub async fn sleep_until(&self, mono: Duration) {
+        tokio::time::sleep_until(self.origin + mono).await;
+    }
+}
+
+/// `time-scale` of a scenario: divides what loops wait and what mocks take; never what is written down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeScale(f64);
+
+impl Default for TimeScale {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+impl TimeScale {
+    /// A scale of `factor`; anything that is not a finite number above zero counts as 1.
+    pub fn new(factor: f64) -> Self {
+        Self(if factor.is_finite() && factor > 0.0 { factor } else { 1.0 })
+    }
+
+    /// The factor.
+    pub fn factor(self) -> f64 {
+        self.0
+    }
+
+    /// `d` divided by the factor.
+    pub fn apply(self, d: Duration) -> Duration {
+        if self.0 == 1.0 { d } else { d.div_f64(self.0) }
+    }
+}

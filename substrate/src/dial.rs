@@ -1,0 +1,110 @@
+//! Reaches a peer over sockets: plain HTTP over TCP, HTTP/2 over a unix socket.
+
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::UnixStream;
+use tower::Service;
+
+use crate::body::{Body, BoxError, HttpService, boxed};
+
+/// A pooled HTTP client of the server at `endpoint` (`http://127.0.0.1:4566`).
+///
+/// # Errors
+/// When the endpoint is not an `http://` address.
+pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
+    let base: Uri = endpoint.parse()?;
+    if base.scheme_str() != Some("http") || base.authority().is_none() {
+        return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
+    }
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Ok(HttpService::new(Based { client: Client::builder(TokioExecutor::new()).build(connector), base }))
+}
+
+/// A pooled gRPC (HTTP/2) client of the socket at `path`; connects anew when the socket is re-created.
+pub fn unix(path: impl Into<PathBuf>) -> HttpService {
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(UnixConnector(path.into()));
+    HttpService::new(Based { client, base: Uri::from_static("http://localhost") })
+}
+
+#[derive(Clone)]
+struct Based<C> {
+    client: Client<C, Body>,
+    base: Uri,
+}
+
+impl<C> Service<Request<Body>> for Based<C>
+where
+    C: hyper_util::client::legacy::connect::Connect + Clone + Send + Sync + 'static,
+{
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut parts = self.base.clone().into_parts();
+        parts.path_and_query = Some(request.uri().path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
+        let client = self.client.clone();
+        Box::pin(async move {
+            *request.uri_mut() = Uri::from_parts(parts)?;
+            Ok(client.request(request).await?.map(boxed))
+        })
+    }
+}
+
+#[derive(Clone)]
+struct UnixConnector(PathBuf);
+
+struct UnixIo(TokioIo<UnixStream>);
+
+impl Service<Uri> for UnixConnector {
+    type Response = UnixIo;
+    type Error = std::io::Error;
+    type Future = BoxFuture<'static, Result<UnixIo, std::io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let path = self.0.clone();
+        Box::pin(async move { Ok(UnixIo(TokioIo::new(UnixStream::connect(path).await?))) })
+    }
+}
+
+impl Connection for UnixIo {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl hyper::rt::Read for UnixIo {
+    fn poll_read(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>, buf: hyper::rt::ReadBufCursor<'_>) -> Poll<std::io::Result<()>> {
+        std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl hyper::rt::Write for UnixIo {
+    fn poll_write(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        std::pin::Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        std::pin::Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        std::pin::Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,70 @@
+//! Calls as bytes: HTTP/1.1 or HTTP/2 over an in-memory pipe instead of a direct call.
+//!
+//! A wire-fidelity check for the simulation: everything is really encoded and decoded, and the trace must be the
+//! same as with direct calls.
+
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::{Request, Response, Version};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tower::Service;
+
+use crate::body::{Body, BoxError, HttpService, boxed};
+use crate::process::Ctx;
+
+/// Bytes that the pipe holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// Wraps `service` of process `ctx` so that every call crosses a pipe of its own.
+pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
+    HttpService::new(Duplex { ctx: ctx.clone(), service })
+}
+
+#[derive(Clone)]
+struct Duplex {
+    ctx: Ctx,
+    service: HttpService,
+}
+
+impl Service<Request<Body>> for Duplex {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Self { ctx, service } = self.clone();
+        Box::pin(async move {
+            let (near, far) = tokio::io::duplex(PIPE_BYTES);
+            let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service));
+            ctx.spawn(async move {
+                // A broken pipe is the caller's to report.
+                let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(far), server)
+                    .await;
+            });
+            send(&ctx, TokioIo::new(near), request).await
+        })
+    }
+}
+
+async fn send(ctx: &Ctx, io: TokioIo<tokio::io::DuplexStream>, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
+    if grpc {
+        *request.version_mut() = Version::HTTP_2;
+        let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
+        *request.uri_mut() = format!("http://localhost{path}").parse()?;
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+        ctx.spawn(async move { drop(connection.await) });
+        Ok(sender.send_request(request).await?.map(boxed))
+    } else {
+        request.headers_mut().entry(http::header::HOST).or_insert(http::HeaderValue::from_static("localhost"));
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
+        ctx.spawn(async move { drop(connection.await) });
+        Ok(sender.send_request(request).await?.map(boxed))
+    }
+}

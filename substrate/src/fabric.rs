@@ -1,0 +1,196 @@
+//! The network of a simulation: who is bound to which name, and when each message arrives.
+//!
+//! All deliveries go through one queue, ordered by (millisecond, link, number on that link) and handed out one at
+//! a time, each after everything that the previous one set off has come to rest. So the order in which messages
+//! of one millisecond take effect does not depend on how many task switches a transport needs, and a run over
+//! byte streams gives the same trace as a run over direct calls.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::body::HttpService;
+use crate::clock::Clock;
+use crate::process::Ctx;
+
+/// The latency of a link in milliseconds, drawn evenly from the range for each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Least, in milliseconds; at least 1 in simulation so that cause comes before effect.
+    pub min_ms: u64,
+    /// Most, in milliseconds.
+    pub max_ms: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { min_ms: 1, max_ms: 5 }
+    }
+}
+
+/// The delivery queue and the name table of one world.
+#[derive(Clone)]
+pub struct Fabric(Arc<Inner>);
+
+struct Inner {
+    clock: Clock,
+    queue: Mutex<Queue>,
+    earlier: Notify,
+    names: Mutex<BTreeMap<String, Bound>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: BTreeMap<Key, Slot>,
+    links: u32,
+}
+
+/// Millisecond, link, number on the link.
+type Key = (u64, u32, u64);
+
+#[derive(Default)]
+struct Slot {
+    arrived: bool,
+    waker: Option<Waker>,
+}
+
+/// A server that is reachable under a name.
+#[derive(Clone)]
+pub struct Bound {
+    /// The process that answers.
+    pub ctx: Ctx,
+    /// How it is called.
+    pub service: HttpService,
+}
+
+impl Fabric {
+    /// An empty network on `clock`.
+    pub fn new(clock: Clock) -> Self {
+        Self(Arc::new(Inner { clock, queue: Mutex::default(), earlier: Notify::new(), names: Mutex::default() }))
+    }
+
+    /// Makes `service` of process `ctx` reachable as `name`, until the process goes down or the name is bound again.
+    pub fn bind(&self, ctx: &Ctx, name: &str, service: HttpService) {
+        self.names().insert(name.to_owned(), Bound { ctx: ctx.clone(), service });
+    }
+
+    /// Who answers for `name` now; nothing when no one is bound or the process is down.
+    pub fn resolve(&self, name: &str) -> Option<Bound> {
+        self.names().get(name).filter(|bound| !bound.ctx.is_down()).cloned()
+    }
+
+    /// A number for a new link; ties within a millisecond are broken by it.
+    pub fn new_link(&self) -> u32 {
+        let mut queue = self.queue();
+        queue.links += 1;
+        queue.links
+    }
+
+    /// A message that arrives `after` from now; numbers on one link must grow.
+    pub fn travel(&self, link: u32, number: u64, after: Duration) -> Travel {
+        let at = self.0.clock.mono() + after;
+        self.travel_until(link, number, at)
+    }
+
+    /// A message that arrives at the monotonic time `at`.
+    pub fn travel_until(&self, link: u32, number: u64, at: Duration) -> Travel {
+        let key = (at.as_millis() as u64, link, number);
+        let mut queue = self.queue();
+        let first = queue.waiting.keys().next().is_none_or(|k| key < *k);
+        queue.waiting.insert(key, Slot::default());
+        drop(queue);
+        if first {
+            self.0.earlier.notify_one();
+        }
+        Travel { fabric: self.clone(), key }
+    }
+
+    /// Delivers messages for ever; the world runs it.
+    pub(crate) async fn run(self) {
+        loop {
+            let next = self.queue().waiting.iter().find(|(_, slot)| !slot.arrived).map(|(key, _)| key.0);
+            let Some(ms) = next else {
+                self.0.earlier.notified().await;
+                continue;
+            };
+            let at = Duration::from_millis(ms);
+            if self.0.clock.mono() < at {
+                tokio::select! { biased;
+                    () = self.0.earlier.notified() => continue,
+                    () = self.0.clock.sleep_until(at) => {}
+                }
+            }
+            // Lets everything else that is ready in this instant run first: local timers come before messages.
+            rest().await;
+            self.deliver_one();
+        }
+    }
+
+    fn deliver_one(&self) {
+        let now = self.0.clock.mono().as_millis() as u64;
+        let waker = {
+            let mut queue = self.queue();
+            let Some((_, slot)) = queue.waiting.iter_mut().find(|(_, slot)| !slot.arrived).filter(|(k, _)| k.0 <= now) else {
+                return;
+            };
+            slot.arrived = true;
+            slot.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeMap<String, Bound>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns once no other task is ready to run.
+///
+/// A yielded task is woken only when the scheduler's queue is empty or after its event interval, so a few yields
+/// see even long chains of wake-ups to their end.
+async fn rest() {
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A message under way; completes when it arrives. Dropped before that, it is lost.
+pub struct Travel {
+    fabric: Fabric,
+    key: Key,
+}
+
+impl Future for Travel {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.fabric.queue();
+        match queue.waiting.get_mut(&self.key) {
+            Some(slot) if !slot.arrived => {
+                slot.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            _ => {
+                queue.waiting.remove(&self.key);
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Drop for Travel {
+    fn drop(&mut self) {
+        self.fabric.queue().waiting.remove(&self.key);
+    }
+}

@@ -1,0 +1,28 @@
+//! What every mock shares: clock, seed streams, ids, link, process, faults as data, trace. Knows no domain.
+//!
+//! Nothing in here knows of volumes, pods or RPCs. A component gets one [`Ctx`] from the world that runs it
+//! and reaches time, randomness, tasks, faults and the trace only through it; that is what lets the same
+//! component run in virtual time and in the live world.
+
+pub mod body;
+pub mod clock;
+pub mod dial;
+pub mod duplex;
+pub mod fabric;
+pub mod fault;
+pub mod guard;
+pub mod ids;
+pub mod link;
+pub mod listen;
+pub mod process;
+pub mod ready;
+pub mod seed;
+pub mod trace;
+pub mod world;
+
+pub use body::{Body, BoxError, HttpService};
+pub use clock::{Clock, Now, TimeScale};
+pub use process::{Ctx, Process};
+pub use seed::Seed;
+pub use trace::{Event, Level, Trace};
+pub use world::{World, WorldKind};

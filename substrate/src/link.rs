@@ -1,0 +1,369 @@
+//! The link between two components: a tower service with latency, losses and partitions.
+//!
+//! It wraps whatever carries the call: a service of the same OS process, bytes over a duplex pipe, a socket. All
+//! faults act here, on requests and on whole lines of streams, so that they mean the same on every carrier.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use rand_chacha::ChaCha8Rng;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tower::Service;
+
+use crate::body::{Body, BoxError, HttpService, boxed, call};
+use crate::fabric::{Bound, Travel};
+use crate::fault::{Effect, Moment, Plane, Point};
+use crate::process::Ctx;
+use crate::seed::between;
+use crate::world::{Transport, World, WorldKind};
+
+/// Marks a request whose answer is a stream of lines (a watch); other answers arrive whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming;
+
+/// How long a caller waits for a connection across a partition (a TCP connect timeout as clients set it).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an open connection survives a partition: client-go's HTTP/2 read idle timeout 30 s plus ping timeout 15 s.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// What a caller sees when the network, not the peer, fails.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum LinkError {
+    /// connection refused: nothing listens at {0}
+    Refused(String),
+    /// connection to {0} timed out
+    TimedOut(String),
+    /// connection to {0} reset by peer
+    Reset(String),
+}
+
+/// One direction-aware connection between two components.
+#[derive(Clone)]
+pub struct Link(Arc<Inner>);
+
+struct Inner {
+    world: World,
+    from: Arc<str>,
+    to: Arc<str>,
+    carrier: Carrier,
+    number: u32,
+    sent: AtomicU64,
+    rng: Mutex<ChaCha8Rng>,
+}
+
+enum Carrier {
+    /// Looked up by name at each call.
+    Fabric,
+    /// A client that crosses an OS boundary.
+    Wire(HttpService),
+}
+
+impl Link {
+    /// A link of process `ctx` to whoever is bound to `to` in its world's fabric.
+    pub fn connect(ctx: &Ctx, to: &str) -> HttpService {
+        Self::new(ctx, to, Carrier::Fabric)
+    }
+
+    /// A link of process `ctx` to `to` over `wire`; adds faults and the trace, no latency of its own.
+    pub fn over(ctx: &Ctx, to: &str, wire: HttpService) -> HttpService {
+        Self::new(ctx, to, Carrier::Wire(wire))
+    }
+
+    fn new(ctx: &Ctx, to: &str, carrier: Carrier) -> HttpService {
+        let rng = ctx.rng(&format!("link to {to}"));
+        HttpService::new(Self(Arc::new(Inner {
+            world: ctx.world().clone(),
+            from: ctx.name().clone(),
+            to: to.into(),
+            carrier,
+            number: ctx.world().fabric().new_link(),
+            sent: AtomicU64::new(0),
+            rng: Mutex::new(rng),
+        })))
+    }
+
+    fn timed_out(&self) -> BoxError {
+        LinkError::TimedOut(self.0.to.to_string()).into()
+    }
+
+    fn reset(&self) -> BoxError {
+        LinkError::Reset(self.0.to.to_string()).into()
+    }
+
+    fn simulated(&self) -> bool {
+        self.0.world.kind() == WorldKind::Simulated
+    }
+
+    fn draw(&self) -> Duration {
+        let latency = self.0.world.options().latency;
+        let ms = between(&mut *self.0.rng.lock().unwrap_or_else(PoisonError::into_inner), latency.min_ms.max(1), latency.max_ms);
+        Duration::from_millis(ms)
+    }
+
+    fn travel(&self, after: Duration) -> Travel {
+        let number = self.0.sent.fetch_add(1, Ordering::Relaxed);
+        self.0.world.fabric().travel(self.0.number, number, after)
+    }
+
+    /// Lets one message pass in simulation; the live world has a network of its own.
+    async fn pass(&self) {
+        if self.simulated() {
+            self.travel(self.draw()).await;
+        }
+    }
+
+    async fn scaled_sleep(&self, d: Duration) {
+        tokio::time::sleep(self.0.world.scale().apply(d)).await;
+    }
+
+    fn cut(&self, outward: bool) -> bool {
+        let (a, b) = if outward { (&self.0.from, &self.0.to) } else { (&self.0.to, &self.0.from) };
+        self.0.world.faults().cut(self.0.world.clock().mono(), a, b).is_some()
+    }
+
+    /// Waits while the way is cut, at most `patience`; false when it still is.
+    async fn wait_out_partition(&self, outward: bool, patience: Duration) -> bool {
+        let mut waited = Duration::ZERO;
+        while self.cut(outward) {
+            if waited >= patience {
+                return false;
+            }
+            self.scaled_sleep(Duration::from_secs(1)).await;
+            waited += Duration::from_secs(1);
+        }
+        true
+    }
+
+    fn fault(&self, op: &str, moment: Moment, method: &str, path: &str) -> Option<Effect> {
+        let attributes =
+            [("from", &*self.0.from), ("to", &*self.0.to), ("caller", &*self.0.from), ("method", method), ("path", path)];
+        let point = Point { plane: Plane::Link, op, attributes: &attributes, moment };
+        self.0.world.fault(&self.0.from, &point).map(|firing| firing.effect)
+    }
+
+    async fn exchange(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let streaming = request.extensions().get::<Streaming>().is_some();
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let uri = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+        self.0.world.trace().trace(&self.0.from, "link.request", || json!({ "to": &*self.0.to, "method": method, "path": uri }));
+        match self.fault("request", Moment::Before, &method, &path) {
+            Some(Effect::DropRequest(true)) => return Err(self.reset()),
+            Some(Effect::Hang(true)) => std::future::pending().await,
+            Some(Effect::Delay(span)) => self.scaled_sleep(span.0).await,
+            Some(Effect::Http(status)) => {
+                let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
+                return Ok(Response::builder().status(status).body(crate::body::empty())?);
+            }
+            _ => {}
+        }
+        if !self.wait_out_partition(true, CONNECT_TIMEOUT).await {
+            return Err(self.timed_out());
+        }
+        self.pass().await;
+        let (response, server) = self.dispatch(request).await?;
+        let (parts, body) = response.into_parts();
+        if self.fault("request", Moment::AfterEffect, &method, &path) == Some(Effect::DropReply(true)) {
+            return Err(self.reset());
+        }
+        let body = if streaming && parts.status.is_success() {
+            self.pass().await;
+            boxed(StreamBody::new(LineStream::new(self.clone(), body, server, path.clone())))
+        } else {
+            let collected = body.collect().await?;
+            if !self.wait_out_partition(false, KEEPALIVE_TIMEOUT).await {
+                return Err(self.reset());
+            }
+            self.pass().await;
+            boxed(collected)
+        };
+        self.0.world.trace().trace(&self.0.from, "link.reply", || json!({ "to": &*self.0.to, "method": method, "path": uri, "status": parts.status.as_u16() }));
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Hands the request to the peer. In simulation the peer works on it in its own process: it goes on when the
+    /// caller crashes, and the caller sees a reset when the peer does.
+    async fn dispatch(&self, request: Request<Body>) -> Result<(Response<Body>, Option<Ctx>), BoxError> {
+        let Bound { ctx, service } = match &self.0.carrier {
+            Carrier::Wire(service) => return Ok((call(service.clone(), request).await?, None)),
+            Carrier::Fabric => {
+                let refused = || LinkError::Refused(self.0.to.to_string());
+                self.0.world.fabric().resolve(&self.0.to).ok_or_else(refused)?
+            }
+        };
+        let service = match self.0.world.options().transport {
+            Transport::Direct => service,
+            Transport::Duplex => crate::duplex::over(&ctx, service),
+        };
+        let (answer, reply) = oneshot::channel();
+        let work = call(service, request);
+        ctx.spawn(async move {
+            // The caller may be gone by now; the work was done all the same.
+            let _ = answer.send(work.await);
+        });
+        let response = reply.await.map_err(|_| self.reset())??;
+        Ok((response, Some(ctx)))
+    }
+}
+
+impl Service<Request<Body>> for Link {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().exchange(request))
+    }
+}
+
+/// A response body that arrives line by line, each line after its own time on the way, never out of order.
+struct LineStream {
+    link: Link,
+    body: Body,
+    path: String,
+    partial: BytesMut,
+    under_way: VecDeque<(Bytes, Option<Travel>)>,
+    last_arrival: Duration,
+    ended: Option<Result<(), BoxError>>,
+    server_down: Option<BoxFuture<'static, ()>>,
+    waiting: Option<BoxFuture<'static, bool>>,
+    done: bool,
+}
+
+impl LineStream {
+    fn new(link: Link, body: Body, server: Option<Ctx>, path: String) -> Self {
+        let server_down = server.map(|ctx| -> BoxFuture<'static, ()> { Box::pin(async move { ctx.downed().await }) });
+        Self {
+            link,
+            body,
+            path,
+            partial: BytesMut::new(),
+            under_way: VecDeque::new(),
+            last_arrival: Duration::ZERO,
+            ended: None,
+            server_down,
+            waiting: None,
+            done: false,
+        }
+    }
+
+    fn send_lines(&mut self, data: &[u8]) {
+        self.partial.extend_from_slice(data);
+        while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
+            let line = self.partial.split_to(end + 1).freeze();
+            self.send(line);
+        }
+    }
+
+    fn send(&mut self, line: Bytes) {
+        let travel = self.link.simulated().then(|| {
+            let now = self.link.0.world.clock().mono();
+            self.last_arrival = self.last_arrival.max(now + self.link.draw());
+            self.link.travel(self.last_arrival.saturating_sub(now))
+        });
+        self.under_way.push_back((line, travel));
+    }
+
+    /// Takes what the peer has sent so far and puts it on the way.
+    fn pull(&mut self, cx: &mut Context<'_>) {
+        while self.ended.is_none() {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.send_lines(&data);
+                    }
+                }
+                Poll::Ready(Some(Err(e))) => self.ended = Some(Err(e)),
+                Poll::Ready(None) => {
+                    if !self.partial.is_empty() {
+                        let rest = self.partial.split().freeze();
+                        self.send(rest);
+                    }
+                    self.ended = Some(Ok(()));
+                }
+                Poll::Pending => break,
+            }
+        }
+        let down = self.server_down.as_mut().is_some_and(|down| down.as_mut().poll(cx).is_ready());
+        if down && self.ended.is_none() {
+            self.server_down = None;
+            self.ended = Some(Err(self.link.reset()));
+        }
+    }
+
+    fn end(&mut self, error: Option<BoxError>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.done = true;
+        Poll::Ready(error.map(Err))
+    }
+}
+
+use http_body::Body as _;
+
+impl futures_util::Stream for LineStream {
+    type Item = Result<Frame<Bytes>, BoxError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.done {
+            return Poll::Ready(None);
+        }
+        this.pull(cx);
+        let Some((_, travel)) = this.under_way.front_mut() else {
+            return match this.ended.take() {
+                Some(Err(e)) => this.end(Some(e)),
+                Some(Ok(())) => this.end(None),
+                None => Poll::Pending,
+            };
+        };
+        if let Some(way) = travel {
+            if Pin::new(way).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            *travel = None;
+        }
+        if this.waiting.is_none() {
+            match this.link.fault("stream", Moment::Before, "GET", &this.path) {
+                Some(Effect::ResetStream(true) | Effect::DropReply(true)) => {
+                    let e = this.link.reset();
+                    return this.end(Some(e));
+                }
+                Some(Effect::StallStream(true) | Effect::Hang(true)) => {
+                    this.waiting = Some(Box::pin(std::future::pending()));
+                }
+                _ if this.link.cut(false) => {
+                    let link = this.link.clone();
+                    this.waiting = Some(Box::pin(async move { link.wait_out_partition(false, KEEPALIVE_TIMEOUT).await }));
+                }
+                _ => {}
+            }
+        }
+        if let Some(waiting) = &mut this.waiting {
+            match waiting.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(false) => {
+                    let e = this.link.reset();
+                    return this.end(Some(e));
+                }
+                Poll::Ready(true) => this.waiting = None,
+            }
+        }
+        match this.under_way.pop_front() {
+            Some((line, _)) => Poll::Ready(Some(Ok(Frame::data(line)))),
+            None => Poll::Pending,
+        }
+    }
+}

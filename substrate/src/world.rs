@@ -1,0 +1,187 @@
+//! A world: virtual or live, with one clock, one seed, one trace, one set of faults.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::clock::{Clock, TimeScale};
+use crate::fabric::{Fabric, Latency};
+use crate::fault::{Faults, Firing, Point};
+use crate::seed::Seed;
+use crate::trace::{Level, Trace};
+
+/// Which of the two worlds; only the machinery of this crate and the harness asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorldKind {
+    /// One thread, paused clock, calls through the fabric.
+    Simulated,
+    /// Real time, real sockets, many threads.
+    Live,
+}
+
+/// How in-process calls are carried in simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The server's tower service is called directly: the engine.
+    #[default]
+    Direct,
+    /// HTTP and gRPC bytes over `tokio::io::duplex`: a check of wire fidelity, with the same trace.
+    Duplex,
+}
+
+/// What a world is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The root seed.
+    pub seed: u64,
+    /// How much of the trace is kept.
+    pub level: Level,
+    /// Divides waits and latencies.
+    pub scale: TimeScale,
+    /// Latency of links in simulation.
+    pub latency: Latency,
+    /// How in-process calls are carried in simulation.
+    pub transport: Transport,
+    /// Wall-clock limit of a simulation, after which the watchdog ends the OS process with exit code 4.
+    pub watchdog: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            level: Level::Info,
+            scale: TimeScale::default(),
+            latency: Latency::default(),
+            transport: Transport::Direct,
+            watchdog: Some(Duration::from_secs(60)),
+        }
+    }
+}
+
+/// Cheap to clone; all clones are one world.
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+struct Inner {
+    kind: WorldKind,
+    clock: Clock,
+    seed: Seed,
+    trace: Trace,
+    faults: Faults,
+    fabric: Fabric,
+    options: Options,
+}
+
+impl World {
+    /// A live world; must be made inside a multi-thread runtime.
+    pub fn live(options: Options) -> Self {
+        Self::new(WorldKind::Live, Clock::live(), options)
+    }
+
+    fn new(kind: WorldKind, clock: Clock, options: Options) -> Self {
+        let seed = Seed::root(options.seed);
+        Self(Arc::new(Inner {
+            kind,
+            trace: Trace::new(clock.clone(), options.level),
+            faults: Faults::new(seed.child("faults"), options.scale),
+            fabric: Fabric::new(clock.clone()),
+            clock,
+            seed,
+            options,
+        }))
+    }
+
+    /// Which world it is.
+    pub fn kind(&self) -> WorldKind {
+        self.0.kind
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The root seed.
+    pub fn seed(&self) -> &Seed {
+        &self.0.seed
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &Trace {
+        &self.0.trace
+    }
+
+    /// The faults in force.
+    pub fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// The network.
+    pub fn fabric(&self) -> &Fabric {
+        &self.0.fabric
+    }
+
+    /// The scale of waits.
+    pub fn scale(&self) -> TimeScale {
+        self.0.options.scale
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// Asks whether a fault fires at `point` in `process`, and records it when one does.
+    pub fn fault(&self, process: &Arc<str>, point: &Point<'_>) -> Option<Firing> {
+        if self.0.faults.is_empty() {
+            return None;
+        }
+        let firing = self.0.faults.check(self.0.clock.mono(), point)?;
+        self.0.trace.info(process, "fault.fired", json!({ "fault": firing.name, "op": point.op, "effect": firing.effect }));
+        Some(firing)
+    }
+}
+
+/// Runs `story` in virtual time on the calling thread and returns what it returns.
+///
+/// # Panics
+/// When the runtime cannot be built, which needs no resource but memory.
+pub fn simulate<T, F>(options: Options, story: impl FnOnce(World) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a current-thread runtime without an IO driver takes no system resource");
+    let watchdog = options.watchdog;
+    let watched: Arc<OnceLock<Trace>> = Arc::default();
+    let _guard = watchdog.map(|limit| watch(limit, watched.clone()));
+    tokio::task::LocalSet::new().block_on(&runtime, async move {
+        let world = World::new(WorldKind::Simulated, Clock::simulated(), options);
+        let _ = watched.set(world.trace().clone());
+        tokio::task::spawn_local(world.fabric().clone().run());
+        story(world).await
+    })
+}
+
+/// Ends the OS process when a simulation takes longer than `limit` of wall time, with the last trace lines.
+fn watch(limit: Duration, trace: Arc<OnceLock<Trace>>) -> std::sync::mpsc::Sender<()> {
+    let (alive, done) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if done.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("watchdog: the simulation did not end within {limit:?} of wall time; the last trace lines:");
+            if let Some(trace) = trace.get() {
+                for line in trace.tail(20) {
+                    eprintln!("  {line}");
+                }
+            }
+            std::process::exit(4);
+        }
+    });
+    alive
+}
