@@ -1,1 +1,1 @@
-//! controllers.
+//! The storage control loops and the node agent (kubelet's volume side), over the wire APIs only.

@@ -52,8 +52,15 @@ impl Service<Request<Body>> for Duplex {
     }
 }
 
-async fn send(ctx: &Ctx, io: TokioIo<tokio::io::DuplexStream>, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
-    let grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
+async fn send(
+    ctx: &Ctx,
+    io: TokioIo<tokio::io::DuplexStream>,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let grpc = request
+        .headers()
+        .get(http::header::CONTENT_TYPE)
+        .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     if grpc {
         *request.version_mut() = Version::HTTP_2;
         let path = request.uri().path_and_query().map_or("/", |p| p.as_str());

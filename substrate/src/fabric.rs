@@ -135,7 +135,8 @@ impl Fabric {
         let now = self.0.clock.mono().as_millis() as u64;
         let waker = {
             let mut queue = self.queue();
-            let Some((_, slot)) = queue.waiting.iter_mut().find(|(_, slot)| !slot.arrived).filter(|(k, _)| k.0 <= now) else {
+            let Some((_, slot)) = queue.waiting.iter_mut().find(|(_, slot)| !slot.arrived).filter(|(k, _)| k.0 <= now)
+            else {
                 return;
             };
             slot.arrived = true;

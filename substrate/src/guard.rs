@@ -129,7 +129,9 @@ impl Service<Request<Body>> for Guard {
             Err(refusal) => {
                 let mut response = Response::new(full(format!("{refusal}\n")));
                 *response.status_mut() = refusal.status();
-                response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
                 Box::pin(std::future::ready(Ok(response)))
             }
         }
@@ -151,14 +153,26 @@ mod tests {
     #[test]
     fn local_hosts_and_allowed_names_pass() {
         let allowed = ["ec2".to_owned()];
-        for host in ["127.0.0.1:4566", "[::1]:6443", "[::1]", "localhost", "LOCALHOST.:80", "a.localhost:1", "ec2", "ec2:4566", "10.0.0.1"] {
+        for host in [
+            "127.0.0.1:4566",
+            "[::1]:6443",
+            "[::1]",
+            "localhost",
+            "LOCALHOST.:80",
+            "a.localhost:1",
+            "ec2",
+            "ec2:4566",
+            "10.0.0.1",
+        ] {
             assert_eq!(check(&request(&[("host", host)]), &allowed), Ok(()), "{host}");
         }
     }
 
     #[test]
     fn a_name_that_could_be_rebound_is_refused() {
-        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x:y", "[::1]x", "127.0.0.1/?#:80", ""] {
+        for host in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x:y", "[::1]x", "127.0.0.1/?#:80", ""]
+        {
             let refusal = check(&request(&[("host", host)]), &[]).unwrap_err();
             assert_eq!(refusal.status(), StatusCode::MISDIRECTED_REQUEST, "{host}");
         }

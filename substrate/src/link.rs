@@ -72,15 +72,15 @@ enum Carrier {
 impl Link {
     /// A link of process `ctx` to whoever is bound to `to` in its world's fabric.
     pub fn connect(ctx: &Ctx, to: &str) -> HttpService {
-        Self::new(ctx, to, Carrier::Fabric)
+        Self::open(ctx, to, Carrier::Fabric)
     }
 
     /// A link of process `ctx` to `to` over `wire`; adds faults and the trace, no latency of its own.
     pub fn over(ctx: &Ctx, to: &str, wire: HttpService) -> HttpService {
-        Self::new(ctx, to, Carrier::Wire(wire))
+        Self::open(ctx, to, Carrier::Wire(wire))
     }
 
-    fn new(ctx: &Ctx, to: &str, carrier: Carrier) -> HttpService {
+    fn open(ctx: &Ctx, to: &str, carrier: Carrier) -> HttpService {
         let rng = ctx.rng(&format!("link to {to}"));
         HttpService::new(Self(Arc::new(Inner {
             world: ctx.world().clone(),
@@ -107,7 +107,11 @@ impl Link {
 
     fn draw(&self) -> Duration {
         let latency = self.0.world.options().latency;
-        let ms = between(&mut *self.0.rng.lock().unwrap_or_else(PoisonError::into_inner), latency.min_ms.max(1), latency.max_ms);
+        let ms = between(
+            &mut *self.0.rng.lock().unwrap_or_else(PoisonError::into_inner),
+            latency.min_ms.max(1),
+            latency.max_ms,
+        );
         Duration::from_millis(ms)
     }
 
@@ -146,8 +150,13 @@ impl Link {
     }
 
     fn fault(&self, op: &str, moment: Moment, method: &str, path: &str) -> Option<Effect> {
-        let attributes =
-            [("from", &*self.0.from), ("to", &*self.0.to), ("caller", &*self.0.from), ("method", method), ("path", path)];
+        let attributes = [
+            ("from", &*self.0.from),
+            ("to", &*self.0.to),
+            ("caller", &*self.0.from),
+            ("method", method),
+            ("path", path),
+        ];
         let point = Point { plane: Plane::Link, op, attributes: &attributes, moment };
         self.0.world.fault(&self.0.from, &point).map(|firing| firing.effect)
     }
@@ -156,7 +165,11 @@ impl Link {
         let streaming = request.extensions().get::<Streaming>().is_some();
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let uri = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
-        self.0.world.trace().trace(&self.0.from, "link.request", || json!({ "to": &*self.0.to, "method": method, "path": uri }));
+        self.0.world.trace().trace(
+            &self.0.from,
+            "link.request",
+            || json!({ "to": &*self.0.to, "method": method, "path": uri }),
+        );
         match self.fault("request", Moment::Before, &method, &path) {
             Some(Effect::DropRequest(true)) => return Err(self.reset()),
             Some(Effect::Hang(true)) => std::future::pending().await,
@@ -187,7 +200,11 @@ impl Link {
             self.pass().await;
             boxed(collected)
         };
-        self.0.world.trace().trace(&self.0.from, "link.reply", || json!({ "to": &*self.0.to, "method": method, "path": uri, "status": parts.status.as_u16() }));
+        self.0.world.trace().trace(
+            &self.0.from,
+            "link.reply",
+            || json!({ "to": &*self.0.to, "method": method, "path": uri, "status": parts.status.as_u16() }),
+        );
         Ok(Response::from_parts(parts, body))
     }
 
@@ -346,7 +363,8 @@ impl futures_util::Stream for LineStream {
                 }
                 _ if this.link.cut(false) => {
                     let link = this.link.clone();
-                    this.waiting = Some(Box::pin(async move { link.wait_out_partition(false, KEEPALIVE_TIMEOUT).await }));
+                    this.waiting =
+                        Some(Box::pin(async move { link.wait_out_partition(false, KEEPALIVE_TIMEOUT).await }));
                 }
                 _ => {}
             }

@@ -38,7 +38,10 @@ struct Inner {
 
 impl std::fmt::Debug for Ctx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ctx").field("name", &self.0.name).field("incarnation", &self.0.incarnation).finish_non_exhaustive()
+        f.debug_struct("Ctx")
+            .field("name", &self.0.name)
+            .field("incarnation", &self.0.incarnation)
+            .finish_non_exhaustive()
     }
 }
 

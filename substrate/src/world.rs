@@ -140,7 +140,11 @@ impl World {
             return None;
         }
         let firing = self.0.faults.check(self.0.clock.mono(), point)?;
-        self.0.trace.info(process, "fault.fired", json!({ "fault": firing.name, "op": point.op, "effect": firing.effect }));
+        self.0.trace.info(
+            process,
+            "fault.fired",
+            json!({ "fault": firing.name, "op": point.op, "effect": firing.effect }),
+        );
         Some(firing)
     }
 }

@@ -156,9 +156,7 @@ impl Faults {
         self.expire(now, &mut entries);
         for entry in entries.values_mut() {
             let severs = match &entry.fault.effect {
-                Effect::Partition([a, b]) => {
-                    (wild(a, from) && wild(b, to)) || (wild(a, to) && wild(b, from))
-                }
+                Effect::Partition([a, b]) => (wild(a, from) && wild(b, to)) || (wild(a, to) && wild(b, from)),
                 Effect::PartitionOneWay([a, b]) => wild(a, from) && wild(b, to),
                 _ => false,
             };
@@ -202,12 +200,16 @@ impl Entry {
         if matches!(self.fault.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
             return false;
         }
-        if m.plane != point.plane || self.fault.at != point.moment || m.op.as_deref().is_some_and(|op| !wild(op, point.op)) {
+        if m.plane != point.plane
+            || self.fault.at != point.moment
+            || m.op.as_deref().is_some_and(|op| !wild(op, point.op))
+        {
             return false;
         }
-        let attributes = m.attributes.iter().all(|(key, pattern)| {
-            point.attributes.iter().any(|(k, value)| k == key && wild(pattern, value))
-        });
+        let attributes = m
+            .attributes
+            .iter()
+            .all(|(key, pattern)| point.attributes.iter().any(|(k, value)| k == key && wild(pattern, value)));
         if !attributes || !self.in_time(now, scale) {
             self.near_misses += 1;
             return false;
@@ -216,7 +218,7 @@ impl Entry {
         let when = &self.fault.when;
         let counted = when.first.is_none_or(|n| self.seen <= n)
             && when.nth.is_none_or(|n| self.seen == n)
-            && when.every.is_none_or(|n| self.seen % n == 0);
+            && when.every.is_none_or(|n| self.seen.is_multiple_of(n));
         let fires = counted && when.probability.is_none_or(|p| unit(&mut self.rng) < p);
         if fires {
             self.hits += 1;
@@ -269,7 +271,8 @@ mod tests {
             .iter()
             .map(|v| {
                 let attributes = [("volume", *v)];
-                let point = Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::Before };
+                let point =
+                    Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::Before };
                 book.check(Duration::from_secs(1), &point).is_some()
             })
             .collect()
