@@ -51,12 +51,24 @@ where
     BoxCloneSyncService::new(service.map_response(|r| r.map(boxed)).map_err(|e: Infallible| -> BoxError { match e {} }))
 }
 
-/// Reads a whole body, at most `limit` bytes.
+/// Reads a whole body, at most `limit` bytes. The boxed future has a plain type, so that it fits into spawned tasks.
 ///
 /// # Errors
 /// The body's own error, or that it is longer than `limit`.
-pub async fn collect(body: Body, limit: usize) -> Result<Bytes, BoxError> {
-    Ok(http_body_util::Limited::new(body, limit).collect().await?.to_bytes())
+pub fn collect(body: Body, limit: usize) -> futures_util::future::BoxFuture<'static, Result<Bytes, BoxError>> {
+    Box::pin(async move {
+        let mut body = body;
+        let mut whole = bytes::BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                if whole.len() + data.len() > limit {
+                    return Err(format!("the body is longer than {limit} bytes").into());
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok(whole.freeze())
+    })
 }
 
 /// What a call to a peer gives.

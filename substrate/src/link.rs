@@ -18,7 +18,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
@@ -190,8 +190,13 @@ impl Link {
             return Err(self.reset());
         }
         let body = if streaming && parts.status.is_success() {
-            self.pass().await;
-            boxed(StreamBody::new(LineStream::new(self.clone(), body, server, path.clone())))
+            // The peer goes on writing while the head of the answer is under way.
+            let head = if self.simulated() { self.draw() } else { Duration::ZERO };
+            let lines = LineStream::new(self.clone(), body, server, path.clone(), head);
+            if self.simulated() {
+                self.travel(head).await;
+            }
+            boxed(StreamBody::new(lines))
         } else {
             let collected = body.collect().await?;
             if !self.wait_out_partition(false, KEEPALIVE_TIMEOUT).await {
@@ -247,78 +252,120 @@ impl Service<Request<Body>> for Link {
     }
 }
 
-/// A response body that arrives line by line, each line after its own time on the way, never out of order.
-struct LineStream {
-    link: Link,
-    body: Body,
-    path: String,
-    partial: BytesMut,
-    under_way: VecDeque<(Bytes, Option<Travel>)>,
-    last_arrival: Duration,
-    ended: Option<Result<(), BoxError>>,
-    server_down: Option<BoxFuture<'static, ()>>,
-    waiting: Option<BoxFuture<'static, bool>>,
-    done: bool,
+/// One line on its way, or how the stream ended.
+enum Item {
+    Line(Bytes, Option<Travel>),
+    End(Result<(), BoxError>),
 }
 
-impl LineStream {
-    fn new(link: Link, body: Body, server: Option<Ctx>, path: String) -> Self {
-        let server_down = server.map(|ctx| -> BoxFuture<'static, ()> { Box::pin(async move { ctx.downed().await }) });
-        Self {
-            link,
-            body,
-            path,
-            partial: BytesMut::new(),
-            under_way: VecDeque::new(),
-            last_arrival: Duration::ZERO,
-            ended: None,
-            server_down,
-            waiting: None,
-            done: false,
-        }
+/// Cuts a response body into lines and sends each on its way, never out of order.
+struct LineSender {
+    link: Link,
+    partial: BytesMut,
+    last_arrival: Duration,
+}
+
+impl LineSender {
+    fn new(link: Link, after: Duration) -> Self {
+        let last_arrival = link.0.world.clock().mono() + after;
+        Self { link, partial: BytesMut::new(), last_arrival }
     }
 
-    fn send_lines(&mut self, data: &[u8]) {
+    fn lines(&mut self, data: &[u8]) -> Vec<Item> {
         self.partial.extend_from_slice(data);
+        let mut lines = Vec::new();
         while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
             let line = self.partial.split_to(end + 1).freeze();
-            self.send(line);
+            lines.push(self.send(line));
         }
+        lines
     }
 
-    fn send(&mut self, line: Bytes) {
+    fn send(&mut self, line: Bytes) -> Item {
         let travel = self.link.simulated().then(|| {
             let now = self.link.0.world.clock().mono();
             self.last_arrival = self.last_arrival.max(now + self.link.draw());
             self.link.travel(self.last_arrival.saturating_sub(now))
         });
-        self.under_way.push_back((line, travel));
+        Item::Line(line, travel)
     }
 
-    /// Takes what the peer has sent so far and puts it on the way.
-    fn pull(&mut self, cx: &mut Context<'_>) {
-        while self.ended.is_none() {
-            match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.send_lines(&data);
-                    }
-                }
-                Poll::Ready(Some(Err(e))) => self.ended = Some(Err(e)),
-                Poll::Ready(None) => {
-                    if !self.partial.is_empty() {
-                        let rest = self.partial.split().freeze();
-                        self.send(rest);
-                    }
-                    self.ended = Some(Ok(()));
-                }
-                Poll::Pending => break,
+    /// What one frame of the body (or its end) gives.
+    fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>) -> Vec<Item> {
+        match frame {
+            Some(Ok(frame)) => frame.into_data().map(|data| self.lines(&data)).unwrap_or_default(),
+            Some(Err(e)) => vec![Item::End(Err(e))],
+            None => {
+                let rest = self.partial.split().freeze();
+                let last = (!rest.is_empty()).then(|| self.send(rest));
+                last.into_iter().chain([Item::End(Ok(()))]).collect()
             }
         }
-        let down = self.server_down.as_mut().is_some_and(|down| down.as_mut().poll(cx).is_ready());
-        if down && self.ended.is_none() {
-            self.server_down = None;
-            self.ended = Some(Err(self.link.reset()));
+    }
+}
+
+/// Reads `body` in the server's process, as a server writes to its socket whether or not the client reads, and
+/// ends when the client is gone.
+async fn pump(mut sender: LineSender, mut body: Body, out: mpsc::UnboundedSender<Item>) {
+    loop {
+        let frame = tokio::select! { biased;
+            frame = body.frame() => frame,
+            () = out.closed() => return,
+        };
+        for item in sender.frame(frame) {
+            let end = matches!(item, Item::End(_));
+            if out.send(item).is_err() || end {
+                return;
+            }
+        }
+    }
+}
+
+/// A response body that arrives line by line.
+struct LineStream {
+    link: Link,
+    path: String,
+    source: Source,
+    under_way: VecDeque<Item>,
+    waiting: Option<BoxFuture<'static, bool>>,
+    done: bool,
+}
+
+enum Source {
+    /// From the server's process; closed without an end when that process crashes.
+    Pumped(mpsc::UnboundedReceiver<Item>),
+    /// From a socket.
+    Wire(LineSender, Body),
+}
+
+impl LineStream {
+    fn new(link: Link, body: Body, server: Option<Ctx>, path: String, head: Duration) -> Self {
+        let sender = LineSender::new(link.clone(), head);
+        let source = match server {
+            Some(ctx) => {
+                let (out, inbox) = mpsc::unbounded_channel();
+                ctx.spawn(pump(sender, body, out));
+                Source::Pumped(inbox)
+            }
+            None => Source::Wire(sender, body),
+        };
+        Self { link, path, source, under_way: VecDeque::new(), waiting: None, done: false }
+    }
+
+    /// Takes what has been sent so far.
+    fn pull(&mut self, cx: &mut Context<'_>) {
+        while !matches!(self.under_way.back(), Some(Item::End(_))) {
+            match &mut self.source {
+                Source::Pumped(inbox) => match inbox.poll_recv(cx) {
+                    Poll::Ready(Some(item)) => self.under_way.push_back(item),
+                    Poll::Ready(None) => self.under_way.push_back(Item::End(Err(self.link.reset()))),
+                    Poll::Pending => return,
+                },
+                Source::Wire(sender, body) => match Pin::new(body).poll_frame(cx) {
+                    Poll::Ready(frame) => self.under_way.extend(sender.frame(frame)),
+                    Poll::Pending => return,
+                },
+            }
         }
     }
 
@@ -339,18 +386,15 @@ impl futures_util::Stream for LineStream {
             return Poll::Ready(None);
         }
         this.pull(cx);
-        let Some((_, travel)) = this.under_way.front_mut() else {
-            return match this.ended.take() {
-                Some(Err(e)) => this.end(Some(e)),
-                Some(Ok(())) => this.end(None),
-                None => Poll::Pending,
-            };
-        };
-        if let Some(way) = travel {
-            if Pin::new(way).poll(cx).is_pending() {
-                return Poll::Pending;
+        match this.under_way.front_mut() {
+            None => return Poll::Pending,
+            Some(Item::Line(_, None) | Item::End(_)) => {}
+            Some(Item::Line(_, travel @ Some(_))) => {
+                if travel.as_mut().is_some_and(|way| Pin::new(way).poll(cx).is_pending()) {
+                    return Poll::Pending;
+                }
+                *travel = None;
             }
-            *travel = None;
         }
         if this.waiting.is_none() {
             match this.link.fault("stream", Moment::Before, "GET", &this.path) {
@@ -380,7 +424,9 @@ impl futures_util::Stream for LineStream {
             }
         }
         match this.under_way.pop_front() {
-            Some((line, _)) => Poll::Ready(Some(Ok(Frame::data(line)))),
+            Some(Item::Line(line, _)) => Poll::Ready(Some(Ok(Frame::data(line)))),
+            Some(Item::End(Err(e))) => this.end(Some(e)),
+            Some(Item::End(Ok(()))) => this.end(None),
             None => Poll::Pending,
         }
     }

@@ -1,0 +1,231 @@
+//! The engine: links, processes and the delivery order, in virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body as AxumBody;
+use axum::routing::get;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::Request;
+use http_body_util::{BodyExt, BodyStream};
+use serde_json::json;
+use substrate::body::{call, collect, empty, from_router};
+use substrate::fault::{Effect, Fault, Lease, Match, Plane, When};
+use substrate::link::{Link, Streaming};
+use substrate::world::{Options, Transport, World, simulate};
+use substrate::{Ctx, HttpService, Level, Process};
+
+fn clock_router(ctx: Ctx) -> Router {
+    let (slow, ticks) = (ctx.clone(), ctx.clone());
+    Router::new()
+        .route("/", get(move || async move { format!("{}", ctx.now().mono.as_millis()) }))
+        .route(
+            "/slow",
+            get(move || async move {
+                slow.sleep(Duration::from_secs(1)).await;
+                slow.emit("server.done", json!({}));
+                "done"
+            }),
+        )
+        .route(
+            "/ticks",
+            get(move || async move {
+                let lines = futures_util::stream::unfold((ticks, 0), |(ctx, n)| async move {
+                    ctx.sleep(Duration::from_millis(100)).await;
+                    Some((Ok::<_, std::io::Error>(Bytes::from(format!("{n}\n"))), (ctx, n + 1)))
+                });
+                AxumBody::from_stream(lines)
+            }),
+        )
+}
+
+fn server(world: &World) -> Process {
+    Process::start(world, "server", |ctx| async move {
+        let service = from_router(clock_router(ctx.clone()));
+        ctx.world().fabric().bind(&ctx, "server", service);
+        std::future::pending::<()>().await;
+    })
+}
+
+fn client_ctx(world: &World, name: &str) -> Ctx {
+    Process::start(world, name, |_| std::future::pending()).ctx().unwrap()
+}
+
+async fn get_text(service: &HttpService, path: &str) -> Result<String, String> {
+    let request = Request::get(path).body(empty()).unwrap();
+    let response = call(service.clone(), request).await.map_err(|e| e.to_string())?;
+    let bytes = collect(response.into_body(), 1 << 20).await.map_err(|e| e.to_string())?;
+    Ok(String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn partition(a: &str, b: &str) -> Fault {
+    Fault {
+        name: "cut".into(),
+        matches: Match { plane: Plane::Link, op: None, attributes: Default::default() },
+        when: When::default(),
+        effect: Effect::Partition([a.into(), b.into()]),
+        at: Default::default(),
+        lease: Lease::default(),
+    }
+}
+
+#[test]
+fn a_call_takes_the_latency_of_both_ways() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let ctx = client_ctx(&world, "client");
+        let link = Link::connect(&ctx, "server");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let before = ctx.now().mono;
+        let arrived: u64 = get_text(&link, "/").await.unwrap().parse().unwrap();
+        let took = (ctx.now().mono - before).as_millis() as u64;
+        let there = arrived - before.as_millis() as u64;
+        assert!((1..=5).contains(&there) && (1..=5).contains(&(took - there)), "{there} of {took} ms");
+    });
+}
+
+#[test]
+fn a_server_that_is_down_refuses_and_answers_again_after_a_restart() {
+    simulate(Options::default(), async |world| {
+        let server = server(&world);
+        let link = Link::connect(&client_ctx(&world, "client"), "server");
+        server.crash();
+        assert_eq!(get_text(&link, "/").await.unwrap_err(), "connection refused: nothing listens at server");
+        server.restart();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        get_text(&link, "/").await.unwrap();
+    });
+}
+
+#[test]
+fn a_crash_of_the_server_resets_calls_and_streams_and_stops_its_work() {
+    simulate(Options::default(), async |world| {
+        let server = server(&world);
+        let ctx = client_ctx(&world, "client");
+        let link = Link::connect(&ctx, "server");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut request = Request::get("/ticks").body(empty()).unwrap();
+        request.extensions_mut().insert(Streaming);
+        let mut lines = BodyStream::new(call(link.clone(), request).await.unwrap().into_body());
+        assert_eq!(lines.next().await.unwrap().unwrap().into_data().unwrap(), "0\n");
+        let slow = get_text(&link, "/slow");
+        let crash = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            server.crash();
+        };
+        let (slow, ()) = tokio::join!(slow, crash);
+        assert_eq!(slow.unwrap_err(), "connection to server reset by peer");
+        let mut error = None;
+        while let Some(line) = lines.next().await {
+            error = line.err().map(|e| e.to_string());
+        }
+        assert_eq!(error.as_deref(), Some("connection to server reset by peer"));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!world.trace().events().iter().any(|e| e.kind == "server.done"));
+    });
+}
+
+#[test]
+fn a_crash_of_the_caller_does_not_stop_the_server_half_way() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let client = Process::start(&world, "client", |ctx| async move {
+            let link = Link::connect(&ctx, "server");
+            ctx.sleep(Duration::from_millis(1)).await;
+            drop(get_text(&link, "/slow").await);
+            ctx.emit("client.answered", json!({}));
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        client.crash();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let kinds: Vec<String> = world.trace().events().into_iter().map(|e| e.kind).collect();
+        assert!(
+            kinds.contains(&"server.done".to_owned()) && !kinds.contains(&"client.answered".to_owned()),
+            "{kinds:?}"
+        );
+    });
+}
+
+#[test]
+fn a_partition_times_out_new_calls_and_heals() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let ctx = client_ctx(&world, "client");
+        let link = Link::connect(&ctx, "server");
+        world.faults().add(Duration::ZERO, partition("client", "server")).unwrap();
+        assert_eq!(get_text(&link, "/").await.unwrap_err(), "connection to server timed out");
+        assert!(ctx.now().mono >= Duration::from_secs(10));
+        world.faults().remove("cut");
+        get_text(&link, "/").await.unwrap();
+    });
+}
+
+#[test]
+fn a_lost_reply_means_that_the_work_was_done() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let link = Link::connect(&client_ctx(&world, "client"), "server");
+        let mut fault = partition("client", "server");
+        fault.effect = Effect::DropReply(true);
+        fault.at = substrate::fault::Moment::AfterEffect;
+        fault.when.first = Some(1);
+        world.faults().add(Duration::ZERO, fault).unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(get_text(&link, "/slow").await.is_err());
+        assert!(world.trace().events().iter().any(|e| e.kind == "server.done"));
+        get_text(&link, "/slow").await.unwrap();
+    });
+}
+
+/// Many callers, many collisions within a millisecond, a stream: the order of everything that happened.
+fn busy(seed: u64, transport: Transport) -> Vec<String> {
+    let options = Options { seed, transport, level: Level::Trace, ..Options::default() };
+    simulate(options, async |world| {
+        let _server = server(&world);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let callers: Vec<Process> = (0..20)
+            .map(|i| {
+                let order = order.clone();
+                Process::start(&world, &format!("client-{i}"), move |ctx| {
+                    let order = order.clone();
+                    async move {
+                        let link = Link::connect(&ctx, "server");
+                        ctx.sleep(Duration::from_millis(1)).await;
+                        let mut request = Request::get("/ticks").body(empty()).unwrap();
+                        request.extensions_mut().insert(Streaming);
+                        let mut stream = call(link.clone(), request).await.unwrap().into_body();
+                        for _ in 0..20 {
+                            let text = get_text(&link, "/").await.unwrap();
+                            order.lock().unwrap().push(format!("{} {text}", ctx.name()));
+                            ctx.emit("called", json!({ "at": text }));
+                            let frame = stream.frame().await.unwrap().unwrap().into_data().unwrap();
+                            ctx.emit("ticked", json!({ "line": frame.len() }));
+                        }
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(order.lock().unwrap().len(), 400);
+        drop(callers);
+        world.trace().events().iter().map(substrate::Event::line).collect()
+    })
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+    let one = busy(7, Transport::Direct);
+    assert!(one == busy(7, Transport::Direct), "the traces of one seed differ");
+    assert!(one != busy(8, Transport::Direct), "the traces of two seeds are equal");
+}
+
+#[test]
+fn bytes_over_a_pipe_give_the_same_trace_as_direct_calls() {
+    let (direct, duplex) = (busy(7, Transport::Direct), busy(7, Transport::Duplex));
+    for (one, other) in direct.iter().zip(&duplex) {
+        assert_eq!(one, other, "the first difference");
+    }
+    assert_eq!(direct.len(), duplex.len());
+}
