@@ -1,1 +1,6 @@
-//! csi-mock.
+//! A CSI driver with real disks: controller service over the EC2 API, node service over a [`disk::Disk`].
+//!
+//! The node service never touches a block device or a path by itself: everything below the RPCs is the
+//! [`disk::Disk`] of its node, which in the simulation is a memory model and in the live world real mounts.
+
+pub mod disk;

@@ -1,0 +1,182 @@
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt;
+use proptest::prelude::*;
+
+use super::*;
+
+fn now<T>(future: DiskFuture<'_, T>) -> Result<T, DiskError> {
+    future.now_or_never().expect("the memory disk never waits")
+}
+
+fn plug(volume: &str) -> Plug {
+    Plug { volume: volume.into(), device: "/dev/xvdaa".into(), file: volume.into(), size_bytes: 1 << 20 }
+}
+
+fn stage(volume: &str) -> Stage {
+    Stage {
+        volume: volume.into(),
+        path: format!("/stage/{volume}").into(),
+        fs_type: "ext4".into(),
+        mount_flags: Vec::new(),
+        readonly: false,
+    }
+}
+
+fn publish(volume: &str, path: &str, readonly: bool) -> Publish {
+    Publish {
+        volume: volume.into(),
+        staging_path: format!("/stage/{volume}").into(),
+        path: path.into(),
+        mount_flags: Vec::new(),
+        readonly,
+    }
+}
+
+fn staged(disks: &MemoryDisks, node: &str) -> Arc<dyn Disk> {
+    let disk = disks.node(node);
+    now(disk.plug(&plug("vol-1"))).unwrap();
+    now(disk.stage(&stage("vol-1"))).unwrap();
+    disk
+}
+
+#[test]
+fn an_empty_device_is_formatted_once() {
+    let disks = MemoryDisks::new();
+    let disk = disks.node("a");
+    assert!(matches!(now(disk.stage(&stage("vol-1"))), Err(DiskError::NotPlugged(_))));
+    now(disk.plug(&plug("vol-1"))).unwrap();
+    assert!(now(disk.stage(&stage("vol-1"))).unwrap().formatted);
+    assert!(now(disk.stage(&stage("vol-1"))).unwrap().already);
+    assert!(now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap());
+    assert!(!now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap());
+    assert!(!now(disk.stage(&stage("vol-1"))).unwrap().formatted);
+}
+
+#[test]
+fn unstage_and_unplug_are_refused_while_mounts_remain() {
+    let disk = staged(&MemoryDisks::new(), "a");
+    now(disk.make_dir(Path::new("/pods/p"))).unwrap();
+    now(disk.publish(&publish("vol-1", "/pods/p/mount", false))).unwrap();
+    assert!(matches!(now(disk.unstage("vol-1", Path::new("/stage/vol-1"))), Err(DiskError::Busy { .. })));
+    assert!(matches!(now(disk.unplug("vol-1", false)), Err(DiskError::Busy { .. })));
+    assert!(matches!(now(disk.remove_dir(Path::new("/pods/p/mount"))), Err(DiskError::Busy { .. })));
+    assert!(now(disk.unpublish("vol-1", Path::new("/pods/p/mount"))).unwrap());
+    assert_eq!(now(disk.list_dir(Path::new("/pods/p"))).unwrap(), Some(vec![]));
+    now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap();
+    assert!(now(disk.unplug("vol-1", false)).unwrap());
+    assert!(now(disk.devices()).unwrap().is_empty());
+}
+
+#[test]
+fn a_readonly_publish_refuses_writes_and_shows_the_bytes() {
+    let disk = staged(&MemoryDisks::new(), "a");
+    now(disk.make_dir(Path::new("/pods/p"))).unwrap();
+    assert!(now(disk.publish(&publish("vol-1", "/pods/p/mount", true))).unwrap().readonly);
+    now(disk.append(Path::new("/stage/vol-1/f"), b"x")).unwrap();
+    assert_eq!(now(disk.read(Path::new("/pods/p/mount/f"))).unwrap(), Some(b"x".to_vec()));
+    assert!(now(disk.append(Path::new("/pods/p/mount/f"), b"y")).is_err());
+}
+
+#[test]
+fn a_pulled_device_gives_eio_until_it_is_unmounted() {
+    let disks = MemoryDisks::new();
+    let disk = staged(&disks, "a");
+    let file = Path::new("/stage/vol-1/f");
+    now(disk.append(file, b"kept")).unwrap();
+    now(disk.sync(file)).unwrap();
+    now(disk.append(file, b"lost")).unwrap();
+    assert!(now(disk.unplug("vol-1", true)).unwrap());
+    assert!(now(disk.sync(file)).unwrap_err().is_eio());
+    assert!(now(disk.read(file)).unwrap_err().is_eio());
+    assert!(now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap());
+    assert_eq!(disks.durable("vol-1", "f"), Some(b"kept".to_vec()));
+}
+
+#[test]
+fn two_writable_mounts_of_one_volume_are_reported() {
+    let disks = MemoryDisks::new();
+    let _a = staged(&disks, "a");
+    let b = disks.node("b");
+    now(b.plug(&plug("vol-1"))).unwrap();
+    assert_eq!(now(b.stage(&stage("vol-1"))).unwrap().other_writers, ["a"]);
+    assert_eq!(disks.writers("vol-1"), ["a", "b"]);
+}
+
+#[test]
+fn paths_that_are_relative_or_climb_are_refused() {
+    let disk = MemoryDisks::new().node("a");
+    for path in ["x", "/a/../b", ""] {
+        assert!(matches!(now(disk.make_dir(Path::new(path))), Err(DiskError::BadPath { .. })), "{path}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Append(u8, Vec<u8>),
+    Sync(u8),
+    Crash,
+    Remount,
+    Pull,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..3u8, proptest::collection::vec(any::<u8>(), 1..8)).prop_map(|(f, d)| Op::Append(f, d)),
+        3 => (0..3u8).prop_map(Op::Sync),
+        1 => Just(Op::Crash),
+        1 => Just(Op::Remount),
+        1 => Just(Op::Pull),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_crash_loses_exactly_the_unsynced(ops in proptest::collection::vec(op(), 0..60)) {
+        let disks = MemoryDisks::new();
+        let disk = staged(&disks, "a");
+        // Per file: what was written, and how much of it is durable.
+        let mut model: BTreeMap<u8, (Vec<u8>, Option<usize>)> = BTreeMap::new();
+        let lose = |model: &mut BTreeMap<u8, (Vec<u8>, Option<usize>)>| {
+            model.retain(|_, (data, synced)| synced.inspect(|n| data.truncate(*n)).is_some());
+        };
+        for op in ops {
+            match op {
+                Op::Append(f, data) => {
+                    now(disk.append(Path::new(&format!("/stage/vol-1/{f}")), &data)).unwrap();
+                    model.entry(f).or_default().0.extend(data);
+                }
+                Op::Sync(f) => {
+                    let done = now(disk.sync(Path::new(&format!("/stage/vol-1/{f}"))));
+                    prop_assert_eq!(done.is_ok(), model.contains_key(&f));
+                    if let Some((data, synced)) = model.get_mut(&f) {
+                        *synced = Some(data.len());
+                    }
+                }
+                Op::Crash => {
+                    now(disk.crash()).unwrap();
+                    prop_assert!(now(disk.mounts()).unwrap().is_empty() && now(disk.devices()).unwrap().is_empty());
+                    lose(&mut model);
+                }
+                Op::Remount => {
+                    now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap();
+                    model.values_mut().for_each(|(data, synced)| *synced = Some(data.len()));
+                }
+                Op::Pull => {
+                    now(disk.unplug("vol-1", true)).unwrap();
+                    now(disk.unstage("vol-1", Path::new("/stage/vol-1"))).unwrap();
+                    lose(&mut model);
+                }
+            }
+            now(disk.plug(&plug("vol-1"))).unwrap();
+            now(disk.stage(&stage("vol-1"))).unwrap();
+            for f in 0..3u8 {
+                let seen = now(disk.read(Path::new(&format!("/stage/vol-1/{f}")))).unwrap();
+                prop_assert_eq!(seen.as_ref(), model.get(&f).map(|(data, _)| data));
+                let durable = disks.durable("vol-1", &f.to_string());
+                let expected = model.get(&f).and_then(|(data, synced)| synced.map(|n| data[..n].to_vec()));
+                prop_assert_eq!(durable, expected);
+            }
+        }
+    }
+}

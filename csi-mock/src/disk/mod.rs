@@ -1,0 +1,253 @@
+//! What a node can do with block devices, mounts and files, behind one object-safe trait.
+//!
+//! One [`Disk`] value stands for one node; all nodes of a world share the bytes of the volumes. There are three
+//! backends: [`MemoryDisks`] (simulation: page cache, fsync and power loss as a model), `directory` (a volume is a
+//! directory, a mount is a symlink; anywhere, without root) and `loop` (loop devices, real filesystems and bind
+//! mounts; root on Linux).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+mod error;
+mod memory;
+
+pub use error::DiskError;
+pub use memory::MemoryDisks;
+
+/// Longest path that is accepted, in bytes (PATH_MAX of Linux).
+pub const MAX_PATH: usize = 4096;
+
+/// What every operation of a disk returns.
+pub type DiskFuture<'a, T> = BoxFuture<'a, Result<T, DiskError>>;
+
+/// How the disk of a node works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// A model in memory: unsynced writes are lost by a crash. For the simulation.
+    Memory,
+    /// A volume is a directory and a mount is a symlink. No block device, no filesystem, no power loss.
+    Directory,
+    /// A volume is a sparse file behind a loop device with a real filesystem, mounted by the kernel.
+    Loop,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Directory => "directory",
+            Self::Loop => "loop",
+        })
+    }
+}
+
+/// A volume that arrives at a node, as the cloud's device stream tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plug {
+    /// The volume (`vol-…`).
+    pub volume: String,
+    /// The device name that the cloud gave the attachment (`/dev/xvdaa`). The device is *found* by volume id only.
+    pub device: String,
+    /// The backing file, relative to the directory of all volumes; never taken from a user.
+    pub file: String,
+    /// The size of the volume in bytes.
+    pub size_bytes: u64,
+}
+
+/// A block device that is plugged into a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// The volume whose bytes it holds, proved by the backend and not by its name.
+    pub volume: String,
+    /// The cloud's device name (`/dev/xvdaa`).
+    pub name: String,
+    /// What opens it on this machine (`/dev/loop7`, a directory, or the cloud's name in memory).
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+}
+
+/// What a mount is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MountKind {
+    /// The filesystem itself, at its staging path: one per volume and node.
+    Staging,
+    /// A bind of the staged filesystem at a pod's target path.
+    Target,
+}
+
+/// A mount of a volume on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mount {
+    /// The volume (`vol-…`).
+    pub volume: String,
+    /// Where.
+    pub path: PathBuf,
+    /// What for.
+    pub kind: MountKind,
+    /// Whether the kernel (or the model) refuses writes.
+    pub readonly: bool,
+}
+
+/// What to stage and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The volume; its device must be plugged.
+    pub volume: String,
+    /// The staging path: an absolute directory path, which exists or whose parents exist.
+    pub path: PathBuf,
+    /// The filesystem to make when the device is truly empty: `ext4`, `xfs` or `btrfs`.
+    pub fs_type: String,
+    /// Further mount options (`noatime`).
+    pub mount_flags: Vec<String>,
+    /// Mount read-only; then an empty device is an error, since it cannot be formatted.
+    pub readonly: bool,
+}
+
+/// What staging did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// Whether the device was empty and got a filesystem.
+    pub formatted: bool,
+    /// Whether the mount refuses writes, as seen after the fact.
+    pub readonly: bool,
+    /// Nothing was done: the volume was staged at this path already.
+    pub already: bool,
+    /// Other nodes that hold a writable mount of the volume at this moment. Only a backend that sees all nodes
+    /// (memory) fills it; more than none with a writable mount here is what corrupts filesystems.
+    pub other_writers: Vec<String>,
+}
+
+/// What to publish and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// The volume; it must be staged at `staging_path`.
+    pub volume: String,
+    /// Where it is staged.
+    pub staging_path: PathBuf,
+    /// The target path; its parent exists, its last component is made.
+    pub path: PathBuf,
+    /// Further mount options.
+    pub mount_flags: Vec<String>,
+    /// Refuse writes through this path.
+    pub readonly: bool,
+}
+
+/// What publishing did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Whether the mount refuses writes, as seen after the fact.
+    pub readonly: bool,
+    /// Nothing was done: the volume was published at this path already.
+    pub already: bool,
+}
+
+/// How full a mounted filesystem is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Bytes that an ordinary user can still write.
+    pub available_bytes: u64,
+    /// Inodes in all; 0 where the filesystem has no such limit.
+    pub total_inodes: u64,
+    /// Inodes in use.
+    pub used_inodes: u64,
+    /// Inodes left.
+    pub available_inodes: u64,
+}
+
+/// The block devices, mounts and files of one node.
+///
+/// All paths are absolute and must lie under the node's root (the memory backend has no root: any absolute path
+/// without `..` is good). No operation follows a symlink that it did not make. Every operation may be repeated.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// How it works.
+    fn backend(&self) -> Backend;
+
+    /// The node whose disk it is.
+    fn node(&self) -> &str;
+
+    /// Makes the block device of an attached volume appear. Plugging a plugged volume changes nothing.
+    fn plug<'a>(&'a self, plug: &'a Plug) -> DiskFuture<'a, Device>;
+
+    /// Takes the block device of a volume away; true when it was there.
+    ///
+    /// # Errors
+    /// [`DiskError::Busy`] while the volume is mounted and not `force`. With `force` the device is pulled from
+    /// under its mounts: unsynced writes are lost and every later access fails, until they are unmounted.
+    fn unplug<'a>(&'a self, volume: &'a str, force: bool) -> DiskFuture<'a, bool>;
+
+    /// The device that holds `volume`, found by the volume id and never by the device name alone.
+    fn find<'a>(&'a self, volume: &'a str) -> DiskFuture<'a, Option<Device>>;
+
+    /// What is plugged, ordered by volume.
+    fn devices(&self) -> DiskFuture<'_, Vec<Device>>;
+
+    /// What is mounted, ordered by path.
+    fn mounts(&self) -> DiskFuture<'_, Vec<Mount>>;
+
+    /// Finds the device, makes a filesystem only when the device is truly empty, checks the filesystem and mounts
+    /// it at the staging path.
+    ///
+    /// # Errors
+    /// [`DiskError::NotPlugged`]; [`DiskError::Occupied`] when the path holds another volume, or the volume is
+    /// staged elsewhere; [`DiskError::Corrupt`] when the device holds something that is not the filesystem asked for.
+    fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged>;
+
+    /// Flushes and unmounts the staging path; true when it was mounted. The directory stays.
+    ///
+    /// # Errors
+    /// [`DiskError::Busy`] while other mounts of the device exist.
+    fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
+
+    /// Makes the staged filesystem visible at the target path.
+    ///
+    /// # Errors
+    /// [`DiskError::NotStaged`]; [`DiskError::Occupied`] when the path holds another volume.
+    fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published>;
+
+    /// Takes the volume away from the target path and deletes the path; true when it was mounted.
+    fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
+
+    /// How full the filesystem mounted at `path` is.
+    fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage>;
+
+    /// Power loss of the node: every mount and device of it vanishes and unsynced writes are lost. Directories and
+    /// files outside of volumes stay.
+    fn crash(&self) -> DiskFuture<'_, ()>;
+
+    /// Makes a directory and its parents; nothing when it exists.
+    fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
+
+    /// Removes an empty directory; nothing when it does not exist.
+    ///
+    /// # Errors
+    /// [`DiskError::Busy`] when something is mounted there, [`DiskError::Io`] (ENOTEMPTY) when it is not empty.
+    fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
+
+    /// The names in a directory, sorted; nothing when there is no such directory.
+    fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>>;
+
+    /// Adds bytes to the end of a file, which is made when it is missing (its directory must exist).
+    fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()>;
+
+    /// Replaces a file's content in one step and syncs it; for the node agent's own small files.
+    fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()>;
+
+    /// Makes a file durable (fsync): a crash after it returns does not lose what was appended before.
+    fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
+
+    /// A file's bytes; nothing when there is no such file.
+    fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>>;
+
+    /// Removes a file; nothing when it does not exist.
+    fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()>;
+}
