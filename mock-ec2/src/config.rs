@@ -1,0 +1,154 @@
+//! What a mock-ec2 is made with.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::state::latency::LatencyProfile;
+
+/// Everything that distinguishes one mock-ec2 from another.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The region of every answer, such as `us-east-1`.
+    pub region: String,
+    /// The twelve-digit account that owns everything.
+    pub account_id: String,
+    /// The availability zones, such as `us-east-1a`; at least one.
+    pub zones: Vec<String>,
+    /// How long transitions take.
+    pub latency: LatencyProfile,
+    /// The instances that run from the start.
+    pub instances: Vec<InstanceSpec>,
+    /// Where each volume gets its sparse backing file; without it volumes have no bytes here (simulation keeps them
+    /// in memory disks elsewhere).
+    pub volume_dir: Option<PathBuf>,
+    /// Most bytes that the files in `volume_dir` may really occupy before CreateVolume is refused.
+    pub disk_limit: Option<u64>,
+    /// The bearer token that admin requests must carry; without it no token is asked for.
+    pub admin_token: Option<Token>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            region: "us-east-1".to_owned(),
+            account_id: "000000000000".to_owned(),
+            zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
+            latency: LatencyProfile::Instant,
+            instances: Vec::new(),
+            volume_dir: None,
+            disk_limit: None,
+            admin_token: None,
+        }
+    }
+}
+
+/// A secret that never shows in output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes the text of a token.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether `given` is this token; takes the same time wherever the two differ.
+    pub fn matches(&self, given: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+        let differing = own.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));
+        own.len() == given.len() && differing == 0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(redacted)")
+    }
+}
+
+/// One instance of the seed list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InstanceSpec {
+    /// Its `Name` tag; harnesses find the instance by it (see [`crate::Ec2::instances`]).
+    pub name: String,
+    /// Its id, `i-` and 8 or 17 hex digits; generated from the seed when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Its type, such as `m5.large`; decides the attach limit.
+    #[serde(default = "default_type")]
+    pub instance_type: String,
+    /// The availability zone.
+    pub zone: String,
+    /// Its private DNS name; made from its private address when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_dns_name: Option<String>,
+    /// Network interfaces, each of which takes a slot on types with shared limits.
+    #[serde(default = "one")]
+    pub network_interfaces: u32,
+    /// More tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+}
+
+impl InstanceSpec {
+    /// An m5.large called `name` in `zone`.
+    pub fn new(name: impl Into<String>, zone: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            id: None,
+            instance_type: default_type(),
+            zone: zone.into(),
+            private_dns_name: None,
+            network_interfaces: one(),
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+fn default_type() -> String {
+    "m5.large".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What others need to know of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceInfo {
+    /// Its id, `i-…`.
+    pub id: String,
+    /// Its `Name` tag; empty when it has none.
+    pub name: String,
+    /// The availability zone.
+    pub zone: String,
+    /// Its type.
+    pub instance_type: String,
+    /// Its private DNS name.
+    pub private_dns_name: String,
+    /// Its private IPv4 address.
+    pub private_ip: String,
+}
+
+/// Why a mock-ec2 cannot be made.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum Error {
+    /// {field}: {reason}
+    Config {
+        /// The field of [`Config`] or of the seed list.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// volume directory {path}: {reason}
+    VolumeDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}

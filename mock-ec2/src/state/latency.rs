@@ -1,0 +1,156 @@
+//! How long transitions take: seeded distributions per operation (reference §11).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use substrate::Seed;
+use substrate::seed::unit;
+
+/// A named set of distributions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyProfile {
+    /// Every intermediate state is in the mutating call's answer and in the event stream, and over at the next call
+    /// or 1 ms later.
+    #[default]
+    Instant,
+    /// The figures that operators quote: AttachVolume 5–30 s as its caller sees it, polling included.
+    Aws,
+    /// The figures of the EBS driver's authors: attach and detach mostly 1–4 s.
+    AwsRecent,
+}
+
+impl std::str::FromStr for LatencyProfile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "instant" => Ok(Self::Instant),
+            "aws" => Ok(Self::Aws),
+            "aws-recent" => Ok(Self::AwsRecent),
+            _ => Err(format!("`{text}` is not a latency profile: use instant, aws or aws-recent")),
+        }
+    }
+}
+
+impl std::fmt::Display for LatencyProfile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Instant => "instant",
+            Self::Aws => "aws",
+            Self::AwsRecent => "aws-recent",
+        })
+    }
+}
+
+/// What takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// `creating` → `available`.
+    CreateVolume,
+    /// `deleting` → gone.
+    DeleteVolume,
+    /// `attaching` → `attached`.
+    AttachVolume,
+    /// The same for io2 (Block Express).
+    AttachIo2Volume,
+    /// `detaching` → gone.
+    DetachVolume,
+    /// `detaching` → gone, by force.
+    ForceDetachVolume,
+    /// `pending` → `running`.
+    RunInstances,
+}
+
+/// A distribution as points of its quantile function: (share in 0..=1, milliseconds), both rising, the first share 0
+/// and the last 1. Between points it is a straight line, so a draw needs no transcendental function and is the same
+/// on every machine.
+type Quantiles = &'static [(f64, f64)];
+
+/// How long 1 ms of `instant` lasts; not divided by the time scale.
+const INSTANT: Duration = Duration::from_millis(1);
+
+// CreateVolume → available: median 1.5 s, p99 about 4 s (driver authors, us-west-2 and ap-south-1).
+const CREATE: Quantiles = &[(0.0, 700.0), (0.5, 1_500.0), (0.9, 2_500.0), (0.99, 4_000.0), (1.0, 5_000.0)];
+// Not measured by anyone we know; a second or two.
+const DELETE: Quantiles = &[(0.0, 500.0), (0.5, 1_000.0), (1.0, 3_000.0)];
+// Quoted: 5–30 s as a caller sees it. A driver looks at 1 s × 1.8ⁿ (6.0, 11.9, 22.4, 41.3 s), so what takes up to
+// 22 s here is seen within 23 s there.
+const ATTACH_QUOTED: Quantiles = &[(0.0, 5_000.0), (0.5, 8_000.0), (0.9, 14_000.0), (0.99, 20_000.0), (1.0, 22_000.0)];
+// Quoted: 5–15 s, faster than gp3.
+const ATTACH_IO2_QUOTED: Quantiles = &[(0.0, 4_000.0), (0.5, 5_500.0), (0.9, 8_000.0), (1.0, 11_500.0)];
+// No figure is quoted for detach; the same order as attach, without its tail.
+const DETACH_QUOTED: Quantiles = &[(0.0, 3_000.0), (0.5, 6_000.0), (0.9, 11_000.0), (1.0, 20_000.0)];
+// Attach and detach complete: mostly 1–4 s (driver authors).
+const ATTACH_RECENT: Quantiles = &[(0.0, 1_000.0), (0.5, 2_000.0), (0.95, 4_000.0), (0.99, 6_000.0), (1.0, 9_000.0)];
+// Force does not wait for the guest.
+const FORCE: Quantiles = &[(0.0, 1_000.0), (1.0, 3_000.0)];
+// Instances reach `running` in some ten to twenty seconds.
+const RUN: Quantiles = &[(0.0, 6_000.0), (0.5, 12_000.0), (1.0, 25_000.0)];
+
+impl LatencyProfile {
+    /// How long one `operation` takes, before the time scale; `draw` names the draw, so that no other draw moves it.
+    pub fn draw(self, operation: Operation, draw: &Seed) -> Duration {
+        let quantiles = match (self, operation) {
+            (Self::Instant, _) => return INSTANT,
+            (_, Operation::CreateVolume) => CREATE,
+            (_, Operation::DeleteVolume) => DELETE,
+            (_, Operation::ForceDetachVolume) => FORCE,
+            (_, Operation::RunInstances) => RUN,
+            (Self::Aws, Operation::AttachVolume) => ATTACH_QUOTED,
+            (Self::Aws, Operation::AttachIo2Volume) => ATTACH_IO2_QUOTED,
+            (Self::Aws, Operation::DetachVolume) => DETACH_QUOTED,
+            (Self::AwsRecent, _) => ATTACH_RECENT,
+        };
+        Duration::from_millis(at(quantiles, unit(&mut draw.rng())) as u64)
+    }
+
+    /// Whether every transition ends at the next call, whatever the time.
+    pub fn settles_at_once(self) -> bool {
+        self == Self::Instant
+    }
+}
+
+/// The value of a quantile function at `share`.
+fn at(quantiles: Quantiles, share: f64) -> f64 {
+    let mut from = (0.0, 0.0);
+    for &to in quantiles {
+        if share <= to.0 {
+            let width = to.0 - from.0;
+            return if width > 0.0 { from.1 + (to.1 - from.1) * (share - from.0) / width } else { to.1 };
+        }
+        from = to;
+    }
+    from.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(profile: LatencyProfile, operation: Operation) -> Vec<u64> {
+        let seed = Seed::root(7);
+        let mut all: Vec<u64> =
+            (0..2000).map(|n| profile.draw(operation, &seed.child(&n.to_string())).as_millis() as u64).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn the_aws_profile_keeps_the_quoted_figures() {
+        let attach = draws(LatencyProfile::Aws, Operation::AttachVolume);
+        assert!(attach[0] >= 5_000 && attach[1999] <= 22_000 && (7_500..8_500).contains(&attach[1000]));
+        let create = draws(LatencyProfile::AwsRecent, Operation::CreateVolume);
+        assert!((1_400..1_600).contains(&create[1000]) && (3_500..4_500).contains(&create[1980]));
+        let recent = draws(LatencyProfile::AwsRecent, Operation::AttachVolume);
+        assert!(recent[0] >= 1_000 && recent[1800] <= 4_000);
+    }
+
+    #[test]
+    fn a_draw_depends_on_its_name_only() {
+        let seed = Seed::root(1).child("attach 1");
+        let draw = |_| LatencyProfile::Aws.draw(Operation::AttachVolume, &seed);
+        assert_eq!(draw(0), draw(1));
+        assert_eq!(LatencyProfile::Instant.draw(Operation::AttachVolume, &seed), Duration::from_millis(1));
+    }
+}

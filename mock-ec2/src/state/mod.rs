@@ -1,0 +1,3 @@
+//! The pure machine.
+
+pub mod latency;
