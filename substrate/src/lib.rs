@@ -11,6 +11,7 @@ pub mod duplex;
 pub mod fabric;
 pub mod fault;
 pub mod guard;
+pub mod host;
 pub mod ids;
 pub mod link;
 pub mod listen;

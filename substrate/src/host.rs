@@ -1,0 +1,118 @@
+//! A component as an OS process of its own: runtime, live world, trace sink, signals.
+
+use std::future::Future;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::clock::TimeScale;
+use crate::trace::Level;
+use crate::world::{Options, World};
+
+/// When this variable is set, the process ends as soon as its standard input does: whoever started it holds the
+/// other end, so no component outlives its starter, not even after `kill -9`.
+pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
+
+/// Events that a server keeps in memory.
+const KEPT_EVENTS: usize = 20_000;
+
+/// What every component's command line has in common.
+#[derive(Clone, Debug, Default)]
+pub struct HostOptions {
+    /// The root seed.
+    pub seed: u64,
+    /// Divides waits and latencies.
+    pub time_scale: f64,
+    /// Where the trace goes as JSON lines: a path, `-` for standard output, nowhere when absent.
+    pub trace: Option<PathBuf>,
+}
+
+/// Runs `main` in a live world until it returns, a signal arrives, or the starter is gone.
+///
+/// `main` gets the world, starts its processes, and returns an error when it cannot serve. Exit codes: what `main`
+/// returned as an error is printed and ends in 3 (environment); SIGINT gives 130, SIGTERM and the starter's end 0.
+pub fn run<F, E>(name: &str, options: &HostOptions, main: impl FnOnce(World) -> F) -> ExitCode
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return failed(name, &format!("the runtime does not start: {e}")),
+    };
+    let world_options = Options {
+        seed: options.seed,
+        scale: TimeScale::new(options.time_scale),
+        level: Level::Info,
+        watchdog: None,
+        ..Options::default()
+    };
+    let code = runtime.block_on(async {
+        let world = World::live(world_options);
+        world.trace().keep(KEPT_EVENTS);
+        if let Some(path) = &options.trace {
+            match sink(path) {
+                Ok(sink) => world.trace().write_to(sink),
+                Err(e) => return failed(name, &format!("--trace {}: {e}", path.display())),
+            }
+        }
+        let code = tokio::select! { biased;
+            result = main(world.clone()) => match result {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(e) => failed(name, &e.to_string()),
+            },
+            code = stopped() => code,
+        };
+        // The trace is a report: that it could not be written whole is said, the run is over all the same.
+        if let Err(e) = world.trace().flush() {
+            eprintln!("{name}: the trace is not complete: {e}");
+        }
+        code
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    code
+}
+
+fn failed(name: &str, message: &str) -> ExitCode {
+    eprintln!("{name}: {message}");
+    ExitCode::from(3)
+}
+
+fn sink(path: &PathBuf) -> std::io::Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        // Line by line, because whoever reads the pipe follows along.
+        Ok(Box::new(std::io::LineWriter::new(std::io::stdout())))
+    } else {
+        Ok(Box::new(std::io::BufWriter::new(std::fs::File::create(path)?)))
+    }
+}
+
+/// Completes when the process is asked to end, with its exit code.
+pub async fn stopped() -> ExitCode {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! { biased;
+        _ = interrupt.recv() => ExitCode::from(130),
+        _ = terminate.recv() => ExitCode::SUCCESS,
+        () = starter_gone() => ExitCode::SUCCESS,
+    }
+}
+
+/// Completes when standard input ends, if the starter asked for that.
+async fn starter_gone() {
+    if std::env::var_os(PARENT_PIPE).is_none() {
+        return std::future::pending().await;
+    }
+    let (gone, wait) = tokio::sync::oneshot::channel::<()>();
+    // A thread, because a read of standard input cannot be cancelled and would hold up the runtime's end.
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut buffer = [0; 64];
+        while std::io::Read::read(&mut stdin, &mut buffer).is_ok_and(|n| n > 0) {}
+        drop(gone);
+    });
+    // The sender is dropped when the input ends; both outcomes mean the same.
+    let _ = wait.await;
+}
