@@ -1,0 +1,106 @@
+//! JSON patch (RFC 6902).
+
+use json_patch::PatchOperation;
+use serde_json::Value;
+
+use super::PatchError;
+
+/// Operations in one patch (upstream's handlers/patch.go `maxJSONPatchOperations`).
+const MAX_OPERATIONS: usize = 10_000;
+/// Bytes that the copies of one patch may add; upstream sets it to the limit of a request body, 3 MiB.
+const MAX_COPIED_BYTES: usize = 3 << 20;
+
+pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> {
+    let Value::Array(list) = patch else {
+        return Err(PatchError::Malformed("the JSON patch must be an array of operations".to_owned()));
+    };
+    if list.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations { limit: MAX_OPERATIONS, got: list.len() });
+    }
+    let mut operations = Vec::with_capacity(list.len());
+    for (i, operation) in list.iter().enumerate() {
+        operations.push(
+            serde_json::from_value::<PatchOperation>(operation.clone())
+                .map_err(|error| PatchError::Malformed(format!("error decoding patch: operation {i}: {error}")))?,
+        );
+    }
+    let mut patched = target.clone();
+    let mut copied = 0;
+    for (i, operation) in operations.iter().enumerate() {
+        if let PatchOperation::Copy(copy) = operation
+            && let Some(source) = patched.pointer(copy.from.as_str())
+        {
+            // Copies of copies double: without a limit a small body could fill the memory.
+            copied += source.to_string().len();
+            if copied > MAX_COPIED_BYTES {
+                return Err(PatchError::CopyTooLarge { limit: MAX_COPIED_BYTES, size: copied });
+            }
+        }
+        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
+            .map_err(|error| PatchError::Inapplicable(format!("operation {i} ({operation}): {}", error.kind)))?;
+    }
+    Ok(patched)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pv() -> Value {
+        json!({"metadata": {"name": "pv", "finalizers": ["kubernetes.io/pv-protection", "external-attacher/ebs"]}})
+    }
+
+    #[test]
+    fn the_attachers_finalizer_patches_work() {
+        let added = apply(&json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "x"}]), &pv()).unwrap();
+        assert_eq!(added["metadata"]["finalizers"][2], "x");
+        let removed = apply(
+            &json!([{"op": "test", "path": "/metadata/finalizers/1", "value": "external-attacher/ebs"},
+                    {"op": "remove", "path": "/metadata/finalizers/1"}]),
+            &pv(),
+        )
+        .unwrap();
+        assert_eq!(removed["metadata"]["finalizers"], json!(["kubernetes.io/pv-protection"]));
+    }
+
+    #[test]
+    fn a_failed_test_or_a_missing_path_is_422_and_changes_nothing() {
+        for patch in [
+            json!([{"op": "add", "path": "/a", "value": 1}, {"op": "test", "path": "/metadata/name", "value": "other"}]),
+            json!([{"op": "remove", "path": "/metadata/labels/x"}]),
+            json!([{"op": "replace", "path": "/spec/taints", "value": []}]),
+        ] {
+            assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 422, "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_patch_is_400() {
+        for patch in [
+            json!({}),
+            json!([1]),
+            json!([{"op": "shout", "path": "/a"}]),
+            json!([{"op": "add", "path": "/a"}]),
+            json!([{"op": "add", "path": "a", "value": 1}]),
+        ] {
+            assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 400, "{patch}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_operations_are_the_limit() {
+        let test = json!({"op": "test", "path": "/metadata/name", "value": "pv"});
+        assert!(apply(&Value::Array(vec![test.clone(); 10_000]), &pv()).is_ok());
+        let error = apply(&Value::Array(vec![test; 10_001]), &pv()).unwrap_err();
+        assert_eq!((error.code(), error.reason()), (413, "RequestEntityTooLarge"));
+    }
+
+    #[test]
+    fn copies_that_double_are_stopped() {
+        let mut list = vec![json!({"op": "add", "path": "/a", "value": {"text": "0123456789"}})];
+        list.extend((0..60).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/a/{i}")})));
+        assert_eq!(apply(&Value::Array(list), &pv()).unwrap_err().code(), 413);
+    }
+}

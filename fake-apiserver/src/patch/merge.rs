@@ -1,0 +1,62 @@
+//! JSON merge patch (RFC 7396).
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+
+pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> {
+    let Value::Object(patch) = patch else {
+        return Err(PatchError::Malformed("the merge patch must be a JSON object".to_owned()));
+    };
+    let mut merged = target.clone();
+    merge(&mut merged, patch);
+    Ok(merged)
+}
+
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(map) = target else { return };
+    for (key, value) in patch {
+        match value {
+            Value::Null => {
+                map.remove(key);
+            }
+            Value::Object(patch) => merge(map.entry(key.clone()).or_insert(Value::Null), patch),
+            other => {
+                map.insert(key.clone(), other.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_rfc_hold_for_objects() {
+        for (target, patch, result) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b"}), json!({"a": null}), json!({})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+        ] {
+            assert_eq!(apply(&patch, &target), Ok(result), "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_that_is_no_object_is_malformed() {
+        for patch in [json!([1]), json!("x"), json!(null)] {
+            assert_eq!(apply(&patch, &json!({})).unwrap_err().code(), 400);
+        }
+    }
+}
