@@ -1,1 +1,3 @@
 //! harness.
+
+pub mod scenario;

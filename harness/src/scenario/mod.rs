@@ -1,0 +1,73 @@
+//! Scenario files: what a cluster is made of, what happens to it, and what must then be true.
+//!
+//! [`load`] reads a file, [`parse`] a text. Both give a [`Scenario`] in which every name is checked, or a
+//! [`ScenarioError`] that points at the place in the file and says what to write instead.
+//!
+//! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
+//! `model`, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
+
+mod diagnostic;
+mod document;
+mod lower;
+mod model;
+mod object;
+mod place;
+
+pub use diagnostic::ScenarioError;
+pub use model::{
+    Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, LatencyProfile, Manifest, NodeSpec,
+    Scenario, Step, Taint, TimeScales, Untaint, Wait,
+};
+pub use object::{Kind, ObjectRef, State};
+
+use std::path::Path;
+
+use serde_saphyr::budget::Budget;
+
+/// Longest scenario file that is read, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Reads and checks the scenario in the file at `path`.
+///
+/// # Errors
+/// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
+pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+    let name = path.display().to_string();
+    let length = std::fs::metadata(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?.len();
+    if length > MAX_BYTES as u64 {
+        let why = format!("it has {length} bytes, and at most {MAX_BYTES} are read");
+        return Err(ScenarioError::unreadable(&name, &why));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?;
+    parse(&name, &text)
+}
+
+/// Reads and checks the scenario in `text`; `source` is the file name that errors and reports show.
+///
+/// # Errors
+/// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
+/// passed, or a step names something that does not exist.
+pub fn parse(source: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    if text.len() > MAX_BYTES {
+        let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
+        return Err(ScenarioError::unreadable(source, &why));
+    }
+    let document: document::Document =
+        serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
+    lower::lower(source, document).map_err(|mistake| mistake.into_error(source, text))
+}
+
+/// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.
+fn options() -> serde_saphyr::Options {
+    let mut budget = Budget::default();
+    budget.max_events = 200_000;
+    budget.max_nodes = 100_000;
+    budget.max_depth = 32;
+    budget.max_aliases = 1_000;
+    budget.max_anchors = 1_000;
+    budget.max_documents = 1;
+    serde_saphyr::options! { budget: Some(budget), strict_booleans: true }
+}
+
+#[cfg(test)]
+mod tests;

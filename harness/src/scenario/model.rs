@@ -1,0 +1,251 @@
+//! A checked scenario: what the runner executes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use substrate::fabric::Latency;
+use substrate::fault::Fault;
+
+use super::object::{ObjectRef, State};
+
+/// A scenario in which every name exists and every step does exactly one thing.
+///
+/// All durations are of the scenario's own time: the clock of the world times the time scale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Names it in reports.
+    pub name: String,
+    /// One sentence on what it shows.
+    pub description: Option<String>,
+    /// The file that it came from, as the user wrote its path.
+    pub source: String,
+    /// The nodes, in the order in which they start.
+    pub nodes: Vec<NodeSpec>,
+    /// How long the cloud takes.
+    pub latency: LatencyProfile,
+    /// How long messages between components take, in simulation.
+    pub link: Latency,
+    /// What divides waits and latencies, in each of the worlds.
+    pub time_scale: TimeScales,
+    /// When the scenario, teardown included, must be over; passing it is a failed expectation.
+    pub deadline: Duration,
+    /// Objects that exist before the first step.
+    pub objects: Vec<Manifest>,
+    /// Faults in force from the first step on; each must have fired by the end.
+    pub faults: Vec<Fault>,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+    /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
+    pub teardown: bool,
+}
+
+/// A node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its zone; the cloud's first when absent.
+    pub zone: Option<String>,
+    /// Its EC2 instance type; decides how many volumes it takes.
+    pub instance_type: String,
+}
+
+/// How long the cloud takes; the profiles of mock-ec2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LatencyProfile {
+    /// Every transition is over at the next read.
+    #[default]
+    Instant,
+    /// What EBS users see.
+    Aws,
+    /// What EBS users have seen since attaching became faster.
+    AwsRecent,
+}
+
+impl LatencyProfile {
+    /// The name in files and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Instant => "instant",
+            Self::Aws => "aws",
+            Self::AwsRecent => "aws-recent",
+        }
+    }
+}
+
+/// What divides waits and latencies, in each of the worlds. A plain number in the file holds for both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeScales {
+    /// In simulation.
+    pub simulated: f64,
+    /// In the live world.
+    pub live: f64,
+}
+
+impl Default for TimeScales {
+    fn default() -> Self {
+        Self { simulated: 1.0, live: 1.0 }
+    }
+}
+
+/// A Kubernetes object as it is sent to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// What it is; the namespace is filled in.
+    pub object: ObjectRef,
+    /// The manifest, unchanged.
+    pub value: Value,
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its position in the file, from 0.
+    pub index: usize,
+    /// Its name, for reports and for `elapsed: {since: …}`.
+    pub name: Option<String>,
+    /// The line that it begins on.
+    pub line: u64,
+    /// The column that it begins in.
+    pub column: u64,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Creates objects, or changes them by a server-side apply or merge.
+    Apply(Vec<Manifest>),
+    /// Waits until an object is in a state.
+    Wait(Wait),
+    /// Demands something.
+    Expect(Expectation),
+    /// The node loses power.
+    Crash(String),
+    /// The node starts anew.
+    Restart(String),
+    /// Deletes an object.
+    Delete(Delete),
+    /// Puts a taint on a node.
+    Taint(Taint),
+    /// Takes a taint off a node.
+    Untaint(Untaint),
+    /// Makes a node unschedulable.
+    Cordon(String),
+    /// Makes a node schedulable.
+    Uncordon(String),
+    /// Puts a fault in force.
+    Fault(Box<Fault>),
+    /// Ends a fault.
+    ClearFault(String),
+    /// Lets time pass.
+    Sleep(Duration),
+}
+
+/// Waits until an object is as described; all conditions must hold at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its state; any state counts when absent and `records` is given.
+    pub is: Option<State>,
+    /// The node that the pod is on, or that the attachment is for.
+    pub on: Option<String>,
+    /// The pod's workload has written and synced at least this many records since it started.
+    pub records: Option<u64>,
+    /// How long it may take.
+    pub within: Duration,
+}
+
+/// Something that must be true.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expectation {
+    /// An event was, or is soon, recorded.
+    Event(EventSeen),
+    /// A pod's workload found intact records when it started.
+    BytesIntact(BytesIntact),
+    /// A claim's volume is attached to a node.
+    Attached(Attached),
+    /// Time passed.
+    Elapsed(Elapsed),
+}
+
+/// A Kubernetes Event about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventSeen {
+    /// What the event is about.
+    pub object: ObjectRef,
+    /// Its reason, exactly.
+    pub reason: String,
+    /// A part of its message.
+    pub contains: Option<String>,
+    /// How long it may take to appear; zero demands that it is there.
+    pub within: Duration,
+}
+
+/// The workload of a pod found the records of an earlier one, and their checksums were right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BytesIntact {
+    /// The pod.
+    pub pod: ObjectRef,
+    /// The least number of records that it must have found.
+    pub records: u64,
+}
+
+/// The volume of a claim is attached to a node, in the cloud and in its VolumeAttachment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attached {
+    /// The claim.
+    pub claim: ObjectRef,
+    /// The node.
+    pub node: String,
+    /// How long it may take; zero demands that it is so now.
+    pub within: Duration,
+}
+
+/// How much of the scenario's own time passed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elapsed {
+    /// The step (its index) whose beginning counts; the beginning of the first step when absent.
+    pub since: Option<usize>,
+    /// Least.
+    pub at_least: Option<Duration>,
+    /// Most.
+    pub at_most: Option<Duration>,
+}
+
+/// A deletion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delete {
+    /// The object.
+    pub object: ObjectRef,
+    /// Removes the object at once, whatever still runs: `kubectl delete --force --grace-period=0`.
+    pub force: bool,
+    /// The grace period; the object's own when absent.
+    pub grace: Option<Duration>,
+}
+
+/// A taint to put on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// The node.
+    pub node: String,
+    /// The taint's key.
+    pub key: String,
+    /// The taint's value; may be empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+/// A taint to take off a node, whatever its value and effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untaint {
+    /// The node.
+    pub node: String,
+    /// The taint's key.
+    pub key: String,
+}

@@ -1,0 +1,286 @@
+//! The names of Kubernetes objects in scenario files, and the states that a step can wait for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The kinds of objects that a scenario can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A namespace.
+    Namespace,
+    /// A node.
+    Node,
+    /// A pod.
+    Pod,
+    /// A claim.
+    PersistentVolumeClaim,
+    /// A volume.
+    PersistentVolume,
+    /// A storage class.
+    StorageClass,
+    /// A CSI driver's registration.
+    CsiDriver,
+    /// What a node knows of its CSI drivers.
+    CsiNode,
+    /// An attachment.
+    VolumeAttachment,
+    /// A lease.
+    Lease,
+    /// A service account.
+    ServiceAccount,
+}
+
+/// Kind, its spelling in manifests, group and version, resource, what kubectl also takes, namespaced.
+type Row = (Kind, &'static str, &'static str, &'static str, &'static [&'static str], bool);
+
+const TABLE: &[Row] = &[
+    (Kind::Namespace, "Namespace", "v1", "namespaces", &["namespace", "ns"], false),
+    (Kind::Node, "Node", "v1", "nodes", &["node", "no"], false),
+    (Kind::Pod, "Pod", "v1", "pods", &["pod", "po"], true),
+    (
+        Kind::PersistentVolumeClaim,
+        "PersistentVolumeClaim",
+        "v1",
+        "persistentvolumeclaims",
+        &["pvc", "persistentvolumeclaim"],
+        true,
+    ),
+    (Kind::PersistentVolume, "PersistentVolume", "v1", "persistentvolumes", &["pv", "persistentvolume"], false),
+    (Kind::StorageClass, "StorageClass", "storage.k8s.io/v1", "storageclasses", &["storageclass", "sc"], false),
+    (Kind::CsiDriver, "CSIDriver", "storage.k8s.io/v1", "csidrivers", &["csidriver"], false),
+    (Kind::CsiNode, "CSINode", "storage.k8s.io/v1", "csinodes", &["csinode"], false),
+    (
+        Kind::VolumeAttachment,
+        "VolumeAttachment",
+        "storage.k8s.io/v1",
+        "volumeattachments",
+        &["volumeattachment", "va"],
+        false,
+    ),
+    (Kind::Lease, "Lease", "coordination.k8s.io/v1", "leases", &["lease"], true),
+    (Kind::ServiceAccount, "ServiceAccount", "v1", "serviceaccounts", &["serviceaccount", "sa"], true),
+];
+
+impl Kind {
+    fn row(self) -> &'static Row {
+        // Every kind has a row; the tests walk the table.
+        TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
+    }
+
+    /// The kind as manifests spell it: `PersistentVolumeClaim`.
+    pub fn kind(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Group and version as manifests spell them: `v1`, `storage.k8s.io/v1`.
+    pub fn api_version(self) -> &'static str {
+        self.row().2
+    }
+
+    /// The resource in URLs: `persistentvolumeclaims`.
+    pub fn resource(self) -> &'static str {
+        self.row().3
+    }
+
+    /// The short name that scenario files use: `pvc`.
+    pub fn short(self) -> &'static str {
+        self.row().4.first().copied().unwrap_or(self.row().3)
+    }
+
+    /// Whether objects of this kind live in a namespace.
+    pub fn namespaced(self) -> bool {
+        self.row().5
+    }
+
+    /// The kind of a manifest.
+    pub fn of_manifest(api_version: &str, kind: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.1 == kind && row.2 == api_version).map(|row| row.0)
+    }
+
+    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        TABLE.iter().find(|row| row.3 == word || row.4.contains(&word.as_str())).map(|row| row.0)
+    }
+
+    /// Every word that [`Kind::of_word`] takes.
+    pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().flat_map(|row| row.4.iter().copied().chain([row.3]))
+    }
+
+    /// Every kind as manifests spell it, with its version.
+    pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
+        TABLE.iter().map(|row| (row.1, row.2))
+    }
+
+    /// The states that an object of this kind can be waited into.
+    pub fn states(self) -> &'static [State] {
+        use State::*;
+        match self {
+            Self::Pod => &[Pending, Running, Succeeded, Failed, Unknown, Ready, Terminating, Exists, Gone],
+            Self::Node => &[Ready, NotReady, Unknown, Terminating, Exists, Gone],
+            Self::PersistentVolumeClaim => &[Pending, Bound, Lost, Terminating, Exists, Gone],
+            Self::PersistentVolume => &[Pending, Available, Bound, Released, Failed, Terminating, Exists, Gone],
+            Self::VolumeAttachment => &[Attached, Detached, Terminating, Exists, Gone],
+            _ => &[Terminating, Exists, Gone],
+        }
+    }
+}
+
+/// A Kubernetes object by kind, namespace and name: `pod/web`, `pvc/team-a/data`, `node/node-a`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace; nothing for cluster-wide kinds, `default` when the file names none.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectRef {
+    /// The object `name` of `kind`; `namespace` counts only for namespaced kinds and is `default` when absent.
+    pub fn new(kind: Kind, namespace: Option<&str>, name: &str) -> Self {
+        let namespace = kind.namespaced().then(|| namespace.unwrap_or("default").to_owned());
+        Self { kind, namespace, name: name.to_owned() }
+    }
+
+    /// The URL path of the collection that it is in.
+    pub fn collection_path(&self) -> String {
+        let version = self.kind.api_version();
+        let root = if version.contains('/') { "apis" } else { "api" };
+        let resource = self.kind.resource();
+        match &self.namespace {
+            Some(namespace) => format!("/{root}/{version}/namespaces/{namespace}/{resource}"),
+            None => format!("/{root}/{version}/{resource}"),
+        }
+    }
+
+    /// The URL path of the object.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.collection_path(), self.name)
+    }
+
+    /// The object as trace events name it: `ns/name`, or `name` when the kind is cluster-wide.
+    pub fn key(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_deref() {
+            None | Some("default") => write!(f, "{}/{}", self.kind.short(), self.name),
+            Some(namespace) => write!(f, "{}/{namespace}/{}", self.kind.short(), self.name),
+        }
+    }
+}
+
+impl FromStr for ObjectRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (word, namespace, name) = match parts[..] {
+            [word, name] => (word, None, name),
+            [word, namespace, name] => (word, Some(namespace), name),
+            _ => {
+                return Err(format!("`{text}` names no object: write kind/name or kind/namespace/name, as in pod/web"));
+            }
+        };
+        let Some(kind) = Kind::of_word(word) else {
+            let hint = super::diagnostic::nearest(word, Kind::words()).map(|w| format!(", did you mean `{w}`?"));
+            return Err(format!("`{word}` is no kind of object{}", hint.unwrap_or_default()));
+        };
+        if namespace.is_some() && !kind.namespaced() {
+            return Err(format!("a {} has no namespace: write {}/{name}", kind.kind(), kind.short()));
+        }
+        for part in namespace.iter().chain([&name]) {
+            check_name(part)?;
+        }
+        Ok(Self::new(kind, namespace, name))
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for ObjectRef {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Refuses what Kubernetes refuses as a DNS-1123 subdomain.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let good = !name.is_empty()
+        && name.len() <= 253
+        && name.chars().all(inner)
+        && name.starts_with(edge)
+        && name.ends_with(edge);
+    if good {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` is no object name: lower-case letters, digits, `-` and `.`, at most 253, no `-` or `.` at the ends"
+    ))
+}
+
+/// A state of an object that a step can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum State {
+    /// Phase of a pod, claim or volume.
+    Pending,
+    /// Phase of a pod.
+    Running,
+    /// Phase of a pod.
+    Succeeded,
+    /// Phase of a pod or volume.
+    Failed,
+    /// Phase of a claim or volume.
+    Bound,
+    /// Phase of a volume.
+    Available,
+    /// Phase of a volume.
+    Released,
+    /// Phase of a claim.
+    Lost,
+    /// Condition Ready=True of a node or pod.
+    Ready,
+    /// Condition Ready=False of a node.
+    NotReady,
+    /// Condition Ready=Unknown of a node; phase of a pod.
+    Unknown,
+    /// `status.attached` of an attachment is true.
+    Attached,
+    /// The attachment exists and `status.attached` is false.
+    Detached,
+    /// `metadata.deletionTimestamp` is set.
+    Terminating,
+    /// The object is there, in whatever state.
+    #[serde(rename = "exists")]
+    Exists,
+    /// The object is not there.
+    #[serde(rename = "gone")]
+    Gone,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str("exists"),
+            Self::Gone => f.write_str("gone"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}

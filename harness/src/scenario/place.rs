@@ -1,0 +1,55 @@
+//! Values that remember where in the file they were written.
+
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer};
+
+/// A position in a scenario file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// First byte.
+    pub offset: usize,
+    /// Length in bytes; 0 or 1 when only the beginning is known.
+    pub length: usize,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+}
+
+impl From<serde_saphyr::Location> for Place {
+    fn from(location: serde_saphyr::Location) -> Self {
+        let span = location.span();
+        let number = |n: Option<_>| n.and_then(|n: u64| usize::try_from(n).ok()).unwrap_or(0);
+        Self {
+            offset: number(span.byte_offset()),
+            length: number(span.byte_len()),
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+/// A value with its position.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Placed<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written; for an alias, where it is used.
+    pub place: Place,
+}
+
+impl<T> Deref for Placed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = serde_saphyr::Spanned::<T>::deserialize(deserializer)?;
+        Ok(Self { value: spanned.value, place: spanned.referenced.into() })
+    }
+}
