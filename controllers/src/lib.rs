@@ -1,1 +1,11 @@
 //! The storage control loops and the node agent (kubelet's volume side), over the wire APIs only.
+//!
+//! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
+//! (informer → world → executor). [`kube`] is what the shells share.
+
+pub mod kube;
+pub mod pending;
+pub mod timers;
+
+pub use pending::PendingOperations;
+pub use timers::Timers;

@@ -1,0 +1,325 @@
+//! The verbs on one kind.
+
+use std::fmt::Write;
+use std::marker::PhantomData;
+
+use http::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::error::ApiError;
+use super::object::Kind;
+use super::watch::{WatchParams, WatchStream};
+
+/// Which objects a list or a watch is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListParams {
+    /// As in `spec.nodeName=node-a`.
+    pub field_selector: Option<String>,
+    /// As in `app=db`.
+    pub label_selector: Option<String>,
+}
+
+impl ListParams {
+    /// Only objects whose fields match.
+    pub fn fields(selector: impl Into<String>) -> Self {
+        Self { field_selector: Some(selector.into()), label_selector: None }
+    }
+
+    pub(super) fn query(&self, query: &mut Query) {
+        if let Some(selector) = &self.field_selector {
+            query.add("fieldSelector", selector);
+        }
+        if let Some(selector) = &self.label_selector {
+            query.add("labelSelector", selector);
+        }
+    }
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteParams {
+    /// Seconds that a pod may take to stop; the pod's own when absent. 0 removes the object at once.
+    pub grace_period_seconds: Option<i64>,
+    /// Refuses (409) when the object has another uid.
+    pub uid: Option<String>,
+}
+
+impl DeleteParams {
+    /// Removes the object at once.
+    pub fn force() -> Self {
+        Self { grace_period_seconds: Some(0), uid: None }
+    }
+}
+
+/// A change to an object, in one of the three patch languages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// RFC 7386.
+    Merge(Value),
+    /// Kubernetes' own: lists merge by key, `$patch` directives.
+    Strategic(Value),
+    /// RFC 6902.
+    Json(Value),
+}
+
+impl Patch {
+    fn content(&self) -> (&'static str, Vec<u8>) {
+        let (kind, value) = match self {
+            Self::Merge(value) => ("application/merge-patch+json", value),
+            Self::Strategic(value) => ("application/strategic-merge-patch+json", value),
+            Self::Json(value) => ("application/json-patch+json", value),
+        };
+        (kind, value.to_string().into_bytes())
+    }
+}
+
+/// One consistent list.
+#[derive(Clone, Debug)]
+pub struct ObjectList<K> {
+    /// The objects.
+    pub items: Vec<K>,
+    /// The revision of the list, to watch from.
+    pub resource_version: String,
+}
+
+/// The verbs on one kind, in one namespace or all. Cheap to clone.
+#[derive(Debug)]
+pub struct Api<K> {
+    client: Client,
+    namespace: Option<String>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Api<K> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), namespace: self.namespace.clone(), kind: PhantomData }
+    }
+}
+
+impl<K: Kind> Api<K> {
+    pub(super) fn new(client: Client, namespace: Option<String>) -> Self {
+        Self { client, namespace, kind: PhantomData }
+    }
+
+    /// The client that it speaks through.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn over(&self, client: Client) -> Self {
+        Self { client, namespace: self.namespace.clone(), kind: PhantomData }
+    }
+
+    pub(super) fn collection(&self) -> String {
+        K::path(self.namespace.as_deref())
+    }
+
+    fn item(&self, name: &str, subresource: &str) -> String {
+        let mut path = self.collection();
+        path.push('/');
+        escape(&mut path, name);
+        if !subresource.is_empty() {
+            path.push('/');
+            path.push_str(subresource);
+        }
+        path
+    }
+
+    /// GET, live (no cache).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn get(&self, name: &str) -> Result<K, ApiError> {
+        decode(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
+    }
+
+    /// LIST, consistent (no cache).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn list(&self, params: &ListParams) -> Result<ObjectList<K>, ApiError> {
+        self.list_at(params, None).await
+    }
+
+    /// LIST as an informer does it: `resourceVersion=0` lets the server answer from its cache.
+    pub(super) async fn list_at(&self, params: &ListParams, version: Option<&str>) -> Result<ObjectList<K>, ApiError> {
+        let mut query = Query::new(self.collection());
+        params.query(&mut query);
+        if let Some(version) = version {
+            query.add("resourceVersion", version);
+        }
+        let answer = self.client.request(Method::GET, &query.0, None).await?;
+        let list: RawList<K> = decode(&answer)?;
+        Ok(ObjectList { items: list.items, resource_version: list.metadata.resource_version })
+    }
+
+    /// POST. A name is not needed when `generateName` is set.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn create(&self, object: &K) -> Result<K, ApiError> {
+        let path = match (&self.namespace, object.namespace()) {
+            (None, namespace) if !namespace.is_empty() => K::path(Some(namespace)),
+            _ => self.collection(),
+        };
+        decode(&self.client.request(Method::POST, &path, Some(encode(object)?)).await?)
+    }
+
+    /// PUT; the resourceVersion in `object` is checked (409).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn replace(&self, object: &K) -> Result<K, ApiError> {
+        self.put(object, "").await
+    }
+
+    /// PUT of the status subresource; the resourceVersion in `object` is checked (409).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn replace_status(&self, object: &K) -> Result<K, ApiError> {
+        self.put(object, "status").await
+    }
+
+    async fn put(&self, object: &K, subresource: &str) -> Result<K, ApiError> {
+        let path = match (&self.namespace, object.namespace()) {
+            (None, namespace) if !namespace.is_empty() => {
+                self.client.namespaced::<K>(namespace).item(object.name(), subresource)
+            }
+            _ => self.item(object.name(), subresource),
+        };
+        decode(&self.client.request(Method::PUT, &path, Some(encode(object)?)).await?)
+    }
+
+    /// PATCH.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<K, ApiError> {
+        decode(&self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await?)
+    }
+
+    /// PATCH of the status subresource.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn patch_status(&self, name: &str, patch: &Patch) -> Result<K, ApiError> {
+        decode(&self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await?)
+    }
+
+    /// DELETE. The object may live on with a deletionTimestamp while it has finalizers or a grace period.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<(), ApiError> {
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+        if let Some(seconds) = params.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if let Some(uid) = &params.uid {
+            options["preconditions"] = json!({ "uid": uid });
+        }
+        let content = ("application/json", options.to_string().into_bytes());
+        self.client.request(Method::DELETE, &self.item(name, ""), Some(content)).await?;
+        Ok(())
+    }
+
+    /// Opens a watch. Prefer an [`Informer`](super::Informer).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, ApiError> {
+        let response = self.client.stream(&params.path(self.collection())).await?;
+        Ok(WatchStream::new(response.into_body()))
+    }
+
+    /// POST of the `binding` subresource: assigns pod `name` to `node`, as the scheduler does.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn bind(&self, name: &str, node: &str) -> Result<(), ApiError> {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "name": name, "namespace": self.namespace },
+            "target": { "kind": "Node", "name": node },
+        });
+        let content = ("application/json", binding.to_string().into_bytes());
+        self.client.request(Method::POST, &self.item(name, "binding"), Some(content)).await?;
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "K: DeserializeOwned")]
+struct RawList<K> {
+    #[serde(default)]
+    metadata: RawListMeta,
+    items: Vec<K>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawListMeta {
+    #[serde(default)]
+    resource_version: String,
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|e| ApiError::Decode(e.to_string()))
+}
+
+fn encode<K: Kind>(object: &K) -> Result<(&'static str, Vec<u8>), ApiError> {
+    let bytes = serde_json::to_vec(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
+    Ok(("application/json", bytes))
+}
+
+/// A path with its query.
+pub(super) struct Query(pub(super) String);
+
+impl Query {
+    pub(super) fn new(path: String) -> Self {
+        Self(path)
+    }
+
+    pub(super) fn add(&mut self, key: &str, value: &str) {
+        self.0.push(if self.0.contains('?') { '&' } else { '?' });
+        self.0.push_str(key);
+        self.0.push('=');
+        escape(&mut self.0, value);
+    }
+}
+
+fn escape(out: &mut String, text: &str) {
+    for b in text.bytes() {
+        match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(b)),
+            // Writing to a String cannot fail.
+            _ => drop(write!(out, "%{b:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use k8s_openapi::api::storage::v1::VolumeAttachment;
+
+    use super::*;
+
+    #[test]
+    fn paths_follow_group_and_scope() {
+        assert_eq!(VolumeAttachment::path(None), "/apis/storage.k8s.io/v1/volumeattachments");
+        assert_eq!(Pod::path(Some("default")), "/api/v1/namespaces/default/pods");
+    }
+
+    #[test]
+    fn selectors_are_escaped() {
+        let mut query = Query::new("/api/v1/pods".to_owned());
+        ListParams::fields("spec.nodeName=node-a,status.phase!=Failed").query(&mut query);
+        assert_eq!(query.0, "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-a%2Cstatus.phase%21%3DFailed");
+    }
+}

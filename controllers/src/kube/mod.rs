@@ -1,0 +1,24 @@
+//! A small Kubernetes client: requests, informers, work queues, events. Seeded where client-go draws at random.
+//!
+//! Own, because a `Store`, a work queue and a backoff that replay are part of what this project promises.
+
+pub mod api;
+pub mod backoff;
+pub mod client;
+pub mod error;
+pub mod events;
+pub mod informer;
+pub mod object;
+pub mod queue;
+pub mod watch;
+
+pub use api::{Api, DeleteParams, ListParams, ObjectList, Patch};
+pub use backoff::Backoff;
+pub use client::Client;
+pub use error::{ApiError, Status};
+pub use events::EventRecorder;
+pub use informer::{Delta, Informer};
+pub use k8s_openapi::api::core::v1::ObjectReference;
+pub use object::{Kind, reference, time};
+pub use queue::{Outcome, WorkQueue};
+pub use watch::{WatchEvent, WatchParams, WatchStream};

@@ -1,0 +1,204 @@
+//! A work queue with per-item backoff (client-go `util/workqueue`, the rate-limiting queue).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use substrate::process::Ctx;
+use tokio::sync::{Notify, Semaphore};
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done; its failures are forgotten.
+    Done,
+    /// Again, after the item's exponential backoff.
+    Retry,
+    /// Again after this time; its failures are forgotten.
+    After(Duration),
+}
+
+/// An item is processed by one worker at a time; added again while it waits, it stays one item, and added while it
+/// is processed, it is processed once more afterwards. Clones are the same queue.
+pub struct WorkQueue<T>(Arc<Inner<T>>);
+
+impl<T> Clone for WorkQueue<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+struct Inner<T> {
+    ctx: Ctx,
+    base: Duration,
+    max: Duration,
+    state: Mutex<State<T>>,
+    changed: Notify,
+}
+
+struct State<T> {
+    ready: VecDeque<T>,
+    dirty: BTreeSet<T>,
+    processing: BTreeSet<T>,
+    waiting: BTreeSet<(Duration, u64, T)>,
+    waits: BTreeMap<T, (Duration, u64)>,
+    number: u64,
+    failures: BTreeMap<T, u32>,
+}
+
+impl<T: Ord + Clone + Send + 'static> WorkQueue<T> {
+    /// An empty queue whose items back off from `base`, doubling, up to `max` (both before `time-scale`).
+    pub fn new(ctx: &Ctx, base: Duration, max: Duration) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            processing: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            number: 0,
+            failures: BTreeMap::new(),
+        };
+        Self(Arc::new(Inner { ctx: ctx.clone(), base, max, state: Mutex::new(state), changed: Notify::new() }))
+    }
+
+    /// Adds an item to be processed as soon as a worker is free.
+    pub fn add(&self, item: T) {
+        if self.state().add(item) {
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// Adds an item after `delay` (before `time-scale`); an earlier time that it already waits for stands.
+    pub fn add_after(&self, item: T, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(item);
+        }
+        let at = self.0.ctx.now().mono + self.0.ctx.scaled(delay);
+        let mut state = self.state();
+        if let Some(&(present, number)) = state.waits.get(&item) {
+            if present <= at {
+                return;
+            }
+            state.waiting.remove(&(present, number, item.clone()));
+        }
+        state.number += 1;
+        let number = state.number;
+        state.waits.insert(item.clone(), (at, number));
+        state.waiting.insert((at, number, item));
+        drop(state);
+        self.0.changed.notify_one();
+    }
+
+    /// Adds an item after its backoff, which grows with each call until [`forget`](Self::forget).
+    pub fn add_rate_limited(&self, item: T) {
+        let failures = {
+            let mut state = self.state();
+            let failures = state.failures.entry(item.clone()).or_default();
+            *failures += 1;
+            *failures
+        };
+        let delay = 2u32.checked_pow(failures - 1).and_then(|n| self.0.base.checked_mul(n)).unwrap_or(self.0.max);
+        self.add_after(item, delay.min(self.0.max));
+    }
+
+    /// Forgets the item's failures.
+    pub fn forget(&self, item: &T) {
+        self.state().failures.remove(item);
+    }
+
+    /// How often the item was rate limited since it was last forgotten.
+    pub fn requeues(&self, item: &T) -> u32 {
+        self.state().failures.get(item).copied().unwrap_or_default()
+    }
+
+    /// Waits for an item. It must be given back with [`done`](Self::done).
+    pub async fn get(&self) -> T {
+        loop {
+            let next = {
+                let now = self.0.ctx.now().mono;
+                let mut state = self.state();
+                state.promote(now);
+                if let Some(item) = state.ready.pop_front() {
+                    state.dirty.remove(&item);
+                    state.processing.insert(item.clone());
+                    // More than one may have come due at once, with several waiting workers.
+                    if !state.ready.is_empty() {
+                        self.0.changed.notify_one();
+                    }
+                    return item;
+                }
+                state.waiting.first().map(|(at, _, _)| *at)
+            };
+            match next {
+                None => self.0.changed.notified().await,
+                Some(at) => tokio::select! { biased;
+                    () = self.0.changed.notified() => {}
+                    () = self.0.ctx.sleep_until(at) => {}
+                },
+            }
+        }
+    }
+
+    /// Gives an item back; it is queued again when it was added in between.
+    pub fn done(&self, item: &T) {
+        let mut state = self.state();
+        state.processing.remove(item);
+        if state.dirty.contains(item) {
+            state.ready.push_back(item.clone());
+            drop(state);
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// Processes items for ever, at most `workers` at a time.
+    pub async fn run<F>(self, workers: usize, handle: impl Fn(T) -> F + Send + 'static)
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let free = Arc::new(Semaphore::new(workers.max(1)));
+        loop {
+            // The semaphore is never closed.
+            let Ok(permit) = free.clone().acquire_owned().await else { return };
+            let item = self.get().await;
+            let work = handle(item.clone());
+            let queue = self.clone();
+            self.0.ctx.spawn(async move {
+                match work.await {
+                    Outcome::Done => queue.forget(&item),
+                    Outcome::Retry => queue.add_rate_limited(item.clone()),
+                    Outcome::After(delay) => {
+                        queue.forget(&item);
+                        queue.add_after(item.clone(), delay);
+                    }
+                }
+                queue.done(&item);
+                drop(permit);
+            });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Ord + Clone> State<T> {
+    /// True when a worker must be woken.
+    fn add(&mut self, item: T) -> bool {
+        if !self.dirty.insert(item.clone()) || self.processing.contains(&item) {
+            return false;
+        }
+        self.ready.push_back(item);
+        true
+    }
+
+    fn promote(&mut self, now: Duration) {
+        while self.waiting.first().is_some_and(|(at, _, _)| *at <= now) {
+            if let Some((_, _, item)) = self.waiting.pop_first() {
+                self.waits.remove(&item);
+                self.add(item);
+            }
+        }
+    }
+}

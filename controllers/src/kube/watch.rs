@@ -1,0 +1,163 @@
+//! A watch stream, line by line.
+
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use substrate::body::Body;
+
+use super::api::{ListParams, Query};
+use super::error::{ApiError, Status};
+use super::object::Kind;
+
+/// From where and what to watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchParams {
+    /// Which objects.
+    pub list: ListParams,
+    /// Events after this revision; from now on when empty.
+    pub resource_version: String,
+    /// Ask for bookmarks.
+    pub bookmarks: bool,
+    /// Ask the server to end the stream after this time.
+    pub timeout_seconds: Option<u64>,
+}
+
+impl WatchParams {
+    pub(super) fn path(&self, collection: String) -> String {
+        let mut query = Query::new(collection);
+        query.add("watch", "true");
+        if self.bookmarks {
+            query.add("allowWatchBookmarks", "true");
+        }
+        self.list.query(&mut query);
+        if !self.resource_version.is_empty() {
+            query.add("resourceVersion", &self.resource_version);
+        }
+        if let Some(seconds) = self.timeout_seconds {
+            query.add("timeoutSeconds", &seconds.to_string());
+        }
+        query.0
+    }
+}
+
+/// One event of a watch.
+#[derive(Clone, Debug)]
+pub enum WatchEvent<K> {
+    /// The object appeared (in the selection).
+    Added(K),
+    /// The object changed.
+    Modified(K),
+    /// The object went (or left the selection); its last state.
+    Deleted(K),
+    /// No event up to this revision is missing.
+    Bookmark(String),
+}
+
+/// The longest line that is accepted: an object of at most 1.5 MiB, escaped.
+const LINE_LIMIT: usize = 16 << 20;
+
+/// The events of one watch.
+pub struct WatchStream<K> {
+    body: Body,
+    buffer: BytesMut,
+    searched: usize,
+    kind: std::marker::PhantomData<fn() -> K>,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Marked {
+    metadata: MarkedMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkedMeta {
+    resource_version: String,
+}
+
+impl<K: Kind> WatchStream<K> {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, buffer: BytesMut::new(), searched: 0, kind: std::marker::PhantomData }
+    }
+
+    /// The next event; nothing when the server ended the stream.
+    ///
+    /// # Errors
+    /// An `ERROR` event (410 `Expired` among them), a broken connection, or a line that is not an event.
+    pub async fn next(&mut self) -> Result<Option<WatchEvent<K>>, ApiError> {
+        loop {
+            if let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
+                let line = self.buffer.split_to(self.searched + at + 1);
+                self.searched = 0;
+                if line.len() > 1 {
+                    return parse(&line).map(Some);
+                }
+                continue;
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LINE_LIMIT {
+                return Err(ApiError::Decode("a watch event is too long".to_owned()));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(e)) => return Err(ApiError::Transport(e.to_string())),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn parse<K: Kind>(line: &[u8]) -> Result<WatchEvent<K>, ApiError> {
+    let bad = |e: serde_json::Error| ApiError::Decode(format!("watch event: {e}"));
+    let line: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
+    let object = line.object.get();
+    match line.kind {
+        "ADDED" => serde_json::from_str(object).map(WatchEvent::Added).map_err(bad),
+        "MODIFIED" => serde_json::from_str(object).map(WatchEvent::Modified).map_err(bad),
+        "DELETED" => serde_json::from_str(object).map(WatchEvent::Deleted).map_err(bad),
+        "BOOKMARK" => serde_json::from_str::<Marked>(object)
+            .map(|m| WatchEvent::Bookmark(m.metadata.resource_version))
+            .map_err(bad),
+        "ERROR" => Err(ApiError::Status(Box::new(serde_json::from_str::<Status>(object).map_err(bad)?))),
+        other => Err(ApiError::Decode(format!("watch event of unknown type `{other}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Node;
+
+    use super::*;
+
+    #[test]
+    fn key_order_of_a_line_does_not_matter() {
+        let line = br#"{"object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}},"type":"ADDED"}"#;
+        assert!(matches!(parse::<Node>(line), Ok(WatchEvent::Added(node)) if node.name() == "a"));
+    }
+
+    #[test]
+    fn an_expired_revision_is_told_apart() {
+        let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+        assert!(parse::<Node>(line).is_err_and(|e| e.is_expired()));
+    }
+
+    #[test]
+    fn a_bookmark_carries_its_revision() {
+        let line =
+            br#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}"#;
+        assert!(matches!(parse::<Node>(line), Ok(WatchEvent::Bookmark(v)) if v == "7"));
+    }
+}

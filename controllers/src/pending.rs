@@ -1,0 +1,229 @@
+//! Operations in flight and in backoff (`nestedPendingOperations` and `exponentialbackoff` upstream).
+//!
+//! At most one running operation per overlapping key; after a failure the same operation waits, another one on the
+//! same key does not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What an operation works on. An empty pod or node overlaps with every pod or node of the volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OperationKey {
+    /// Unique volume name.
+    pub volume: String,
+    /// Unique pod name (uid), or empty.
+    pub pod: String,
+    /// Node name, or empty.
+    pub node: String,
+}
+
+impl OperationKey {
+    /// A key for all pods and nodes of a volume.
+    pub fn volume(volume: &str) -> Self {
+        Self { volume: volume.to_owned(), ..Self::default() }
+    }
+
+    /// A key for a volume on one node.
+    pub fn on_node(volume: &str, node: &str) -> Self {
+        Self { volume: volume.to_owned(), node: node.to_owned(), ..Self::default() }
+    }
+
+    /// A key for a volume and one pod.
+    pub fn for_pod(volume: &str, pod: &str) -> Self {
+        Self { volume: volume.to_owned(), pod: pod.to_owned(), ..Self::default() }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let meets = |a: &str, b: &str| a.is_empty() || b.is_empty() || a == b;
+        meets(&self.pod, &other.pod) && meets(&self.node, &other.node)
+    }
+}
+
+/// Why an operation may not start. Both are silent upstream: logged, no event.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum NotStarted {
+    /// an operation on this volume is running
+    Pending,
+    /// the last try failed; no retry is permitted until {until:?}
+    Backoff {
+        /// Monotonic time from which a retry is permitted.
+        until: Duration,
+        /// The last error.
+        error: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Operation {
+    key: OperationKey,
+    name: &'static str,
+    running: bool,
+    /// Duration before the next retry; zero before the first failure.
+    backoff: Duration,
+    failed_at: Duration,
+    error: String,
+}
+
+impl Operation {
+    /// Upstream asks whether the time since the failure is *greater* than the backoff.
+    fn blocked(&self, now: Duration) -> bool {
+        !self.backoff.is_zero() && now.saturating_sub(self.failed_at) <= self.backoff
+    }
+
+    /// The first instant, in milliseconds of resolution, at which it is no longer blocked.
+    fn free_at(&self) -> Duration {
+        if self.backoff.is_zero() { Duration::ZERO } else { self.failed_at + self.backoff + Duration::from_millis(1) }
+    }
+}
+
+/// The table of operations in flight and in backoff.
+#[derive(Clone, Debug)]
+pub struct PendingOperations {
+    initial: Duration,
+    max: Duration,
+    volumes: BTreeMap<String, Vec<Operation>>,
+}
+
+impl PendingOperations {
+    /// An empty table with backoff from `initial`, doubling, up to `max` (500 ms and 2 m 2 s upstream; pass them
+    /// already divided by `time-scale`).
+    pub fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max, volumes: BTreeMap::new() }
+    }
+
+    /// Marks `name` as running on `key`.
+    ///
+    /// # Errors
+    /// When an operation on an overlapping key runs, or `name` itself is in backoff on `key`.
+    pub fn start(&mut self, now: Duration, key: &OperationKey, name: &'static str) -> Result<(), NotStarted> {
+        let operations = self.volumes.entry(key.volume.clone()).or_default();
+        if operations.iter().any(|op| op.running && op.key.overlaps(key)) {
+            return Err(NotStarted::Pending);
+        }
+        let Some(op) = operations.iter_mut().find(|op| op.key == *key) else {
+            operations.push(Operation {
+                key: key.clone(),
+                name,
+                running: true,
+                backoff: Duration::ZERO,
+                failed_at: Duration::ZERO,
+                error: String::new(),
+            });
+            return Ok(());
+        };
+        if op.name == name {
+            if op.blocked(now) {
+                return Err(NotStarted::Backoff { until: op.free_at(), error: op.error.clone() });
+            }
+        } else if op.blocked(now) {
+            // Another operation starts with a clean record.
+            op.backoff = Duration::ZERO;
+            op.error.clear();
+        }
+        op.name = name;
+        op.running = true;
+        Ok(())
+    }
+
+    /// Records the end of the operation that runs on `key`.
+    pub fn finish<E: ToString>(&mut self, now: Duration, key: &OperationKey, result: Result<(), E>) {
+        let Some(operations) = self.volumes.get_mut(&key.volume) else { return };
+        let Some(at) = operations.iter().position(|op| op.running && op.key == *key) else { return };
+        match result {
+            Ok(()) => {
+                operations.swap_remove(at);
+                if operations.is_empty() {
+                    self.volumes.remove(&key.volume);
+                }
+            }
+            Err(error) => {
+                let op = &mut operations[at];
+                op.running = false;
+                op.backoff = if op.backoff.is_zero() { self.initial } else { (op.backoff * 2).min(self.max) };
+                op.failed_at = now;
+                op.error = error.to_string();
+            }
+        }
+    }
+
+    /// Whether an operation runs on an overlapping key.
+    pub fn is_pending(&self, key: &OperationKey) -> bool {
+        self.volumes.get(&key.volume).is_some_and(|ops| ops.iter().any(|op| op.running && op.key.overlaps(key)))
+    }
+
+    /// When `name` may start on `key` as far as backoff is concerned: nothing when at once, else a monotonic time.
+    pub fn blocked_until(&self, now: Duration, key: &OperationKey, name: &str) -> Option<Duration> {
+        let op = self.volumes.get(&key.volume)?.iter().find(|op| op.key == *key && op.name == name)?;
+        op.blocked(now).then(|| op.free_at())
+    }
+
+    /// Whether nothing runs (operations in backoff may remain).
+    pub fn is_idle(&self) -> bool {
+        !self.volumes.values().flatten().any(|op| op.running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> PendingOperations {
+        PendingOperations::new(Duration::from_millis(500), Duration::from_secs(122))
+    }
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn backoff_doubles_from_500_ms_to_two_minutes_two_seconds() {
+        let (mut table, key) = (table(), OperationKey::volume("v"));
+        let mut now = MS(0);
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            assert_eq!(table.start(now, &key, "volume_attach"), Ok(()));
+            table.finish(now, &key, Err("no"));
+            let until = table.blocked_until(now, &key, "volume_attach").expect("in backoff");
+            waits.push((until - now).as_millis() - 1);
+            now = until;
+        }
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 122_000, 122_000]);
+    }
+
+    #[test]
+    fn a_retry_is_refused_up_to_and_at_the_end_of_its_backoff() {
+        let (mut table, key) = (table(), OperationKey::volume("v"));
+        assert_eq!(table.start(MS(0), &key, "volume_attach"), Ok(()));
+        table.finish(MS(100), &key, Err("no"));
+        assert!(matches!(table.start(MS(600), &key, "volume_attach"), Err(NotStarted::Backoff { .. })));
+        assert_eq!(table.start(MS(601), &key, "volume_attach"), Ok(()));
+    }
+
+    #[test]
+    fn a_failing_attach_does_not_delay_a_detach() {
+        let (mut table, key) = (table(), OperationKey::volume("v"));
+        assert_eq!(table.start(MS(0), &key, "volume_attach"), Ok(()));
+        table.finish(MS(1), &key, Err("no"));
+        assert_eq!(table.start(MS(2), &key, "volume_detach"), Ok(()));
+        table.finish(MS(3), &key, Err("no"));
+        // The detach's first failure starts its own backoff at the beginning.
+        assert_eq!(table.blocked_until(MS(3), &key, "volume_detach"), Some(MS(504)));
+    }
+
+    #[test]
+    fn keys_without_a_node_overlap_with_every_node() {
+        let mut table = table();
+        assert_eq!(table.start(MS(0), &OperationKey::on_node("v", "a"), "volume_attach"), Ok(()));
+        assert_eq!(table.start(MS(0), &OperationKey::on_node("v", "b"), "volume_attach"), Ok(()));
+        assert_eq!(table.start(MS(0), &OperationKey::volume("v"), "volume_detach"), Err(NotStarted::Pending));
+        assert_eq!(table.start(MS(0), &OperationKey::on_node("w", "a"), "volume_attach"), Ok(()));
+    }
+
+    #[test]
+    fn success_clears_the_record() {
+        let (mut table, key) = (table(), OperationKey::volume("v"));
+        assert_eq!(table.start(MS(0), &key, "volume_attach"), Ok(()));
+        assert!(table.is_pending(&key));
+        table.finish::<String>(MS(1), &key, Ok(()));
+        assert!(!table.is_pending(&key) && table.is_idle());
+        assert_eq!(table.start(MS(1), &key, "volume_attach"), Ok(()));
+    }
+}

@@ -1,0 +1,138 @@
+//! Every duration that the loops wait, with upstream's defaults.
+
+use std::time::Duration;
+
+/// All durations are before `time-scale`: loops divide them where they use them (`Ctx::scaled`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timers {
+    /// Grid of the attach-detach and volume-manager reconcilers (`reconcilerLoopPeriod`): 100 ms.
+    pub reconciler_loop: Duration,
+    /// Longest wait for an unmount before a detach is forced on an unhealthy node (`maxWaitForUnmountDuration`): 6 min.
+    pub max_wait_for_unmount: Duration,
+    /// Whether the six-minute rule never forces (`--disable-force-detach-on-timeout`): false.
+    pub disable_force_detach: bool,
+    /// How often attach-detach drops pods that are gone from its desired state: 1 min.
+    pub desired_state_populator: Duration,
+    /// How often, at most, attach-detach adds pods that it missed: 3 min.
+    pub add_missing_pods: Duration,
+    /// How often attach-detach verifies attachments (`--attach-detach-reconcile-sync-period`): 60 s.
+    pub verify_attached_sync: Duration,
+    /// Longest wait for a VolumeAttachment to become attached or to go: 2 min.
+    pub attachment_wait: Duration,
+    /// First step of the wait's polling, ×1.05 each: 500 ms.
+    pub attachment_poll_initial: Duration,
+    /// Longest step of the wait's polling: 7 s.
+    pub attachment_poll_max: Duration,
+    /// First backoff of a failed volume operation, doubling: 500 ms.
+    pub pending_initial: Duration,
+    /// Longest backoff of a failed volume operation: 2 min 2 s.
+    pub pending_max: Duration,
+
+    /// Longest CSI call of external-attacher (`--timeout`): 15 s.
+    pub attacher_timeout: Duration,
+    /// Longest CSI call of external-provisioner (`--timeout`): 10 s.
+    pub provisioner_timeout: Duration,
+    /// First retry of a sidecar's item, doubling (`--retry-interval-start`): 1 s.
+    pub sidecar_retry_start: Duration,
+    /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
+    pub sidecar_retry_max: Duration,
+    /// How often external-attacher compares with ListVolumes (`--reconcile-sync`): 1 min.
+    pub attacher_reconcile_sync: Duration,
+
+    /// How often the binder looks at all volumes and claims (`--pvclaimbinder-sync-period`): 15 s.
+    pub binder_sync: Duration,
+
+    /// Longest wait of the scheduler for volumes to be bound (`BindTimeout`): 600 s.
+    pub bind_timeout: Duration,
+    /// How often the scheduler polls while it waits: 1 s.
+    pub bind_poll: Duration,
+    /// First backoff of an unschedulable pod, doubling (`podInitialBackoffSeconds`): 1 s.
+    pub pod_initial_backoff: Duration,
+    /// Longest backoff of an unschedulable pod (`podMaxBackoffSeconds`): 10 s.
+    pub pod_max_backoff: Duration,
+    /// After how long an unschedulable pod is tried again without an event: 5 min.
+    pub unschedulable_flush: Duration,
+
+    /// How often node lifecycle looks at the nodes (`--node-monitor-period`): 5 s.
+    pub node_monitor_period: Duration,
+    /// After how long without a heartbeat a node is Unknown (`--node-monitor-grace-period`): 50 s.
+    pub node_monitor_grace: Duration,
+    /// The same for a node that never posted (`--node-startup-grace-period`): 60 s.
+    pub node_startup_grace: Duration,
+    /// Nodes of a zone that get a NoExecute taint, per second (`--node-eviction-rate`): 0.1.
+    pub node_eviction_rate: f64,
+    /// The same in an unhealthy zone of more than 50 nodes (`--secondary-node-eviction-rate`): 0.01.
+    pub secondary_node_eviction_rate: f64,
+    /// How often pod GC runs: 20 s.
+    pub pod_gc_period: Duration,
+    /// How long a node must be missing before its pods are orphans (`quarantineTime`): 40 s.
+    pub pod_gc_quarantine: Duration,
+
+    /// How often the kubelet renews its lease: 10 s.
+    pub lease_renew: Duration,
+    /// Duration that the lease states, in whole seconds: 40 s.
+    pub lease_duration: Duration,
+    /// How often the kubelet computes its node status: 10 s.
+    pub node_status_update: Duration,
+    /// How often the kubelet posts a status that has not changed: 5 min.
+    pub node_status_report: Duration,
+    /// Longest wait of a pod sync for its volumes (`podAttachAndMountTimeout`): 2 min 3 s.
+    pub pod_attach_and_mount_timeout: Duration,
+    /// How often a pod sync looks whether its volumes are there (`podAttachAndMountRetryInterval`): 300 ms.
+    pub pod_attach_and_mount_poll: Duration,
+    /// Longest CSI call of the kubelet (`csiTimeout`): 2 min.
+    pub kubelet_csi_timeout: Duration,
+    /// Longest wait for an answer to `GetInfo` of a plugin's registration socket: 1 s.
+    pub registration_get_info_timeout: Duration,
+    /// Longest wait for an answer to `NotifyRegistrationStatus`: 5 s.
+    pub registration_notify_timeout: Duration,
+    /// How often plugin registration reconciles: 1 s.
+    pub registration_reconcile: Duration,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        let (ms, s, min) = (Duration::from_millis, Duration::from_secs, |n: u64| Duration::from_secs(60 * n));
+        Self {
+            reconciler_loop: ms(100),
+            max_wait_for_unmount: min(6),
+            disable_force_detach: false,
+            desired_state_populator: min(1),
+            add_missing_pods: min(3),
+            verify_attached_sync: s(60),
+            attachment_wait: min(2),
+            attachment_poll_initial: ms(500),
+            attachment_poll_max: s(7),
+            pending_initial: ms(500),
+            pending_max: s(122),
+            attacher_timeout: s(15),
+            provisioner_timeout: s(10),
+            sidecar_retry_start: s(1),
+            sidecar_retry_max: min(5),
+            attacher_reconcile_sync: min(1),
+            binder_sync: s(15),
+            bind_timeout: s(600),
+            bind_poll: s(1),
+            pod_initial_backoff: s(1),
+            pod_max_backoff: s(10),
+            unschedulable_flush: min(5),
+            node_monitor_period: s(5),
+            node_monitor_grace: s(50),
+            node_startup_grace: s(60),
+            node_eviction_rate: 0.1,
+            secondary_node_eviction_rate: 0.01,
+            pod_gc_period: s(20),
+            pod_gc_quarantine: s(40),
+            lease_renew: s(10),
+            lease_duration: s(40),
+            node_status_update: s(10),
+            node_status_report: min(5),
+            pod_attach_and_mount_timeout: s(123),
+            pod_attach_and_mount_poll: ms(300),
+            kubelet_csi_timeout: min(2),
+            registration_get_info_timeout: s(1),
+            registration_notify_timeout: s(5),
+            registration_reconcile: s(1),
+        }
+    }
+}
