@@ -7,6 +7,14 @@ use serde_json::{Value, json};
 
 use super::place::Place;
 
+/// What a scenario begins with.
+const FIRST_KEYS: &str = "begin with `name: …`, `nodes: {count: 1}` and `steps: […]`";
+
+/// Longest line that is still shown.
+const MAX_LINE: usize = 1_000;
+/// Longest piece of offending text that is kept, in characters.
+const MAX_WRITTEN: usize = 200;
+
 /// A mistake in a scenario file. Exit code 2.
 #[derive(Debug)]
 pub struct ScenarioError {
@@ -14,6 +22,9 @@ pub struct ScenarioError {
     label: String,
     help: Option<String>,
     source: String,
+    /// The offending text, cut short.
+    written: String,
+    /// The file, for the lines around the place; nothing when they are too long to show.
     text: Option<NamedSource<String>>,
     place: Place,
 }
@@ -37,37 +48,43 @@ impl Mistake {
         self
     }
 
-    pub fn into_error(self, source: &str, text: &str) -> ScenarioError {
-        ScenarioError {
+    pub fn into_error(self, source: &str, text: &str) -> Box<ScenarioError> {
+        let place = widen(text, self.place);
+        let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
+        // The renderer cannot count columns beyond 16 bits, and nobody wants to read such a line.
+        let shown = text.lines().all(|line| line.len() <= MAX_LINE);
+        Box::new(ScenarioError {
             message: self.message,
             label: self.label,
             help: self.help,
             source: source.to_owned(),
-            place: widen(text, self.place),
-            text: Some(NamedSource::new(source, text.to_owned()).with_language("yaml")),
-        }
+            written: written.chars().take(MAX_WRITTEN).collect(),
+            text: shown.then(|| NamedSource::new(source, text.to_owned()).with_language("yaml")),
+            place,
+        })
     }
 }
 
 impl ScenarioError {
     /// The file could not be read at all.
-    pub(super) fn unreadable(source: &str, why: &str) -> Self {
-        Self {
+    pub(super) fn unreadable(source: &str, why: &str) -> Box<Self> {
+        Box::new(Self {
             message: format!("cannot read the scenario {source}: {why}"),
             label: String::new(),
             help: Some("give the path of a scenario file, such as scenarios/first-volume.yaml".to_owned()),
             source: source.to_owned(),
+            written: String::new(),
             text: None,
             place: Place::default(),
-        }
+        })
     }
 
     /// What the YAML reader found.
-    pub(super) fn from_yaml(source: &str, text: &str, error: &serde_saphyr::Error) -> Self {
+    pub(super) fn from_yaml(source: &str, text: &str, error: &serde_saphyr::Error) -> Box<Self> {
         use serde_saphyr::Error as E;
         let error = error.without_snippet();
         let place: Place = error.location().map(Into::into).unwrap_or_default();
-        let place = if matches!(error, E::SerdeMissingField { .. }) { place } else { widen(text, place) };
+        let place = widen(text, place);
         let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
         let (message, label, help) = match error {
             E::SerdeUnknownField { field, expected, .. } => (
@@ -87,10 +104,22 @@ impl ScenarioError {
                 (format!("expected {expected}, found {unexpected}"), format!("not {expected}"), None)
             }
             E::InvalidScalar { ty, .. } => {
-                (format!("`{written}` is not a value of type {ty}"), format!("expected {ty}"), None)
+                let wanted = type_name(ty);
+                (format!("expected {wanted}, found `{written}`"), format!("not {wanted}"), None)
+            }
+            E::InvalidBooleanStrict { .. } => {
+                (format!("expected true or false, found `{written}`"), "not true or false".to_owned(), None)
             }
             E::Unexpected { expected, .. } => {
-                (format!("expected {expected}, found `{written}`"), format!("expected {expected}"), None)
+                (format!("expected {expected}, found `{written}`"), format!("not {expected}"), None)
+            }
+            E::DuplicateMappingKey { key, .. } => {
+                let key = key.as_deref().unwrap_or(written);
+                let help = Some("a key may stand only once in a map".to_owned());
+                (format!("the key `{key}` is there twice"), "the second one".to_owned(), help)
+            }
+            E::Eof { .. } if text.trim().is_empty() => {
+                ("the scenario is empty".to_owned(), "nothing here".to_owned(), Some(FIRST_KEYS.to_owned()))
             }
             E::Message { msg, .. } => (msg.clone(), "here".to_owned(), None),
             other => (plain(&other.to_string()), "here".to_owned(), None),
@@ -113,10 +142,9 @@ impl ScenarioError {
         self.place.column
     }
 
-    /// The offending text.
+    /// The offending text, at most 200 characters of it.
     pub fn text(&self) -> &str {
-        let all = self.text.as_ref().map_or("", |t| t.inner().as_str());
-        all.get(self.place.offset..self.place.offset + self.place.length).unwrap_or_default()
+        &self.written
     }
 
     /// What to do.
@@ -180,24 +208,59 @@ pub(super) fn nearest<'a>(word: &str, all: impl Iterator<Item = &'a str>) -> Opt
 /// "did you mean …", and all that is valid.
 pub(super) fn suggest<'a>(word: &str, all: impl Iterator<Item = &'a str> + Clone, title: &str) -> String {
     let list = all.clone().collect::<Vec<_>>().join(", ");
+    if list.is_empty() {
+        return format!("there are no {title}");
+    }
     match nearest(word, all) {
         Some(near) => format!("did you mean `{near}`? {title}: {list}"),
         None => format!("{title}: {list}"),
     }
 }
 
-/// Stretches a position of unknown length over the word or line that begins there.
+/// Stretches a position of unknown length over what begins there, and keeps a long one on its first line.
 fn widen(text: &str, mut place: Place) -> Place {
     place.offset = place.offset.min(text.len());
-    if place.length <= 1 {
-        let line = text.get(place.offset..).unwrap_or_default().lines().next().unwrap_or_default();
-        place.length = line.trim_end().len().max(place.length);
-    } else {
-        // Keep labels on one line: the beginning of a block is enough to find it.
-        let all = text.get(place.offset..place.offset + place.length).unwrap_or_default();
-        place.length = all.lines().next().unwrap_or_default().trim_end().len();
-    }
+    let rest = text.get(place.offset..).unwrap_or_default();
+    let line = rest.lines().next().unwrap_or_default().trim_end();
+    place.length = match place.length {
+        0 | 1 => token(line),
+        length => length.min(line.len()),
+    };
     place
+}
+
+/// The length of what begins `line`: a bracketed group, a scalar of one character, or all of it.
+fn token(line: &str) -> usize {
+    let mut depth = 0usize;
+    match line.chars().next() {
+        Some('{' | '[') => {
+            for (at, c) in line.char_indices() {
+                match c {
+                    '{' | '[' => depth += 1,
+                    '}' | ']' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                if depth == 0 {
+                    return at + c.len_utf8();
+                }
+            }
+            line.len()
+        }
+        Some(first) if line.chars().nth(1).is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_') => {
+            first.len_utf8()
+        }
+        _ => line.len(),
+    }
+}
+
+/// A type of Rust in words.
+fn type_name(ty: &str) -> &str {
+    match ty {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        other => other,
+    }
 }
 
 /// The first line of a message of the YAML reader, without its own position.

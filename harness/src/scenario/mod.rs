@@ -31,7 +31,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
-pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
     let name = path.display().to_string();
     let length = std::fs::metadata(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?.len();
     if length > MAX_BYTES as u64 {
@@ -47,7 +47,7 @@ pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
 /// # Errors
 /// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
 /// passed, or a step names something that does not exist.
-pub fn parse(source: &str, text: &str) -> Result<Scenario, ScenarioError> {
+pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
         return Err(ScenarioError::unreadable(source, &why));

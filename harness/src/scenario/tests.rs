@@ -1,1 +1,238 @@
+use std::time::Duration;
 
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+/// A file of two nodes with these steps.
+fn with_steps(steps: &str) -> String {
+    format!("name: t\nnodes: {{count: 2}}\nsteps:\n{steps}")
+}
+
+/// A file of two nodes with this line.
+fn with_line(line: &str) -> String {
+    format!("name: t\nnodes: {{count: 2}}\n{line}\n")
+}
+
+fn refusal(text: &str) -> Box<ScenarioError> {
+    parse("t.yaml", text).expect_err("the text has a mistake")
+}
+
+#[test]
+fn an_unknown_key_is_shown_in_its_line_with_the_nearest_valid_key() {
+    let text = with_steps("  - wait:\n      object: pod/web\n      is: Running\n      whitin: 5m\n");
+    let expected = "  × t.yaml:7:7: unknown key `whitin`
+   ╭─[t.yaml:7:7]
+ 6 │       is: Running
+ 7 │       whitin: 5m
+   ·       ───┬──
+   ·          ╰── this key
+   ╰────
+  help: did you mean `within`? valid keys here: object, is, on, records, within
+";
+    assert_eq!(refusal(&text).render(false, 100), expected);
+}
+
+#[test]
+fn a_wrong_type_is_shown_in_its_line_with_the_right_one() {
+    let expected = "  × t.yaml:2:16: expected a whole number, not negative, found `two`
+   ╭─[t.yaml:2:16]
+ 1 │ name: t
+ 2 │ nodes: {count: two}
+   ·                ─┬─
+   ·                 ╰── not a whole number, not negative
+   ╰────
+";
+    assert_eq!(refusal("name: t\nnodes: {count: two}\n").render(false, 100), expected);
+}
+
+#[rstest]
+#[case("name: t\nnodes: {cuont: 2}\n", "t.yaml:2:9: unknown key `cuont`", "cuont", "did you mean `count`?")]
+#[case("name: t\nstepps: []\n", "t.yaml:2:1: unknown key `stepps`", "stepps", "did you mean `steps`?")]
+#[case("name: t\n", "t.yaml:1:1: the key `nodes` is missing", "name", "add `nodes: …`")]
+#[case("name: t\nname: u\n", "t.yaml:2:1: the key `name` is there twice", "name", "a key may stand only once")]
+#[case("", "t.yaml:1:1: the scenario is empty", "", "begin with `name: …`")]
+#[case(&with_line("latency: instnat"), "t.yaml:3:10: `instnat` is not one", "instnat", "did you mean `instant`?")]
+#[case(&with_line("teardown: yes"), "t.yaml:3:11: expected true or false, found `yes`", "yes", "")]
+#[case(&with_line("deadline: 20"), "t.yaml:3:11: `20` is not a duration: write a number and a unit", "20", "")]
+#[case(&with_line("deadline: 0s"), "t.yaml:3:11: a deadline of zero can never be met", "0s", "")]
+#[case(&with_line("faults: [{name: f, match: {plane: ec3}, effect: {error: X}}]"),
+    "t.yaml:3:35: `ec3` is not one", "ec3", "did you mean `ec2`?")]
+#[case(&with_steps("  - wait: {object: pod/web, is: Runing}\n"), "t.yaml:4:33: `Runing` is not one", "Runing", "did you mean `Running`?")]
+fn what_serde_can_see_is_refused_at_its_place(
+    #[case] text: &str,
+    #[case] message: &str,
+    #[case] offending: &str,
+    #[case] advice: &str,
+) {
+    let error = refusal(text);
+    assert!(error.to_string().starts_with(message), "{error}");
+    assert_eq!(error.text(), offending);
+    assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+}
+
+#[rstest]
+#[case("name: T\nnodes: {count: 1}\n", "t.yaml:1:7: `T` is no object name", "T", "")]
+#[case("name: t\nnodes: {count: 0}\n", "t.yaml:2:16: a cluster needs at least one node", "0", "write `{count: 1}`")]
+#[case("name: t\nnodes: []\n", "t.yaml:2:8: a cluster needs at least one node", "[]", "write `{count: 1}`")]
+#[case("name: t\nnodes: {count: 5000}\n", "t.yaml:2:16: 5000 nodes are more than", "5000", "")]
+#[case("name: t\nnodes: [{name: a}, {name: a}]\n", "t.yaml:2:27: two nodes are called `a`", "a", "")]
+#[case(&with_line("time-scale: 0"), "t.yaml:3:13: a time scale divides durations", "0", "1 leaves time as it is")]
+#[case(&with_line("time-scale: {live: -1}"), "t.yaml:3:13: a time scale divides durations", "{live: -1}", "1 leaves")]
+#[case(&with_line("link: {min: 5ms, max: 1ms}"), "t.yaml:3:7: a link takes at least 1ms", "{min: 5ms, max: 1ms}", "write")]
+#[case(&with_line("objects: [{kind: Pod}]"), "t.yaml:3:11: the manifest has no `apiVersion`", "{kind: Pod}", "")]
+#[case(&with_line("objects: [{apiVersion: v1, kind: Pod, metadata: {name: 5}}]"),
+    "t.yaml:3:11: the manifest's `metadata.name` is not a string", "{apiVersion: v1, kind: Pod, metadata: {name: 5}}", "")]
+#[case(&with_line("objects: [{apiVersion: v1, kind: StorageClass, metadata: {name: x}}]"),
+    "t.yaml:3:11: this cluster has no kind StorageClass in v1",
+    "{apiVersion: v1, kind: StorageClass, metadata: {name: x}}", "write `apiVersion: storage.k8s.io/v1`")]
+#[case(&with_steps("  - crash: node-c\n"), "t.yaml:4:12: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
+#[case(&with_steps("  - wait: {object: pod/web, is: Bound}\n"), "t.yaml:4:33: a Pod is never Bound", "Bound", "its states: Pending")]
+#[case(&with_steps("  - wait: {object: pood/web, is: Running}\n"),
+    "t.yaml:4:20: `pood` is no kind of object, did you mean `pod`?", "pood/web", "")]
+#[case(&with_steps("  - wait: {object: node/x/web, is: Ready}\n"), "t.yaml:4:20: a Node has no namespace", "node/x/web", "")]
+#[case(&with_steps("  - wait: {object: pod/We_b, is: Ready}\n"), "t.yaml:4:20: `We_b` is no object name", "pod/We_b", "")]
+#[case(&with_steps("  - wait: {object: web, is: Ready}\n"), "t.yaml:4:20: `web` names no object", "web", "")]
+#[case(&with_steps("  - wait: {object: pod/web}\n"), "t.yaml:4:11: there is nothing to wait for", "{object: pod/web}", "add")]
+#[case(&with_steps("  - wait: {object: pvc/data, is: Bound, on: node-a}\n"),
+    "t.yaml:4:45: a PersistentVolumeClaim is on no node", "node-a", "")]
+#[case(&with_steps("  - {}\n"), "t.yaml:4:5: this step does nothing", "{}", "one of: apply, wait")]
+#[case(&with_steps("  - name: x\n"), "t.yaml:4:5: this step does nothing", "name: x", "one of: apply, wait")]
+#[case(&with_steps("  - sleep: 10s\n    crash: node-a\n"), "t.yaml:4:12: a step does one thing", "10s", "make two steps")]
+#[case(&with_steps("  - {name: x, sleep: 1s}\n  - {name: x, sleep: 1s}\n"), "t.yaml:5:12: two steps are called `x`", "x", "")]
+#[case(&with_steps("  - sleep: 10s\n  - expect: {elapsed: {since: boot, at-least: 5s}}\n"),
+    "t.yaml:5:31: no earlier step is called `boot`", "boot", "there are no names of earlier steps")]
+#[case(&with_steps("  - expect: {elapsed: {at-least: 5s, at-most: 4s}}\n"), "t.yaml:4:23: `at-least` is more than", "{at-least: 5s, at-most: 4s}", "")]
+#[case(&with_steps("  - expect: {records: 5}\n"), "t.yaml:4:13: an `expect` demands one thing", "{records: 5}", "exactly one of")]
+#[case(&with_steps("  - expect: {bytes-intact: pvc/data}\n"), "t.yaml:4:28: a PersistentVolumeClaim keeps no records", "pvc/data", "")]
+#[case(&with_steps("  - expect: {attached: {claim: a/b/c, node: node-a}}\n"), "t.yaml:4:32: `pvc/a/b/c` names no object", "a/b/c", "")]
+#[case(&with_steps("  - taint: {node: node-a, key: k, effect: NoExcute}\n"),
+    "t.yaml:4:43: `NoExcute` is no effect", "NoExcute", "did you mean `NoExecute`?")]
+#[case(&with_steps("  - delete: {object: pod/a, force: true, grace: 5s}\n"), "t.yaml:4:13: a forced deletion has no grace", "{object: pod/a, force: true, grace: 5s}", "")]
+#[case(&with_steps("  - clear-fault: f\n"), "t.yaml:4:18: no fault called `f` is in force here", "f", "there are no faults in force")]
+#[case(&with_steps("  - fault: {name: f, match: {plane: ec2}, when: {nth: 0}, effect: {hang: true}}\n"),
+    "t.yaml:4:12: when.every and when.nth count from 1", "{name: f, match: {plane: ec2}, when: {nth: 0}, effect: {hang: true}}", "")]
+fn what_only_the_whole_file_shows_is_refused_at_its_place(
+    #[case] text: &str,
+    #[case] message: &str,
+    #[case] offending: &str,
+    #[case] advice: &str,
+) {
+    let error = refusal(text);
+    assert!(error.to_string().starts_with(message), "{error}");
+    assert_eq!(error.text(), offending);
+    assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+}
+
+#[test]
+fn hostile_files_are_refused_before_they_cost_anything() {
+    let deep = format!("name: t\nobjects: {}", "[".repeat(5_000));
+    let wide = format!("name: t\nobjects: [{}]", "{},".repeat(200_000));
+    let bomb = "name: t\nobjects:\n  - &a {x: [1,1,1,1,1,1,1,1,1,1]}\n".to_owned()
+        + &(b'b'..=b'z')
+            .map(|c| {
+                let (this, last) = (c as char, (c - 1) as char);
+                format!("  - &{this} {{x: [*{last},*{last},*{last},*{last},*{last},*{last},*{last},*{last}]}}\n")
+            })
+            .collect::<String>();
+    for text in [deep, wide, bomb, "#".repeat(MAX_BYTES + 1)] {
+        let answer = refusal(&text).render(false, 100);
+        assert!(answer.len() < 20_000 && answer.contains("t.yaml"), "{}", &answer[..200]);
+    }
+    assert!(refusal("name: t\n---\nname: u\n").to_string().starts_with("t.yaml:"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_mistake_without_a_position() {
+    let error = load(Path::new("no/such/file.yaml")).expect_err("there is no such file");
+    assert!(error.render(false, 100).contains("cannot read the scenario no/such/file.yaml"));
+    assert_eq!(error.details(), json!({ "file": "no/such/file.yaml", "line": 0, "column": 0, "text": "" }));
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let scenario = parse("t.yaml", "name: t\nnodes: {count: 28, zones: [us-east-1a, us-east-1b]}\n").expect("valid");
+    let names: Vec<_> = scenario.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!((names[0], names[25], names[26], names[27]), ("node-a", "node-z", "node-aa", "node-ab"));
+    assert_eq!(scenario.nodes[27].zone.as_deref(), Some("us-east-1b"));
+    assert_eq!(
+        (scenario.latency, scenario.time_scale, scenario.teardown),
+        (LatencyProfile::Instant, TimeScales::default(), true)
+    );
+    assert_eq!(scenario.deadline, Duration::from_secs(1800));
+}
+
+#[test]
+fn every_action_is_read_as_it_is_written() {
+    let text = with_steps(
+        "  - {name: go, apply: {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: team}}}
+  - wait: {object: pod/team/web, is: Running, on: node-a, within: 2m}
+  - wait: {object: po/web, records: 5}
+  - expect: {event: {object: pod/web, reason: R, contains: c, within: 30s}}
+  - expect: {bytes-intact: pod/web, records: 5}
+  - expect: {attached: {claim: data, node: node-b}}
+  - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}
+  - crash: node-a
+  - restart: node-a
+  - delete: {object: pod/web, force: true, grace: 0s}
+  - taint: {node: node-a, key: k, value: v, effect: NoExecute}
+  - untaint: {node: node-a, key: k}
+  - cordon: node-a
+  - uncordon: node-a
+  - fault: {name: f, match: {plane: ec2, op: AttachVolume}, effect: {error: IncorrectState}}
+  - clear-fault: f
+  - sleep: 10s
+",
+    );
+    let scenario = parse("t.yaml", &text).expect("valid");
+    let web = ObjectRef::new(Kind::Pod, None, "web");
+    let second = Duration::from_secs(1);
+    let is = |index: usize, action: Action| assert_eq!(scenario.steps[index].action, action);
+    assert!(
+        matches!(&scenario.steps[0].action, Action::Apply(list) if list[0].object.path() == "/api/v1/namespaces/team/pods/web")
+    );
+    is(2, Action::Wait(Wait { object: web.clone(), is: None, on: None, records: Some(5), within: 300 * second }));
+    is(
+        6,
+        Action::Expect(Expectation::Elapsed(Elapsed {
+            since: Some(0),
+            at_least: Some(710 * second),
+            at_most: Some(1200 * second),
+        })),
+    );
+    is(9, Action::Delete(Delete { object: web, force: true, grace: Some(Duration::ZERO) }));
+    is(12, Action::Cordon("node-a".into()));
+    is(15, Action::ClearFault("f".into()));
+    is(16, Action::Sleep(10 * second));
+    assert_eq!((scenario.steps[16].line, scenario.steps[16].index), (20, 16));
+}
+
+#[test]
+fn time_may_run_faster_in_one_of_the_worlds() {
+    let scales = |line: &str| parse("t.yaml", &with_line(line)).expect("valid").time_scale;
+    assert_eq!(scales("time-scale: 60"), TimeScales { simulated: 60.0, live: 60.0 });
+    assert_eq!(scales("time-scale: {live: 2.5}"), TimeScales { simulated: 1.0, live: 2.5 });
+}
+
+#[test]
+fn kinds_have_paths_and_every_word_leads_back() {
+    assert_eq!("sc/gp3".parse::<ObjectRef>().expect("valid").path(), "/apis/storage.k8s.io/v1/storageclasses/gp3");
+    assert_eq!("pvc/a/data".parse::<ObjectRef>().expect("valid").key(), "a/data");
+    for word in Kind::words() {
+        let kind = Kind::of_word(word).expect("a word of the table");
+        assert_eq!(Kind::of_manifest(kind.api_version(), kind.kind()), Some(kind));
+    }
+}
+
+#[rstest]
+#[case("first-volume")]
+#[case("migration")]
+#[case("node-crash")]
+#[case("node-crash-short")]
+#[case("out-of-service")]
+fn the_scenarios_of_the_repository_are_valid(#[case] name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../scenarios/{name}.yaml"));
+    let scenario = load(&path).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    assert_eq!(scenario.name, name);
+}
