@@ -1,1 +1,173 @@
-//! e2e.
+//! What the suites share: where things are, what this machine has, how Mooring is started and stopped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A scenario of the repository.
+pub fn scenario(name: &str) -> PathBuf {
+    root().join("scenarios").join(name)
+}
+
+/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`). A test that needs it calls this first and
+/// returns when it is false; the missing thing is named on standard error. When `MOORING_REQUIRE` lists it, its
+/// absence is a failure instead.
+///
+/// # Panics
+/// When it is required and missing.
+pub fn have(what: &str) -> bool {
+    let found = match what {
+        "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
+        "boto3" => succeeds(Command::new("python3").args(["-c", "import boto3"])),
+        "kubectl" => succeeds(Command::new("kubectl").args(["version", "--client"])),
+        "aws" => succeeds(Command::new("aws").arg("--version")),
+        other => succeeds(Command::new(other).arg("--version")),
+    };
+    let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
+    assert!(found || !required.split(',').any(|r| r == what), "MOORING_REQUIRE names {what}, and it is missing");
+    if !found {
+        eprintln!("skipped: this machine has no {what}");
+    }
+    found
+}
+
+fn rustix_is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n")
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// A live Mooring, stopped when dropped.
+pub struct Up {
+    child: Child,
+    ready: Value,
+    home: tempfile::TempDir,
+}
+
+impl Up {
+    /// Starts `binary up` with `args` and waits until it is ready, at most 30 seconds.
+    ///
+    /// # Errors
+    /// When it does not become ready; with what it printed.
+    pub fn start(binary: &str, args: &[&str]) -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let ready_file = home.path().join("ready.json");
+        let log = std::fs::File::create(home.path().join("mooring.log"))?;
+        let mut child = Command::new(binary)
+            .arg("up")
+            .args(["--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0", "--ready-file"])
+            .arg(&ready_file)
+            .args(args)
+            .env("HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("start {binary}"))?;
+        for _ in 0..600 {
+            if let Ok(text) = std::fs::read(&ready_file) {
+                let ready = serde_json::from_slice(&text)?;
+                return Ok(Self { child, ready, home });
+            }
+            if let Some(status) = child.try_wait()? {
+                let log = std::fs::read_to_string(home.path().join("mooring.log"))?;
+                bail!("mooring up ended with {status}:\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = child.kill();
+        bail!("mooring up was not ready within 30 s:\n{}", std::fs::read_to_string(home.path().join("mooring.log"))?)
+    }
+
+    /// A value of the ready file, such as `ec2` or `kubeconfig`.
+    pub fn ready(&self, key: &str) -> &str {
+        self.ready[key].as_str().unwrap_or_default()
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("mooring.log")).unwrap_or_default()
+    }
+
+    /// A command with this cluster's environment and a HOME of its own, so that no file of the user is read or written.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("HOME", self.home.path())
+            .env("KUBECONFIG", self.ready("kubeconfig"))
+            .env("AWS_ENDPOINT_URL", self.ready("ec2"))
+            .env("AWS_ACCESS_KEY_ID", "mooring")
+            .env("AWS_SECRET_ACCESS_KEY", "mooring")
+            .env("AWS_DEFAULT_REGION", "us-east-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env_remove("AWS_PROFILE");
+        command
+    }
+
+    /// Runs a command with this cluster's environment and returns what it printed.
+    ///
+    /// # Errors
+    /// When it cannot be started or fails; with all that it printed.
+    pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
+        let output = self.command(program).args(args).output().with_context(|| format!("start {program}"))?;
+        text(program, args, output)
+    }
+
+    /// Kills it as `kill -9` does.
+    ///
+    /// # Errors
+    /// When it is gone already.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // It may have ended by itself; a zombie is all that can be left.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(program: &str, args: &[&str], output: Output) -> Result<String> {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(out);
+    }
+    bail!("{program} {} ended with {}:\n{out}{}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr))
+}
+
+/// Calls `probe` every 100 ms until it gives a value, at most `limit`.
+///
+/// # Errors
+/// The last thing that `probe` said.
+pub fn eventually<T>(limit: Duration, mut probe: impl FnMut() -> Result<T>) -> Result<T> {
+    let tries = (limit.as_millis() / 100).max(1);
+    let mut last = None;
+    for _ in 0..tries {
+        match probe() {
+            Ok(value) => return Ok(value),
+            Err(e) => last = Some(e),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err(last.unwrap_or_else(|| anyhow::anyhow!("nothing was tried")))
+}

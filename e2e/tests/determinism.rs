@@ -1,0 +1,58 @@
+//! The same seed in two processes gives a byte-identical trace, whatever carries the calls.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::process::Command;
+
+const SCENARIOS: [&str; 5] =
+    ["first-volume.yaml", "migration.yaml", "node-crash.yaml", "node-crash-short.yaml", "out-of-service.yaml"];
+
+/// The trace of a run in a process of its own, at trace level.
+fn trace(scenario: &str, seed: u64, more: &[&str]) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.jsonl");
+    let output = Command::new(env!("CARGO_BIN_EXE_mooring-under-test"))
+        .arg("run")
+        .arg(e2e::scenario(scenario))
+        .args(["--seed", &seed.to_string(), "--trace"])
+        .arg(&path)
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{scenario}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let trace = std::fs::read(&path).unwrap();
+    let requests = trace.windows(14).filter(|w| w == b"\"link.request\"").count();
+    assert!(requests > 50, "{scenario}: the trace is at trace level: {requests} requests");
+    trace
+}
+
+/// Says where two traces part instead of printing both.
+fn assert_same(what: &str, one: &[u8], other: &[u8]) {
+    let lines = |t: &[u8]| String::from_utf8_lossy(t).lines().map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (lines(one), lines(other));
+    for (n, (a, b)) in one.iter().zip(&other).enumerate() {
+        assert_eq!(a, b, "{what}: line {} is the first that differs", n + 1);
+    }
+    assert_eq!(one.len(), other.len(), "{what}: one trace is longer");
+}
+
+#[test]
+fn the_same_seed_in_two_processes_gives_the_same_trace() {
+    for scenario in SCENARIOS {
+        assert_same(scenario, &trace(scenario, 7, &[]), &trace(scenario, 7, &[]));
+    }
+}
+
+#[test]
+fn another_seed_gives_another_trace() {
+    for scenario in SCENARIOS {
+        assert!(trace(scenario, 7, &[]) != trace(scenario, 8, &[]), "{scenario}: seeds 7 and 8 give one trace");
+    }
+}
+
+#[test]
+fn bytes_over_pipes_give_the_same_trace_as_direct_calls() {
+    for scenario in SCENARIOS {
+        assert_same(scenario, &trace(scenario, 7, &[]), &trace(scenario, 7, &["--transport", "duplex"]));
+    }
+}

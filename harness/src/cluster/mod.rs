@@ -1,0 +1,133 @@
+//! A cluster and its cloud, put together in either world.
+
+mod assemble;
+pub mod namespace;
+pub mod spec;
+mod story;
+pub mod wiring;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_mock::disk::Disk;
+use substrate::{HttpService, Process, World, WorldKind};
+
+use crate::runner::Objects;
+pub use spec::{ClusterSpec, NodeSpec};
+use story::Story;
+
+/// A running cluster.
+pub struct Cluster {
+    world: World,
+    spec: ClusterSpec,
+    objects: Objects,
+    ec2: HttpService,
+    nodes: BTreeMap<String, Node>,
+    processes: BTreeMap<String, Process>,
+    down: Mutex<BTreeSet<String>>,
+    story: Arc<Story>,
+}
+
+struct Node {
+    process: Process,
+    disk: Arc<dyn Disk>,
+}
+
+impl Cluster {
+    /// The world that it runs in.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &ClusterSpec {
+        &self.spec
+    }
+
+    /// The user's client of the API server.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The operator's client of the cloud.
+    pub fn ec2(&self) -> &HttpService {
+        &self.ec2
+    }
+
+    /// A process by name, to crash or restart it.
+    pub fn process(&self, name: &str) -> Option<&Process> {
+        self.processes.get(name).or_else(|| self.nodes.get(name).map(|node| &node.process))
+    }
+
+    /// The disk of a node.
+    pub fn disk(&self, node: &str) -> Option<&Arc<dyn Disk>> {
+        self.nodes.get(node).map(|node| &node.disk)
+    }
+
+    /// Cuts a node's power: its processes end, its mounts and devices vanish, unsynced writes are lost.
+    ///
+    /// # Errors
+    /// When there is no such node, or the disk cannot be pulled.
+    pub async fn crash(&self, node: &str) -> Result<(), String> {
+        let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
+        self.down().insert(node.to_owned());
+        found.process.crash();
+        found.disk.crash().await.map_err(|e| e.to_string())
+    }
+
+    /// Starts a node again.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub async fn restart(&self, node: &str) -> Result<(), String> {
+        let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
+        found.process.restart();
+        self.down().remove(node);
+        Ok(())
+    }
+
+    /// The nodes that were crashed and not restarted.
+    pub fn down_nodes(&self) -> Vec<String> {
+        self.down().iter().cloned().collect()
+    }
+
+    /// How many records the workload of a pod (`namespace/name`) found at its last start, and whether they were intact.
+    pub fn records_found(&self, pod: &str) -> Option<(u64, bool)> {
+        self.story.found(pod)
+    }
+
+    /// How many records the workload of a pod has synced.
+    pub fn records_synced(&self, pod: &str) -> u64 {
+        self.story.synced(pod)
+    }
+
+    /// Whether time is virtual.
+    pub fn simulated(&self) -> bool {
+        self.world.kind() == WorldKind::Simulated
+    }
+
+    /// A duration of the scenario in the world's time.
+    pub fn scaled(&self, duration: Duration) -> Duration {
+        self.world.scale().apply(duration)
+    }
+
+    /// A duration of the world in the scenario's time.
+    pub fn unscaled(&self, duration: Duration) -> Duration {
+        duration.mul_f64(self.world.scale().factor())
+    }
+
+    /// How long a look at the cluster waits after a sign of change, so that a burst of changes is looked at once.
+    pub fn settle(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+
+    /// How long a waiting step trusts that signs of change reach it.
+    pub fn poll(&self) -> Duration {
+        if self.simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
+    }
+
+    fn down(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a cluster is made of.
+
+use std::collections::BTreeSet;
+
+use crate::scenario::model::{LatencyProfile, Scenario};
+
+/// One node and the instance that it runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name, in Kubernetes and as the instance's Name tag.
+    pub name: String,
+    /// The availability zone.
+    pub zone: String,
+    /// The instance type, which decides the attach limit.
+    pub instance_type: String,
+}
+
+/// Everything that distinguishes one cluster from another.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// The nodes, in order.
+    pub nodes: Vec<NodeSpec>,
+    /// The cloud's region.
+    pub region: String,
+    /// The cloud's account, twelve digits.
+    pub account_id: String,
+    /// The availability zones; the first is where nodes are unless they say otherwise.
+    pub zones: Vec<String>,
+    /// How long the cloud's transitions take.
+    pub latency: LatencyProfile,
+    /// The CSI driver's name.
+    pub driver_name: String,
+    /// Components that are left to somebody else, by their upstream names.
+    pub without: BTreeSet<String>,
+}
+
+impl Default for ClusterSpec {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            region: "us-east-1".to_owned(),
+            account_id: "000000000000".to_owned(),
+            zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
+            latency: LatencyProfile::Instant,
+            driver_name: "ebs.csi.aws.com".to_owned(),
+            without: BTreeSet::new(),
+        }
+    }
+}
+
+impl ClusterSpec {
+    /// A cluster of `count` nodes called node-a, node-b, …, all in the first zone.
+    pub fn of_nodes(count: usize) -> Self {
+        let mut spec = Self::default();
+        let zone = spec.first_zone();
+        spec.nodes = (0..count)
+            .map(|i| NodeSpec { name: node_name(i), zone: zone.clone(), instance_type: "m5.large".to_owned() })
+            .collect();
+        spec
+    }
+
+    /// The cluster that `scenario` asks for.
+    pub fn of_scenario(scenario: &Scenario) -> Self {
+        let mut spec = Self { latency: scenario.latency, ..Self::default() };
+        for node in &scenario.nodes {
+            let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
+            if !spec.zones.contains(&zone) {
+                spec.zones.push(zone.clone());
+            }
+            spec.nodes.push(NodeSpec { name: node.name.clone(), zone, instance_type: node.instance_type.clone() });
+        }
+        spec
+    }
+
+    fn first_zone(&self) -> String {
+        self.zones.first().cloned().unwrap_or_else(|| "us-east-1a".to_owned())
+    }
+}
+
+/// node-a … node-z, node-aa, node-ab, …
+pub fn node_name(index: usize) -> String {
+    let mut letters = Vec::new();
+    let mut rest = index;
+    loop {
+        letters.push(char::from(b'a' + (rest % 26) as u8));
+        if rest < 26 {
+            break;
+        }
+        rest = rest / 26 - 1;
+    }
+    format!("node-{}", letters.iter().rev().collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_like_spreadsheet_columns() {
+        assert_eq!([0, 25, 26, 51, 52, 701, 702].map(node_name).join(" "), "node-a node-z node-aa node-az node-ba node-zz node-aaa");
+    }
+}

@@ -1,0 +1,35 @@
+//! How the components of a cluster reach each other: by the fabric in simulation, by sockets in the live world.
+
+use substrate::link::Link;
+use substrate::{Ctx, HttpService};
+
+/// Makes servers reachable and connects clients to them. The names are `ec2`, `apiserver`, `csi-controller`,
+/// `csi-<node>` and `csi-registration-<node>`.
+pub trait Wiring: Send + Sync {
+    /// Makes `service` of process `ctx` reachable as `name`, until the process goes down.
+    ///
+    /// # Errors
+    /// When it cannot be reached (a port that is taken), with what to do.
+    fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String>;
+
+    /// A client of `name` for process `ctx`.
+    ///
+    /// # Errors
+    /// When the name means nothing.
+    fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String>;
+}
+
+/// Calls through the world's fabric.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fabric;
+
+impl Wiring for Fabric {
+    fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
+        ctx.world().fabric().bind(ctx, name, service);
+        Ok(())
+    }
+
+    fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String> {
+        Ok(Link::connect(ctx, name))
+    }
+}
