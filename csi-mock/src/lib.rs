@@ -3,4 +3,11 @@
 //! The node service never touches a block device or a path by itself: everything below the RPCs is the
 //! [`disk::Disk`] of its node, which in the simulation is a memory model and in the live world real mounts.
 
+mod admin;
+pub mod calls;
+mod check;
 pub mod disk;
+mod identity;
+pub mod node;
+
+pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};

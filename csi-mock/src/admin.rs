@@ -1,0 +1,98 @@
+//! `/admin/v1/*`: faults, the call log, reset.
+//!
+//! Changes want `application/json`, which no web page can send across origins without being asked first.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use substrate::fault::Fault;
+
+use crate::calls::Calls;
+
+/// A JSON answer.
+struct Json(Value);
+
+impl IntoResponse for Json {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
+    }
+}
+
+/// The largest fault that is read, in bytes.
+const MAX_BODY: usize = 64 << 10;
+
+/// The admin endpoints of a driver process.
+pub(crate) fn router(calls: &Calls) -> Router {
+    Router::new()
+        .route("/admin/v1/faults", get(list).post(add).delete(clear))
+        .route("/admin/v1/faults/{name}", get(one).delete(remove))
+        .route("/admin/v1/calls", get(records))
+        .route("/admin/v1/reset", post(reset))
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .with_state(calls.clone())
+}
+
+fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
+    (status, Json(json!({ "error": message.into() }))).into_response()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|v| v.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")))
+}
+
+async fn list(State(calls): State<Calls>) -> Json {
+    Json(json!({ "faults": calls.ctx().faults().list() }))
+}
+
+async fn add(State(calls): State<Calls>, headers: HeaderMap, body: Bytes) -> Response {
+    if !is_json(&headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
+    }
+    let fault: Fault = match serde_json::from_slice(&body) {
+        Ok(fault) => fault,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("fault: {error}")),
+    };
+    let name = fault.name.clone();
+    match calls.ctx().faults().add(calls.ctx().now().mono, fault) {
+        Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
+        Err(error) => refuse(StatusCode::BAD_REQUEST, error),
+    }
+}
+
+async fn one(State(calls): State<Calls>, Path(name): Path<String>) -> Response {
+    match calls.ctx().faults().get(&name) {
+        Some(report) => Json(json!(report)).into_response(),
+        None => refuse(StatusCode::NOT_FOUND, format!("no fault called `{name}` is in force")),
+    }
+}
+
+async fn remove(State(calls): State<Calls>, Path(name): Path<String>) -> Response {
+    match calls.ctx().faults().remove(&name) {
+        Some(report) => Json(json!(report)).into_response(),
+        None => refuse(StatusCode::NOT_FOUND, format!("no fault called `{name}` is in force")),
+    }
+}
+
+async fn clear(State(calls): State<Calls>) -> Json {
+    Json(json!({ "faults": calls.ctx().faults().clear(None) }))
+}
+
+async fn records(State(calls): State<Calls>) -> Json {
+    Json(json!({ "open": calls.open(), "calls": calls.records() }))
+}
+
+async fn reset(State(calls): State<Calls>, headers: HeaderMap) -> Response {
+    if !is_json(&headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
+    }
+    calls.ctx().faults().clear(None);
+    calls.clear();
+    Json(json!({})).into_response()
+}

@@ -1,0 +1,313 @@
+//! What every RPC has in common: its trace, its fault points, its entry in the call log, its lock on the volume.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dashmap::DashSet;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use substrate::Ctx;
+use substrate::fault::{Effect, Moment, Plane, Point};
+use tonic::{Code, Status};
+
+/// How many finished calls the log keeps.
+const LOG: usize = 1000;
+
+/// The calls of one driver process. Cheap to clone; all clones share ordinals, locks and the log.
+#[derive(Clone, Debug)]
+pub struct Calls(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ctx: Ctx,
+    /// Volumes (or names of volumes to be) with an operation in flight. Nobody iterates it.
+    busy: DashSet<String>,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    ordinal: u64,
+    done: VecDeque<Record>,
+    open: u64,
+}
+
+/// A finished call, as `GET /admin/v1/calls` shows it. Secrets never get here: only ids and paths do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Record {
+    /// Position among the calls of this driver, from 1, by their beginning.
+    pub ordinal: u64,
+    /// The RPC (`NodeStageVolume`).
+    pub rpc: &'static str,
+    /// The volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// The node: its id in controller RPCs, its name in node RPCs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The staging or target path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// When it began, in milliseconds since the start of the world.
+    pub began_ms: u64,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+    /// The gRPC code by name (`OK`), or `CANCELLED` when the caller went away.
+    pub code: &'static str,
+    /// The error's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What a call is about.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The RPC (`NodeStageVolume`).
+    pub rpc: &'static str,
+    /// The volume, as the request names it.
+    pub volume: String,
+    /// The node: its id in controller RPCs, its name in node RPCs.
+    pub node: String,
+    /// The staging or target path.
+    pub target: String,
+}
+
+impl About {
+    /// The fields of the trace, without the empty ones.
+    fn fields(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        map.insert("rpc".into(), self.rpc.into());
+        for (key, value) in [("volume", &self.volume), ("node", &self.node), ("target", &self.target)] {
+            if !value.is_empty() {
+                map.insert(key.into(), value.as_str().into());
+            }
+        }
+        map
+    }
+}
+
+/// A call under way. Dropped before [`Calls::run`] ends it, it is recorded as cancelled.
+#[derive(Debug)]
+pub struct Call {
+    calls: Calls,
+    about: About,
+    ordinal: u64,
+    began: Duration,
+    done: bool,
+}
+
+/// Holds the lock on a volume; freed when dropped.
+#[derive(Debug)]
+pub struct Held {
+    calls: Calls,
+    key: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.calls.0.busy.remove(&self.key);
+    }
+}
+
+impl Calls {
+    /// The calls of the driver that runs in `ctx`.
+    pub fn new(ctx: &Ctx) -> Self {
+        Self(Arc::new(Inner { ctx: ctx.clone(), busy: DashSet::new(), log: Mutex::default() }))
+    }
+
+    /// The driver's process.
+    pub fn ctx(&self) -> &Ctx {
+        &self.0.ctx
+    }
+
+    /// Runs one RPC: records it, lets faults act before it and before its reply, and records the result. `work`
+    /// calls [`Call::after_effect`] itself, between its side effect and what it remembers of it.
+    ///
+    /// # Errors
+    /// What `work` or a fault answers.
+    pub async fn run<T>(
+        &self,
+        about: About,
+        work: impl AsyncFnOnce(&Call) -> Result<T, Status>,
+    ) -> Result<tonic::Response<T>, Status> {
+        let mut call = self.begin(about);
+        let result = self.guarded(&call, work).await;
+        call.end(&result);
+        result.map(tonic::Response::new)
+    }
+
+    async fn guarded<T>(&self, call: &Call, work: impl AsyncFnOnce(&Call) -> Result<T, Status>) -> Result<T, Status> {
+        let lost = call.point(Moment::Before).await?;
+        let reply = work(call).await?;
+        let lost = call.point(Moment::BeforeReply).await? || lost;
+        if lost { Err(reply_lost()) } else { Ok(reply) }
+    }
+
+    fn begin(&self, about: About) -> Call {
+        let ordinal = {
+            let mut log = self.log();
+            log.ordinal += 1;
+            log.open += 1;
+            log.ordinal
+        };
+        let mut fields = about.fields();
+        fields.insert("ordinal".into(), ordinal.into());
+        self.0.ctx.emit("csi.call", Value::Object(fields));
+        Call { calls: self.clone(), about, ordinal, began: self.0.ctx.now().mono, done: false }
+    }
+
+    /// Takes the lock on `key` (a volume id, or the name of a volume to be created).
+    ///
+    /// # Errors
+    /// ABORTED while another operation on it is in flight (CSI: the caller must retry with backoff).
+    pub fn lock(&self, key: &str) -> Result<Held, Status> {
+        if self.0.busy.insert(key.to_owned()) {
+            Ok(Held { calls: self.clone(), key: key.to_owned() })
+        } else {
+            Err(Status::aborted(format!("an operation on volume `{key}` is in flight: retry later")))
+        }
+    }
+
+    /// The finished calls, oldest first.
+    pub fn records(&self) -> Vec<Record> {
+        self.log().done.iter().cloned().collect()
+    }
+
+    /// How many calls have not ended.
+    pub fn open(&self) -> u64 {
+        self.log().open
+    }
+
+    /// Empties the log.
+    pub fn clear(&self) {
+        self.log().done.clear();
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Call {
+    /// The fault point between the side effect and what is remembered of it.
+    ///
+    /// # Errors
+    /// What the fault answers.
+    pub async fn after_effect(&self) -> Result<(), Status> {
+        if self.point(Moment::AfterEffect).await? { Err(reply_lost()) } else { Ok(()) }
+    }
+
+    /// Lets a fault act at `moment`; true when the reply is to be lost.
+    async fn point(&self, moment: Moment) -> Result<bool, Status> {
+        let ctx = self.calls.ctx();
+        if ctx.faults().is_empty() {
+            return Ok(false);
+        }
+        let about = &self.about;
+        let attributes = [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target)];
+        let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
+        let Some(firing) = ctx.fault(&point) else { return Ok(false) };
+        let message = format!("fault `{}`", firing.name);
+        match firing.effect {
+            Effect::Grpc(code) => Err(Status::new(code_by_name(&code).unwrap_or(Code::Internal), message)),
+            Effect::Error(code) => Err(Status::internal(format!("{code}: {message}"))),
+            Effect::Http(status) => Err(Status::unavailable(format!("HTTP status {status}: {message}"))),
+            Effect::DropRequest(true) => Err(Status::unavailable("connection reset by peer")),
+            Effect::Delay(span) => {
+                ctx.sleep(span.0).await;
+                Ok(false)
+            }
+            // A crash is done by whoever runs the process, which sees the fault fire; the call just never ends.
+            Effect::Hang(true) | Effect::Crash(_) | Effect::Reboot(_) => std::future::pending().await,
+            Effect::DropReply(lost) => Ok(lost),
+            // The rest of the effects means nothing to an RPC; that the fault fired is on record.
+            _ => Ok(false),
+        }
+    }
+
+    fn end<T>(&mut self, result: &Result<T, Status>) {
+        self.done = true;
+        match result {
+            Ok(_) => self.record("OK", None),
+            Err(status) => self.record(code_name(status.code()), Some(status.message().to_owned())),
+        }
+    }
+
+    fn record(&self, code: &'static str, message: Option<String>) {
+        let ctx = self.calls.ctx();
+        let ms = ctx.now().mono.saturating_sub(self.began).as_millis() as u64;
+        let mut fields = self.about.fields();
+        fields.remove("target");
+        fields.insert("ordinal".into(), self.ordinal.into());
+        fields.insert("code".into(), code.into());
+        fields.insert("ms".into(), ms.into());
+        if let Some(message) = &message {
+            fields.insert("message".into(), json!(message));
+        }
+        ctx.emit("csi.done", Value::Object(fields));
+        let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+        let record = Record {
+            ordinal: self.ordinal,
+            rpc: self.about.rpc,
+            volume: some(&self.about.volume),
+            node: some(&self.about.node),
+            target: some(&self.about.target),
+            began_ms: self.began.as_millis() as u64,
+            ms,
+            code,
+            message,
+        };
+        let mut log = self.calls.log();
+        log.open = log.open.saturating_sub(1);
+        log.done.push_back(record);
+        if log.done.len() > LOG {
+            log.done.pop_front();
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // A crashed process records nothing.
+        if !self.done && !self.calls.ctx().is_down() {
+            self.record("CANCELLED", Some("the caller went away".to_owned()));
+        }
+    }
+}
+
+/// What a client reports when the connection breaks before the answer.
+fn reply_lost() -> Status {
+    Status::unavailable("connection reset by peer: the reply was lost")
+}
+
+const CODES: [(Code, &str); 17] = [
+    (Code::Ok, "OK"),
+    (Code::Cancelled, "CANCELLED"),
+    (Code::Unknown, "UNKNOWN"),
+    (Code::InvalidArgument, "INVALID_ARGUMENT"),
+    (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+    (Code::NotFound, "NOT_FOUND"),
+    (Code::AlreadyExists, "ALREADY_EXISTS"),
+    (Code::PermissionDenied, "PERMISSION_DENIED"),
+    (Code::ResourceExhausted, "RESOURCE_EXHAUSTED"),
+    (Code::FailedPrecondition, "FAILED_PRECONDITION"),
+    (Code::Aborted, "ABORTED"),
+    (Code::OutOfRange, "OUT_OF_RANGE"),
+    (Code::Unimplemented, "UNIMPLEMENTED"),
+    (Code::Internal, "INTERNAL"),
+    (Code::Unavailable, "UNAVAILABLE"),
+    (Code::DataLoss, "DATA_LOSS"),
+    (Code::Unauthenticated, "UNAUTHENTICATED"),
+];
+
+/// A code as the gRPC specification spells it (`FAILED_PRECONDITION`).
+pub fn code_name(code: Code) -> &'static str {
+    CODES.iter().find(|(c, _)| *c == code).map_or("UNKNOWN", |(_, name)| name)
+}
+
+/// The code of that name; letter case and underscores do not matter (`FailedPrecondition` is as good).
+pub fn code_by_name(name: &str) -> Option<Code> {
+    let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
+    CODES.iter().find(|(_, n)| plain(n) == plain(name)).map(|(code, _)| *code)
+}

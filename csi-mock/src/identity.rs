@@ -1,0 +1,67 @@
+//! The Identity service: who the driver is and what it has.
+
+use csi_proto::csi::identity_server::Identity;
+use csi_proto::csi::plugin_capability::{Service, Type, service};
+use csi_proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+use crate::calls::{About, Calls};
+
+/// The driver's default name: that of the EBS driver.
+pub const DRIVER_NAME: &str = "ebs.csi.aws.com";
+/// Topology key of the EBS driver.
+pub const ZONE_KEY: &str = "topology.ebs.csi.aws.com/zone";
+/// Topology key that Kubernetes knows.
+pub const WELL_KNOWN_ZONE_KEY: &str = "topology.kubernetes.io/zone";
+
+/// The Identity service of one driver process.
+#[derive(Clone, Debug)]
+pub struct IdentityService {
+    pub(crate) calls: Calls,
+    pub(crate) driver_name: String,
+    /// Whether a controller service answers on the same endpoint.
+    pub(crate) controller: bool,
+}
+
+#[tonic::async_trait]
+impl Identity for IdentityService {
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        let about = About { rpc: "GetPluginInfo", ..About::default() };
+        self.calls
+            .run(about, async |_| {
+                Ok(GetPluginInfoResponse {
+                    name: self.driver_name.clone(),
+                    vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+                    manifest: [("vendor".to_owned(), "mooring".to_owned())].into(),
+                })
+            })
+            .await
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let about = About { rpc: "GetPluginCapabilities", ..About::default() };
+        let offered =
+            |kind: service::Type| PluginCapability { r#type: Some(Type::Service(Service { r#type: kind.into() })) };
+        self.calls
+            .run(about, async |_| {
+                let controller = self.controller.then(|| offered(service::Type::ControllerService));
+                let topology = offered(service::Type::VolumeAccessibilityConstraints);
+                Ok(GetPluginCapabilitiesResponse { capabilities: controller.into_iter().chain([topology]).collect() })
+            })
+            .await
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        let about = About { rpc: "Probe", ..About::default() };
+        self.calls.run(about, async |_| Ok(ProbeResponse { ready: Some(true) })).await
+    }
+}

@@ -1,0 +1,66 @@
+//! The Node service: from an attached device to a directory in a pod, and back.
+//!
+//! What is staged and published is asked of the [`Disk`] at every call, so that a restarted driver needs no file of
+//! its own. Only the arguments of earlier calls are kept in memory, to tell an incompatible repeat from a repeat.
+
+mod service;
+mod table;
+
+use std::sync::Arc;
+
+use csi_proto::csi::identity_server::IdentityServer;
+use csi_proto::csi::node_server::NodeServer;
+use substrate::{Ctx, HttpService};
+
+use crate::calls::Calls;
+use crate::disk::Disk;
+use crate::identity::{DRIVER_NAME, IdentityService};
+
+pub use service::NodeService;
+
+/// How many volumes a node takes when nothing else is said: an m5.large with default metadata (ec2-api.md §7).
+pub const DEFAULT_MAX_VOLUMES: i64 = 26;
+
+/// What the node service of one node is made with.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The Kubernetes node's name; the `node` field of the trace.
+    pub node_name: String,
+    /// The CSI node id: the instance id.
+    pub node_id: String,
+    /// The zone that the node is in.
+    pub zone: String,
+    /// The node's disk.
+    pub disk: Arc<dyn Disk>,
+    /// The driver's name.
+    pub driver_name: String,
+    /// How many volumes can be attached; 0 leaves it to the CO.
+    pub max_volumes: i64,
+}
+
+impl NodeConfig {
+    /// A node with the default driver name and limit.
+    pub fn new(node_name: &str, node_id: &str, zone: &str, disk: Arc<dyn Disk>) -> Self {
+        Self {
+            node_name: node_name.to_owned(),
+            node_id: node_id.to_owned(),
+            zone: zone.to_owned(),
+            disk,
+            driver_name: DRIVER_NAME.to_owned(),
+            max_volumes: DEFAULT_MAX_VOLUMES,
+        }
+    }
+}
+
+/// Starts the Identity and Node services in process `ctx`; returns the router, with the admin endpoints.
+pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
+    let calls = Calls::new(ctx);
+    substrate::body::from_router(routes(&calls, config, false).into_axum_router().merge(crate::admin::router(&calls)))
+}
+
+/// The gRPC services of a node; `controller` says that the controller service is served beside them.
+pub(crate) fn routes(calls: &Calls, config: NodeConfig, controller: bool) -> tonic::service::Routes {
+    let identity = IdentityService { calls: calls.clone(), driver_name: config.driver_name.clone(), controller };
+    tonic::service::Routes::new(IdentityServer::new(identity))
+        .add_service(NodeServer::new(NodeService::new(calls.clone(), config)))
+}
