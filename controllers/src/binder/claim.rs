@@ -1,0 +1,189 @@
+//! The rules for a claim (`pv_controller.go`: `syncClaim`, `syncUnboundClaim`, `syncBoundClaim`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+use super::annotations::{
+    BETA_STORAGE_PROVISIONER, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, STORAGE_PROVISIONER,
+};
+use super::bind::{bind, with_status};
+use super::matching::check_satisfies;
+use super::object::{
+    ClaimKey, annotate, annotation, claim_class, claim_has_class, claim_phase, name, refers_to, uid, volume_name,
+    volume_spec,
+};
+use super::step::{About, Call, Notice, Step, SyncError};
+use super::world::World;
+
+/// What to do next about the claim `key`.
+pub fn sync_claim(world: &World, key: &ClaimKey) -> Step {
+    let Some(claim) = world.claim(key) else { return Step::done() };
+    if annotation(&claim.metadata, BIND_COMPLETED).is_some() {
+        sync_bound(world, claim)
+    } else {
+        sync_unbound(world, key, claim)
+    }
+}
+
+fn sync_unbound(world: &World, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    if !volume_name(claim).is_empty() {
+        return sync_requested(world, claim);
+    }
+    let delay_binding = match delay_binding(world, claim) {
+        Ok(delay) => delay,
+        Err(error) => return Step::failed(error),
+    };
+    if let Some(volume) = world.best_match(claim, delay_binding) {
+        return bind(&volume, claim);
+    }
+    if let Some(claim) = with_default_class(world, claim) {
+        // The update comes back through the informer and starts the claim anew.
+        return Step { call: Some(Call::ReplaceClaim(Box::new(claim))), ..Step::default() };
+    }
+    if delay_binding && annotation(&claim.metadata, SELECTED_NODE).is_none() {
+        let (reason, message) = match world.waiting_pods(key).as_slice() {
+            [] => ("WaitForFirstConsumer", "waiting for first consumer to be created before binding".to_owned()),
+            [pod] => ("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
+            pods => ("WaitForPodScheduled", format!("waiting for pods {} to be scheduled", pods.join(","))),
+        };
+        return pending(claim).notice_claim(claim, "Normal", reason, message);
+    }
+    if !claim_class(claim).is_empty() {
+        return provision(world, claim);
+    }
+    pending(claim).notice_claim(
+        claim,
+        "Normal",
+        "FailedBinding",
+        "no persistent volumes available for this claim and no storage class is set",
+    )
+}
+
+/// Whether the scheduler, not the binder, picks a volume for the claim (`IsDelayBindingMode`).
+fn delay_binding(world: &World, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
+    match world.class(claim_class(claim)) {
+        None => Ok(false),
+        Some(class) => match class.volume_binding_mode.as_deref() {
+            Some(mode) => Ok(mode == "WaitForFirstConsumer"),
+            None => Err(SyncError::NoBindingMode(name(&class.metadata).to_owned())),
+        },
+    }
+}
+
+/// The claim with the default class, if it has none and there is one (`assignDefaultStorageClass`).
+fn with_default_class(world: &World, claim: &PersistentVolumeClaim) -> Option<PersistentVolumeClaim> {
+    if claim_has_class(claim) {
+        return None;
+    }
+    let class = world.default_class()?;
+    let mut claim = claim.clone();
+    claim.spec.get_or_insert_default().storage_class_name = class.metadata.name.clone();
+    Some(claim)
+}
+
+/// Asks the external provisioner for a volume (`provisionClaimOperationExternal`).
+fn provision(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    let Some(class) = world.class(claim_class(claim)) else {
+        let message = format!("storageclass.storage.k8s.io {:?} not found", claim_class(claim));
+        return Step::done().notice_claim(claim, "Warning", "ProvisioningFailed", message);
+    };
+    let provisioner = class.provisioner.as_str();
+    if annotation(&claim.metadata, STORAGE_PROVISIONER) != Some(provisioner) {
+        let mut claim = PersistentVolumeClaim::clone(claim);
+        annotate(&mut claim.metadata, BETA_STORAGE_PROVISIONER, provisioner);
+        annotate(&mut claim.metadata, STORAGE_PROVISIONER, provisioner);
+        return Step::then_again(Call::ReplaceClaim(Box::new(claim)));
+    }
+    let message = format!(
+        "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \
+         system administrator. If volume creation is delayed, please verify that the provisioner is running and \
+         correctly registered."
+    );
+    Step::done().notice_claim(claim, "Normal", "ExternalProvisioning", message)
+}
+
+/// A claim that asks for a volume by name and is not bound yet.
+fn sync_requested(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    let wanted = volume_name(claim);
+    let Some(volume) = world.volume(wanted) else { return pending(claim) };
+    let Some(reference) = &volume_spec(volume).claim_ref else {
+        return match check_satisfies(volume, claim) {
+            Ok(()) => bind(volume, claim),
+            Err(why) => pending(claim).notice_claim(
+                claim,
+                "Warning",
+                "VolumeMismatch",
+                format!("Cannot bind to requested volume {wanted:?}: {why}"),
+            ),
+        };
+    };
+    if refers_to(volume, claim) {
+        return bind(volume, claim);
+    }
+    let message = format!("volume {wanted:?} already bound to a different claim.");
+    let step = if annotation(&claim.metadata, BOUND_BY_CONTROLLER).is_none() {
+        // The user asked for this volume; it may become free.
+        pending(claim)
+    } else {
+        // Someone must have removed bind-completed from the claim.
+        Step::failed(SyncError::InvalidBinding {
+            claim: ClaimKey::of(claim).to_string(),
+            volume: wanted.to_owned(),
+            by: format!(
+                "{}/{}",
+                reference.namespace.as_deref().unwrap_or_default(),
+                reference.name.as_deref().unwrap_or_default()
+            ),
+        })
+    };
+    step.notice_claim(claim, "Warning", "FailedBinding", message)
+}
+
+fn sync_bound(world: &World, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    if volume_name(claim).is_empty() {
+        let message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
+        return lost(claim, "ClaimLost", message);
+    }
+    let Some(volume) = world.volume(volume_name(claim)) else {
+        return lost(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
+    };
+    match &volume_spec(volume).claim_ref {
+        // A volume that came unbound, or one whose update has not arrived yet: both are repaired alike.
+        None => bind(volume, claim),
+        Some(reference) if reference.uid.as_deref() == Some(uid(&claim.metadata)) => bind(volume, claim),
+        Some(_) => {
+            lost(claim, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly")
+        }
+    }
+}
+
+/// The claim stays or becomes Pending.
+fn pending(claim: &PersistentVolumeClaim) -> Step {
+    match with_status(claim, "Pending", None) {
+        Ok(Some(claim)) => Step { call: Some(Call::ReplaceClaimStatus(Box::new(claim))), ..Step::default() },
+        Ok(None) => Step::done(),
+        Err(error) => Step::failed(error),
+    }
+}
+
+/// The claim becomes Lost; the event comes with the change, not with every sync (`updateClaimStatusWithEvent`).
+fn lost(claim: &Arc<PersistentVolumeClaim>, reason: &'static str, message: &str) -> Step {
+    if claim_phase(claim) == "Lost" {
+        return Step::done();
+    }
+    match with_status(claim, "Lost", None) {
+        Ok(Some(changed)) => Step {
+            call: Some(Call::ReplaceClaimStatus(Box::new(changed))),
+            after: vec![Notice {
+                about: About::Claim(claim.clone()),
+                kind: "Warning",
+                reason,
+                message: message.to_owned(),
+            }],
+            ..Step::default()
+        },
+        Ok(None) => Step::done(),
+        Err(error) => Step::failed(error),
+    }
+}

@@ -1,0 +1,18 @@
+//! The PV binder (`persistentvolume-binder-controller`): binds claims to volumes and says what became of both.
+//!
+//! The rules are in [`claim`] and [`volume`], pure over a [`world::World`]; each gives one [`step::Step`] with at most
+//! one write. `shell` feeds the caches and makes the calls, with one worker for claims and one for volumes as upstream.
+
+pub mod annotations;
+pub mod bind;
+pub mod claim;
+pub mod matching;
+pub mod object;
+pub mod quantity;
+pub mod selectors;
+pub mod step;
+pub mod volume;
+pub mod world;
+
+#[cfg(test)]
+mod tests;

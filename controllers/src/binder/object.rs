@@ -1,0 +1,185 @@
+//! What the binding rules ask of claims and volumes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{annotations, quantity};
+
+/// Namespace and name of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ClaimKey {
+    /// The key of a claim.
+    pub fn of(claim: &PersistentVolumeClaim) -> Self {
+        Self::new(claim.metadata.namespace.as_deref().unwrap_or_default(), name(&claim.metadata))
+    }
+
+    /// The key of the claim `namespace`/`name`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The key of the claim that a volume refers to, if it refers to one.
+    pub fn of_volume(volume: &PersistentVolume) -> Option<Self> {
+        let reference = volume_spec(volume).claim_ref.as_ref()?;
+        Some(Self::new(
+            reference.namespace.as_deref().unwrap_or_default(),
+            reference.name.as_deref().unwrap_or_default(),
+        ))
+    }
+}
+
+impl std::fmt::Display for ClaimKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// An object's name.
+pub fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+/// An object's uid.
+pub fn uid(metadata: &ObjectMeta) -> &str {
+    metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// An object's resourceVersion as the number that it is (R1); 0 when it has none.
+pub fn resource_version(metadata: &ObjectMeta) -> u128 {
+    metadata.resource_version.as_deref().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+/// The value of an annotation.
+pub fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Sets an annotation.
+pub fn annotate(metadata: &mut ObjectMeta, key: &str, value: &str) {
+    metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+}
+
+/// Removes an annotation; no annotations look better than an empty map.
+pub fn remove_annotation(metadata: &mut ObjectMeta, key: &str) {
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(key);
+        if annotations.is_empty() {
+            metadata.annotations = None;
+        }
+    }
+}
+
+/// A volume's spec; an empty one when it has none.
+pub fn volume_spec(volume: &PersistentVolume) -> &PersistentVolumeSpec {
+    static EMPTY: std::sync::LazyLock<PersistentVolumeSpec> = std::sync::LazyLock::new(Default::default);
+    volume.spec.as_ref().unwrap_or(&EMPTY)
+}
+
+/// The volume that a claim names in its spec, or an empty string.
+pub fn volume_name(claim: &PersistentVolumeClaim) -> &str {
+    claim.spec.as_ref().and_then(|s| s.volume_name.as_deref()).unwrap_or_default()
+}
+
+/// A claim's class, or an empty string; the annotation wins over the field (`GetPersistentVolumeClaimClass`).
+pub fn claim_class(claim: &PersistentVolumeClaim) -> &str {
+    annotation(&claim.metadata, annotations::BETA_STORAGE_CLASS)
+        .or_else(|| claim.spec.as_ref().and_then(|s| s.storage_class_name.as_deref()))
+        .unwrap_or_default()
+}
+
+/// Whether a claim says anything about its class; an empty class is something (`PersistentVolumeClaimHasClass`).
+pub fn claim_has_class(claim: &PersistentVolumeClaim) -> bool {
+    annotation(&claim.metadata, annotations::BETA_STORAGE_CLASS).is_some()
+        || claim.spec.as_ref().is_some_and(|s| s.storage_class_name.is_some())
+}
+
+/// A volume's class, or an empty string (`GetPersistentVolumeClass`).
+pub fn volume_class(volume: &PersistentVolume) -> &str {
+    annotation(&volume.metadata, annotations::BETA_STORAGE_CLASS)
+        .or(volume_spec(volume).storage_class_name.as_deref())
+        .unwrap_or_default()
+}
+
+/// Access modes that a claim asks for.
+pub fn claim_modes(claim: &PersistentVolumeClaim) -> &[String] {
+    claim.spec.as_ref().and_then(|s| s.access_modes.as_deref()).unwrap_or_default()
+}
+
+/// Bytes that a claim asks for; 0 when it does not say.
+pub fn requested_bytes(claim: &PersistentVolumeClaim) -> i64 {
+    let requests = claim.spec.as_ref().and_then(|s| s.resources.as_ref()).and_then(|r| r.requests.as_ref());
+    requests.and_then(|r| r.get("storage")).map_or(0, quantity::value)
+}
+
+/// Bytes that a volume has; 0 when it does not say.
+pub fn capacity_bytes(volume: &PersistentVolume) -> i64 {
+    volume_spec(volume).capacity.as_ref().and_then(|c| c.get("storage")).map_or(0, quantity::value)
+}
+
+/// A claim's phase, or an empty string.
+pub fn claim_phase(claim: &PersistentVolumeClaim) -> &str {
+    claim.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
+}
+
+/// A volume's phase, or an empty string.
+pub fn volume_phase(volume: &PersistentVolume) -> &str {
+    volume.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or_default()
+}
+
+/// Whether a volume refers to this claim: by name, and by uid unless the user left the uid out
+/// (`IsVolumeBoundToClaim`).
+pub fn refers_to(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let Some(reference) = &volume_spec(volume).claim_ref else { return false };
+    let uid = reference.uid.as_deref().unwrap_or_default();
+    reference.name.as_deref() == claim.metadata.name.as_deref()
+        && reference.namespace.as_deref() == claim.metadata.namespace.as_deref()
+        && (uid.is_empty() || uid == self::uid(&claim.metadata))
+}
+
+/// Whether the modes (Filesystem, Block) of claim and volume differ (`CheckVolumeModeMismatches`).
+pub fn volume_modes_differ(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let asked = claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref()).unwrap_or("Filesystem");
+    asked != volume_spec(volume).volume_mode.as_deref().unwrap_or("Filesystem")
+}
+
+/// Whether a volume offers every access mode that the claim asks for (`CheckAccessModes`).
+pub fn access_modes_satisfied(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let offered = volume_spec(volume).access_modes.as_deref().unwrap_or_default();
+    claim_modes(claim).iter().all(|mode| offered.contains(mode))
+}
+
+/// Whether claim and volume name the same VolumeAttributesClass; absent and empty are the same.
+pub fn attributes_classes_agree(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let asked = claim.spec.as_ref().and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default();
+    asked == volume_spec(volume).volume_attributes_class_name.as_deref().unwrap_or_default()
+}
+
+/// Whether binding was completed and the claim names its volume (`isPVCFullyBound`).
+pub fn fully_bound(claim: &PersistentVolumeClaim) -> bool {
+    !volume_name(claim).is_empty() && annotation(&claim.metadata, annotations::BIND_COMPLETED).is_some()
+}
+
+/// The claims that a pod uses: its own and those of its generic ephemeral volumes, with whether each is ephemeral.
+pub fn pod_claims(pod: &k8s_openapi::api::core::v1::Pod) -> impl Iterator<Item = (String, bool)> + '_ {
+    let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
+    volumes.iter().filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some((source.claim_name.clone(), false)),
+        (None, Some(_)) => Some((format!("{}-{}", name(&pod.metadata), volume.name), true)),
+        (None, None) => None,
+    })
+}
+
+/// A map without entries, for optional maps.
+pub fn no_entries() -> &'static BTreeMap<String, String> {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    &NONE
+}

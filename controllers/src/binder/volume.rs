@@ -1,0 +1,144 @@
+//! The rules for a volume (`pv_controller.go`: `syncVolume`, `reclaimVolume`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
+use super::bind::{unbind, with_phase};
+use super::object::{
+    ClaimKey, annotation, name, uid, volume_modes_differ, volume_name, volume_phase, volume_spec,
+};
+use super::step::{About, Call, Notice, Step};
+use super::world::World;
+
+/// What a GET of the claim said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Live {
+    /// It was not asked.
+    #[default]
+    NotAsked,
+    /// There is no such claim.
+    Missing,
+    /// This is the claim.
+    Found(Arc<PersistentVolumeClaim>),
+}
+
+/// What to do next about the volume `name`. A step with [`Call::ReadClaim`] wants to be asked again with its answer.
+pub fn sync_volume(world: &World, name: &str, live: &Live) -> Step {
+    let Some(volume) = world.volume(name) else { return Step::done() };
+    let Some(reference) = &volume_spec(volume).claim_ref else { return phase(volume, "Available") };
+    let claim_uid = reference.uid.as_deref().unwrap_or_default();
+    if claim_uid.is_empty() {
+        // Reserved by the user for a claim that is not bound to it yet.
+        return phase(volume, "Available");
+    }
+    let Some(key) = ClaimKey::of_volume(volume) else { return Step::done() };
+    let given_up = matches!(volume_phase(volume), "Released" | "Failed");
+    let claim = match (world.claim(&key), live) {
+        // A claim with the right uid in the cache settles it.
+        (Some(claim), _) if uid(&claim.metadata) == claim_uid => Some(claim),
+        // Otherwise the cache may be behind, and releasing a volume by mistake loses data: ask the API server. Only
+        // for a volume that was given up already an absent claim is believed at once.
+        (None, Live::NotAsked) if given_up => None,
+        (_, Live::NotAsked) => return Step { call: Some(Call::ReadClaim(key)), again: true, ..Step::default() },
+        (_, Live::Found(claim)) if uid(&claim.metadata) == claim_uid => Some(claim),
+        (_, Live::Found(_) | Live::Missing) => None,
+    };
+    match claim {
+        None => release(volume),
+        Some(claim) => sync_with_claim(volume, &key, claim),
+    }
+}
+
+fn sync_with_claim(volume: &Arc<PersistentVolume>, key: &ClaimKey, claim: &Arc<PersistentVolumeClaim>) -> Step {
+    if volume_name(claim).is_empty() {
+        if volume_modes_differ(claim, volume) {
+            // The claim's own sync would never consider this volume, so both sides are told here.
+            return Step::done()
+                .notice_volume(
+                    volume,
+                    "Warning",
+                    "VolumeMismatch",
+                    format!(
+                        "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible \
+                         volumeMode.",
+                        key.name
+                    ),
+                )
+                .notice_claim(
+                    claim,
+                    "Warning",
+                    "VolumeMismatch",
+                    format!(
+                        "Cannot bind PersistentVolume {:?} to requested PersistentVolumeClaim due to incompatible \
+                         volumeMode.",
+                        name(&volume.metadata)
+                    ),
+                );
+        }
+        // The claim's sync binds it. This is how a claim learns of the volume that was provisioned for it.
+        return Step { enqueue: Some(key.clone()), ..Step::default() };
+    }
+    if volume_name(claim) == name(&volume.metadata) {
+        return phase(volume, "Bound");
+    }
+    let dynamic = annotation(&volume.metadata, PROVISIONED_BY).is_some();
+    if dynamic && policy(volume) == "Delete" {
+        // Made for this claim, which took another volume: not needed by anyone.
+        return release(volume);
+    }
+    Step::then_again(Call::ReplaceVolume(Box::new(unbind(volume))))
+}
+
+fn policy(volume: &PersistentVolume) -> &str {
+    volume_spec(volume).persistent_volume_reclaim_policy.as_deref().unwrap_or("Retain")
+}
+
+fn phase(volume: &PersistentVolume, phase: &str) -> Step {
+    let call = with_phase(volume, phase, "").map(|volume| Call::ReplaceVolumeStatus(Box::new(volume)));
+    Step { call, ..Step::default() }
+}
+
+/// The claim is gone: Released, but never over an earlier Failed, which the user shall see; then the reclaim policy.
+fn release(volume: &Arc<PersistentVolume>) -> Step {
+    if !matches!(volume_phase(volume), "Released" | "Failed") {
+        return Step { again: true, ..phase(volume, "Released") };
+    }
+    reclaim(volume)
+}
+
+fn reclaim(volume: &Arc<PersistentVolume>) -> Step {
+    if annotation(&volume.metadata, MIGRATED_TO).is_some_and(|driver| !driver.is_empty()) {
+        // The external provisioner of the driver deletes it.
+        return Step::done();
+    }
+    let name = name(&volume.metadata);
+    match policy(volume) {
+        "Retain" => Step::done(),
+        "Delete" => {
+            let provisioner = annotation(&volume.metadata, PROVISIONED_BY).unwrap_or_default();
+            let external = !provisioner.is_empty() && !provisioner.starts_with("kubernetes.io/");
+            if external || volume_spec(volume).csi.is_some() {
+                // The external provisioner deletes it, on seeing Released.
+                return Step::done();
+            }
+            let message =
+                format!("error getting deleter volume plugin for volume {name:?}: no deletable volume plugin matched");
+            fail(volume, "VolumeFailedDelete", message)
+        }
+        "Recycle" => fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!".to_owned()),
+        _ => fail(
+            volume,
+            "VolumeUnknownReclaimPolicy",
+            "Volume has unrecognized PersistentVolumeReclaimPolicy".to_owned(),
+        ),
+    }
+}
+
+/// The volume becomes Failed; the event comes with the change (`updateVolumePhaseWithEvent`).
+fn fail(volume: &Arc<PersistentVolume>, reason: &'static str, message: String) -> Step {
+    let Some(changed) = with_phase(volume, "Failed", &message) else { return Step::done() };
+    let notice = Notice { about: About::Volume(volume.clone()), kind: "Warning", reason, message };
+    Step { call: Some(Call::ReplaceVolumeStatus(Box::new(changed))), after: vec![notice], ..Step::default() }
+}
