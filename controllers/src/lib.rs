@@ -3,8 +3,10 @@
 //! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
 //! (informer → world → executor). [`kube`] is what the shells share.
 
+pub mod binder;
 pub mod kube;
 pub mod pending;
+pub mod protection;
 pub mod timers;
 
 pub use pending::PendingOperations;

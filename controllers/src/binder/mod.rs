@@ -10,9 +10,12 @@ pub mod matching;
 pub mod object;
 pub mod quantity;
 pub mod selectors;
+mod shell;
 pub mod step;
 pub mod volume;
 pub mod world;
+
+pub use shell::run;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
 use super::bind::{unbind, with_phase};
-use super::object::{
-    ClaimKey, annotation, name, uid, volume_modes_differ, volume_name, volume_phase, volume_spec,
-};
+use super::object::{ClaimKey, annotation, name, uid, volume_modes_differ, volume_name, volume_phase, volume_spec};
 use super::step::{About, Call, Notice, Step};
 use super::world::World;
 

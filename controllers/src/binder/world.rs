@@ -56,9 +56,7 @@ impl World {
     /// Takes a volume from the API server or from the answer to our own write. False when the cache has a newer one.
     pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) -> bool {
         let name = name(&volume.metadata).to_owned();
-        let newer = |old: &Arc<PersistentVolume>| {
-            resource_version(&old.metadata) > resource_version(&volume.metadata)
-        };
+        let newer = |old: &Arc<PersistentVolume>| resource_version(&old.metadata) > resource_version(&volume.metadata);
         if self.volumes.get(&name).is_some_and(newer) {
             return false;
         }
@@ -88,9 +86,8 @@ impl World {
     /// Takes a claim from the API server or from the answer to our own write. False when the cache has a newer one.
     pub fn store_claim(&mut self, claim: Arc<PersistentVolumeClaim>) -> bool {
         let key = ClaimKey::of(&claim);
-        let newer = |old: &Arc<PersistentVolumeClaim>| {
-            resource_version(&old.metadata) > resource_version(&claim.metadata)
-        };
+        let newer =
+            |old: &Arc<PersistentVolumeClaim>| resource_version(&old.metadata) > resource_version(&claim.metadata);
         if self.claims.get(&key).is_some_and(newer) {
             return false;
         }
@@ -172,7 +169,10 @@ impl World {
     pub fn indexes_agree(&self) -> bool {
         let indexed = self.by_claim.values().map(BTreeSet::len).sum::<usize>() + self.unclaimed.len();
         indexed == self.volumes.len()
-            && self.volumes.values().all(|v| ClaimKey::of_volume(v).is_some() != self.unclaimed.contains(name(&v.metadata)))
+            && self
+                .volumes
+                .values()
+                .all(|v| ClaimKey::of_volume(v).is_some() != self.unclaimed.contains(name(&v.metadata)))
     }
 }
 

@@ -1,0 +1,258 @@
+//! The event-driven shell: informers feed the caches and two queues; one worker each for claims and for volumes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::json;
+use substrate::process::Ctx;
+
+use super::claim::sync_claim;
+use super::object::{ClaimKey, name, volume_name};
+use super::step::{About, Call, Notice, Step};
+use super::volume::{Live, sync_volume};
+use super::world::World;
+use crate::Timers;
+use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
+
+/// Writes that one visit of an object may make. Four bind, two more release or repair; a rule that asks for more
+/// would write in circles.
+const MAX_STEPS: usize = 8;
+
+/// Runs the binder for ever. `client` is kube-controller-manager's.
+pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+    let client = client.named("kube-controller-manager/persistent-volume-binder");
+    let sources = Sources {
+        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        claims: Informer::start(&ctx, client.all(), ListParams::default()),
+        classes: Informer::start(&ctx, client.all(), ListParams::default()),
+        pods: Informer::start(&ctx, client.all(), ListParams::default()),
+    };
+    sources.volumes.synced().await;
+    sources.claims.synced().await;
+    sources.classes.synced().await;
+    sources.pods.synced().await;
+
+    // Failures wait for the next resync; the queues' own backoff is not used.
+    let queue_base = timers.binder_sync;
+    let binder = Arc::new(Binder {
+        recorder: EventRecorder::new(&client, "persistentvolume-controller"),
+        claims: WorkQueue::new(&ctx, queue_base, queue_base),
+        volumes: WorkQueue::new(&ctx, queue_base, queue_base),
+        world: Mutex::default(),
+        client,
+        ctx: ctx.clone(),
+    });
+    ctx.spawn(binder.clone().claim_worker());
+    ctx.spawn(binder.clone().volume_worker());
+    binder.pump(sources, timers.binder_sync).await;
+}
+
+struct Sources {
+    volumes: Informer<PersistentVolume>,
+    claims: Informer<PersistentVolumeClaim>,
+    classes: Informer<StorageClass>,
+    pods: Informer<Pod>,
+}
+
+struct Binder {
+    ctx: Ctx,
+    client: Client,
+    recorder: EventRecorder,
+    world: Mutex<World>,
+    claims: WorkQueue<ClaimKey>,
+    volumes: WorkQueue<String>,
+}
+
+impl Binder {
+    async fn pump(self: Arc<Self>, sources: Sources, period: Duration) {
+        let (mut volumes, mut claims) = (sources.volumes.subscribe(), sources.claims.subscribe());
+        let (mut classes, mut pods) = (sources.classes.subscribe(), sources.pods.subscribe());
+        let period = self.ctx.scaled(period);
+        let mut resync = self.ctx.now().mono + period;
+        loop {
+            tokio::select! { biased;
+                Some(delta) = classes.recv() => self.class_changed(&delta),
+                Some(delta) = pods.recv() => self.pod_changed(&delta),
+                Some(delta) = volumes.recv() => self.volume_changed(delta),
+                Some(delta) = claims.recv() => self.claim_changed(delta),
+                () = self.ctx.sleep_until(resync) => {
+                    resync += period;
+                    self.resync();
+                }
+            }
+        }
+    }
+
+    /// Every claim and volume is looked at again; those about which there is nothing to do cost no more than that.
+    fn resync(&self) {
+        let world = self.world();
+        for (key, _) in world.claims().filter(|(key, _)| sync_claim(&world, key) != Step::done()) {
+            self.claims.add(key.clone());
+        }
+        for name in world.volumes().map(|v| name(&v.metadata)) {
+            if sync_volume(&world, name, &Live::NotAsked) != Step::done() {
+                self.volumes.add(name.to_owned());
+            }
+        }
+    }
+
+    fn class_changed(&self, delta: &Delta<StorageClass>) {
+        match delta {
+            Delta::Applied { new, .. } => self.world().store_class(new.clone()),
+            Delta::Deleted(class) => self.world().remove_class(name(&class.metadata)),
+        }
+    }
+
+    fn pod_changed(&self, delta: &Delta<Pod>) {
+        match delta {
+            Delta::Applied { old, new } => self.world().store_pod(old.as_deref(), Some(new)),
+            Delta::Deleted(pod) => self.world().store_pod(Some(pod), None),
+        }
+    }
+
+    fn volume_changed(&self, delta: Delta<PersistentVolume>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                let key = name(&new.metadata).to_owned();
+                if self.world().store_volume(new) {
+                    self.volumes.add(key);
+                }
+            }
+            Delta::Deleted(volume) => {
+                self.world().remove_volume(name(&volume.metadata));
+                // The claim learns at once that it has lost its volume.
+                if let Some(key) = ClaimKey::of_volume(&volume) {
+                    self.claims.add(key);
+                }
+            }
+        }
+    }
+
+    fn claim_changed(&self, delta: Delta<PersistentVolumeClaim>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                let key = ClaimKey::of(&new);
+                if self.world().store_claim(new) {
+                    self.claims.add(key);
+                }
+            }
+            Delta::Deleted(claim) => {
+                self.world().remove_claim(&ClaimKey::of(&claim));
+                // The volume is released at once, not at the next resync.
+                if !volume_name(&claim).is_empty() {
+                    self.volumes.add(volume_name(&claim).to_owned());
+                }
+            }
+        }
+    }
+
+    async fn claim_worker(self: Arc<Self>) {
+        loop {
+            let key = self.claims.get().await;
+            for _ in 0..MAX_STEPS {
+                let step = sync_claim(&self.world(), &key);
+                if !matches!(self.take(step).await, Next::Again(_)) {
+                    break;
+                }
+            }
+            self.claims.done(&key);
+        }
+    }
+
+    async fn volume_worker(self: Arc<Self>) {
+        loop {
+            let name = self.volumes.get().await;
+            let mut live = Live::NotAsked;
+            for _ in 0..MAX_STEPS {
+                let step = sync_volume(&self.world(), &name, &live);
+                match self.take(step).await {
+                    Next::Again(Some(answer)) => live = answer,
+                    Next::Again(None) => {}
+                    Next::Stop => break,
+                }
+            }
+            self.volumes.done(&name);
+        }
+    }
+
+    async fn take(&self, step: Step) -> Next {
+        self.record(&step.before);
+        if let Some(error) = &step.error {
+            self.trace("sync", &error.to_string());
+        }
+        if let Some(key) = step.enqueue {
+            self.claims.add(key);
+        }
+        let Some(call) = step.call else { return Next::Stop };
+        match self.call(call).await {
+            Ok(answer) => {
+                self.record(&step.after);
+                if step.again { Next::Again(answer) } else { Next::Stop }
+            }
+            Err(error) => {
+                // Conflicts are usual, and the newer object is on its way; anything else is tried at the next resync.
+                self.trace("write", &error.to_string());
+                Next::Stop
+            }
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<Option<Live>, ApiError> {
+        let volumes = self.client.all::<PersistentVolume>();
+        let claims = self.client.all::<PersistentVolumeClaim>();
+        match call {
+            Call::ReplaceVolume(volume) => {
+                let volume = volumes.replace(&volume).await?;
+                self.world().store_volume(Arc::new(volume));
+            }
+            Call::ReplaceVolumeStatus(volume) => {
+                let volume = volumes.replace_status(&volume).await?;
+                self.world().store_volume(Arc::new(volume));
+            }
+            Call::ReplaceClaim(claim) => {
+                let claim = claims.replace(&claim).await?;
+                self.world().store_claim(Arc::new(claim));
+            }
+            Call::ReplaceClaimStatus(claim) => {
+                let claim = claims.replace_status(&claim).await?;
+                self.world().store_claim(Arc::new(claim));
+            }
+            Call::ReadClaim(key) => {
+                let claims = self.client.namespaced::<PersistentVolumeClaim>(&key.namespace);
+                return match claims.get(&key.name).await {
+                    Ok(claim) => Ok(Some(Live::Found(Arc::new(claim)))),
+                    Err(e) if e.is_not_found() => Ok(Some(Live::Missing)),
+                    Err(e) => Err(e),
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    fn record(&self, notices: &[Notice]) {
+        for Notice { about, kind, reason, message } in notices {
+            let object = match about {
+                About::Claim(claim) => reference(&**claim),
+                About::Volume(volume) => reference(&**volume),
+            };
+            self.recorder.event(&object, kind, reason, message.as_str());
+        }
+    }
+
+    fn trace(&self, what: &str, error: &str) {
+        self.ctx.trace().trace(self.ctx.name(), "binder.error", || json!({ "what": what, "error": error }));
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Next {
+    /// Ask the rules again, with what a GET said.
+    Again(Option<Live>),
+    /// Done, or failed until the next event or resync.
+    Stop,
+}

@@ -1,0 +1,67 @@
+//! Adding and removing a finalizer.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// What to do about a protection finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing.
+    Keep,
+    /// PUT with the finalizer: admission did not add it.
+    Add,
+    /// PUT without the finalizer.
+    Remove,
+}
+
+/// Decides, given whether the object is in use. `used` is asked only when the answer matters.
+pub fn decide(metadata: &ObjectMeta, finalizer: &str, used: impl FnOnce() -> bool) -> Decision {
+    let present = metadata.finalizers.iter().flatten().any(|f| f == finalizer);
+    match (metadata.deletion_timestamp.is_some(), present) {
+        (true, true) if !used() => Decision::Remove,
+        (false, false) => Decision::Add,
+        _ => Decision::Keep,
+    }
+}
+
+/// Adds a finalizer.
+pub fn add(metadata: &mut ObjectMeta, finalizer: &str) {
+    metadata.finalizers.get_or_insert_default().push(finalizer.to_owned());
+}
+
+/// Removes a finalizer.
+pub fn remove(metadata: &mut ObjectMeta, finalizer: &str) {
+    if let Some(finalizers) = &mut metadata.finalizers {
+        finalizers.retain(|f| f != finalizer);
+        if finalizers.is_empty() {
+            metadata.finalizers = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(false, false, false, Decision::Add)]
+    #[case(false, true, false, Decision::Keep)]
+    #[case(true, true, true, Decision::Keep)]
+    #[case(true, true, false, Decision::Remove)]
+    #[case(true, false, false, Decision::Keep)]
+    fn a_finalizer_is_added_while_alive_and_removed_when_deleted_and_unused(
+        #[case] deleting: bool,
+        #[case] present: bool,
+        #[case] used: bool,
+        #[case] expected: Decision,
+    ) {
+        let metadata = ObjectMeta {
+            deletion_timestamp: deleting.then(|| Time(jiff::Timestamp::UNIX_EPOCH)),
+            finalizers: present.then(|| vec!["f".to_owned()]),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(decide(&metadata, "f", || used), expected);
+    }
+}

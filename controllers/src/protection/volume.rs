@@ -1,0 +1,87 @@
+//! PV protection: a volume that is Bound is not removed (`pvprotection/pv_protection_controller.go`).
+//!
+//! Nothing but the phase is looked at; attachments are protected by finalizers of their own.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use substrate::process::Ctx;
+
+use super::finalizer::{self, Decision};
+use crate::binder::object::volume_phase;
+use crate::kube::queue::Outcome;
+use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
+
+/// The finalizer.
+pub const FINALIZER: &str = "kubernetes.io/pv-protection";
+
+/// What to do about a volume's finalizer.
+pub fn decide(volume: &PersistentVolume) -> Decision {
+    finalizer::decide(&volume.metadata, FINALIZER, || volume_phase(volume) == "Bound")
+}
+
+/// Runs the controller for ever. `client` is kube-controller-manager's.
+pub async fn run(ctx: Ctx, client: Client) {
+    let client = client.named("kube-controller-manager/pv-protection-controller");
+    let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
+    volumes.synced().await;
+    // client-go's default controller rate limiter.
+    let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
+    let mut changes = volumes.subscribe();
+    let worker = queue.clone().run(1, move |name: String| {
+        let (volume, client) = (volumes.get("", &name), client.clone());
+        async move {
+            match volume {
+                Some(volume) => sync(&client, &volume).await,
+                None => Outcome::Done,
+            }
+        }
+    });
+    ctx.spawn(worker);
+    while let Some(delta) = changes.recv().await {
+        if let Delta::Applied { new, .. } = delta
+            && decide(&new) != Decision::Keep
+        {
+            queue.add(new.name().to_owned());
+        }
+    }
+}
+
+async fn sync(client: &Client, volume: &PersistentVolume) -> Outcome {
+    let mut changed = volume.clone();
+    match decide(volume) {
+        Decision::Keep => return Outcome::Done,
+        Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
+        Decision::Remove => finalizer::remove(&mut changed.metadata, FINALIZER),
+    }
+    match client.all::<PersistentVolume>().replace(&changed).await {
+        Ok(_) => Outcome::Done,
+        Err(e) if e.is_not_found() => Outcome::Done,
+        Err(_) => Outcome::Retry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_phase_bound_holds_a_deleted_volume() {
+        for (phase, expected) in
+            [("Bound", Decision::Keep), ("Released", Decision::Remove), ("Failed", Decision::Remove)]
+        {
+            let volume: PersistentVolume = serde_json::from_value(json!({
+                "metadata": {
+                    "name": "v",
+                    "finalizers": [FINALIZER],
+                    "deletionTimestamp": "2026-01-01T00:00:00Z",
+                },
+                "status": { "phase": phase },
+            }))
+            .unwrap();
+            assert_eq!(decide(&volume), expected, "{phase}");
+        }
+    }
+}
