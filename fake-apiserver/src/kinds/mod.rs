@@ -2,6 +2,7 @@
 //!
 //! Names, scopes, short names, categories and subresources are those of a Kubernetes 1.36 server.
 
+pub mod describe;
 pub mod schema;
 
 /// One served resource: its names, scope and subresources.
@@ -75,7 +76,7 @@ impl Kind {
 const ALL_VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const WITHOUT_DELETECOLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 
-/// All served kinds, core first, each group's kinds in alphabetical order of their plural.
+/// All served kinds, in the order in which a 1.36 server's discovery has the groups and their resources.
 pub fn all() -> &'static [Kind] {
     KINDS
 }
@@ -168,14 +169,6 @@ static KINDS: &[Kind] = &[
         short_names: &["sa"],
         ..CORE
     },
-    Kind {
-        group: "coordination.k8s.io",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
-        allow_unconditional_update: false,
-        ..CORE
-    },
     Kind { group: "events.k8s.io", kind: "Event", plural: "events", singular: "event", short_names: &["ev"], ..CORE },
     Kind {
         group: STORAGE,
@@ -230,6 +223,14 @@ static KINDS: &[Kind] = &[
         singular: "volumeattributesclass",
         short_names: &["vac"],
         namespaced: false,
+        ..CORE
+    },
+    Kind {
+        group: "coordination.k8s.io",
+        kind: "Lease",
+        plural: "leases",
+        singular: "lease",
+        allow_unconditional_update: false,
         ..CORE
     },
 ];

@@ -1,0 +1,63 @@
+//! A whole document, ready to be sent: discovery and OpenAPI.
+
+use bytes::Bytes;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A document with its media type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The Content-Type header.
+    pub content_type: &'static str,
+    /// The document.
+    pub body: Bytes,
+    /// The ETag header, quotes included, for documents that clients cache.
+    pub etag: Option<String>,
+}
+
+impl Answer {
+    /// `value` as JSON, without a validator.
+    pub(super) fn json(value: &Value) -> Self {
+        Self { content_type: "application/json", body: value.to_string().into(), etag: None }
+    }
+
+    /// `value` as JSON with a validator, as `content_type`.
+    pub(super) fn cached(value: &Value, content_type: &'static str) -> Self {
+        let body = value.to_string();
+        Self { content_type, etag: Some(format!("\"{}\"", hash(body.as_bytes()))), body: body.into() }
+    }
+
+    /// Whether an If-None-Match header names this document, so that 304 is the answer.
+    pub fn is_cached_by(&self, if_none_match: &str) -> bool {
+        self.etag.as_deref().is_some_and(|etag| {
+            if_none_match.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
+        })
+    }
+}
+
+/// The upper-case hex digest that names a document's content.
+pub(super) fn hash(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02X}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_validator_follows_the_content() {
+        let a = Answer::cached(&json!({"a": 1}), "application/json");
+        let b = Answer::cached(&json!({"a": 2}), "application/json");
+        let tag = a.etag.clone().unwrap();
+        assert!(tag.starts_with('"') && tag.ends_with('"'));
+        assert!(a.is_cached_by(&tag) && a.is_cached_by(&format!("\"x\", W/{tag}")) && a.is_cached_by("*"));
+        assert!(!b.is_cached_by(&tag));
+        assert!(!Answer::json(&json!({})).is_cached_by("*"));
+    }
+}

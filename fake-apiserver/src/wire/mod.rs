@@ -1,0 +1,9 @@
+//! The wire: what requests ask for and how answers are written. Knows no state.
+
+mod answer;
+pub mod discovery;
+pub mod negotiate;
+pub mod openapi;
+pub mod table;
+
+pub use answer::Answer;

@@ -1,0 +1,96 @@
+//! OpenAPI: the v3 index with its document per group and version, and the v2 document (R28).
+//!
+//! Made from the kind table and its schema. kubectl reads from it whether a kind can be patched with field validation
+//! (`kubectl apply`), how its lists merge, and what its fields are (`kubectl explain`).
+
+mod operations;
+mod schemas;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, hash};
+use super::negotiate::clauses;
+use crate::kinds::{self, Kind};
+
+/// The version of the API that the documents describe.
+const KUBERNETES_VERSION: &str = "v1.36.0";
+
+/// Answers a GET of `/openapi/v2`, `/openapi/v3` and what lies below; nothing for a path that is no document, or a
+/// representation that there is none of (the protobuf forms: clients then go without).
+pub fn respond(path: &str, accept: &str) -> Option<Answer> {
+    if !clauses(accept).iter().any(|c| c.takes_json()) {
+        return None;
+    }
+    match path.trim_end_matches('/').strip_prefix("/openapi/")? {
+        "v2" => Some(V2.clone()),
+        "v3" => Some(INDEX.clone()),
+        below => V3.get(below.strip_prefix("v3/")?).cloned(),
+    }
+}
+
+/// The documents by group and version: `api/v1`, `apis/storage.k8s.io/v1`.
+static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
+    let mut documents = BTreeMap::new();
+    for kind in kinds::all() {
+        documents
+            .entry(place(kind))
+            .or_insert_with(|| Answer::cached(&document(kind.group, kind.version), "application/json"));
+    }
+    documents
+});
+
+static INDEX: LazyLock<Answer> = LazyLock::new(|| {
+    let paths: Map<String, Value> = V3
+        .iter()
+        .map(|(at, document)| {
+            // The hash lets clients cache a document for ever.
+            let url = format!("/openapi/v3/{at}?hash={}", hash(&document.body));
+            (at.clone(), json!({ "serverRelativeURL": url }))
+        })
+        .collect();
+    Answer::cached(&json!({ "paths": paths }), "application/json")
+});
+
+static V2: LazyLock<Answer> = LazyLock::new(|| {
+    let mut paths = Map::new();
+    let mut definitions = Map::new();
+    for kind in kinds::all() {
+        operations::add(kind, operations::Dialect::V2, &mut paths);
+        schemas::add(kind, schemas::Dialect::V2, &mut definitions);
+    }
+    let document = json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions });
+    Answer::cached(&document, "application/json")
+});
+
+fn place(kind: &Kind) -> String {
+    if kind.group.is_empty() {
+        format!("api/{}", kind.version)
+    } else {
+        format!("apis/{}/{}", kind.group, kind.version)
+    }
+}
+
+fn document(group: &str, version: &str) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    for kind in kinds::all().iter().filter(|k| k.group == group && k.version == version) {
+        operations::add(kind, operations::Dialect::V3, &mut paths);
+        schemas::add(kind, schemas::Dialect::V3, &mut schemas);
+    }
+    json!({ "openapi": "3.0.0", "info": info(), "paths": paths, "components": { "schemas": schemas } })
+}
+
+fn info() -> Value {
+    json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION })
+}
+
+/// The `x-kubernetes-group-version-kind` of a kind.
+fn gvk(kind: &Kind) -> Value {
+    json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! The schemas of a kind: its type, its list, and every struct that they reach.
+
+use serde_json::{Map, Value, json};
+
+use super::gvk;
+use crate::kinds::schema::{self, Field, Shape, Type};
+use crate::kinds::{Kind, describe};
+
+/// Which OpenAPI version: they differ in where schemas live and in what can stand beside a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    V2,
+    V3,
+}
+
+impl Dialect {
+    fn reference(self, name: &str) -> Value {
+        let root = match self {
+            Self::V2 => "#/definitions/",
+            Self::V3 => "#/components/schemas/",
+        };
+        Value::from(format!("{root}{}", public_name(name)))
+    }
+}
+
+/// Adds what `kind` needs to `schemas`.
+pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value>) {
+    let Some(of) = schema::of(kind) else { return };
+    add_type(of, dialect, schemas);
+    add_type_named("meta/v1.ListMeta", dialect, schemas);
+    let name = public_name(of.name);
+    if let Some(schema) = schemas.get_mut(&name) {
+        schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
+        schema["description"] = describe::kind(kind).into();
+    }
+    let list = json!({
+        "type": "object",
+        "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.kind),
+        "required": ["items"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": shape(&Shape::Ref("meta/v1.ListMeta"), dialect),
+            "items": { "type": "array", "items": shape(&Shape::Ref(of.name), dialect) },
+        },
+        "x-kubernetes-group-version-kind": [{ "group": kind.group, "version": kind.version, "kind": kind.list_kind() }],
+    });
+    schemas.insert(format!("{name}List"), list);
+}
+
+/// A reference to the type of a kind's objects.
+pub(super) fn reference(kind: &Kind, dialect: Dialect) -> Value {
+    json!({ "$ref": dialect.reference(&schema::type_name(kind)) })
+}
+
+/// A reference to the type of a kind's lists.
+pub(super) fn list_reference(kind: &Kind, dialect: Dialect) -> Value {
+    json!({ "$ref": dialect.reference(&format!("{}List", schema::type_name(kind))) })
+}
+
+/// `core/v1.Pod` as the documents name it: `io.k8s.api.core.v1.Pod`.
+fn public_name(name: &str) -> String {
+    let (package, name) = name.split_once('/').unwrap_or(("", name));
+    match package {
+        "meta" => format!("io.k8s.apimachinery.pkg.apis.meta.{name}"),
+        package => format!("io.k8s.api.{package}.{name}"),
+    }
+}
+
+fn add_type_named(name: &'static str, dialect: Dialect, schemas: &mut Map<String, Value>) {
+    if let Some(of) = schema::find(name) {
+        add_type(of, dialect, schemas);
+    }
+}
+
+fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map<String, Value>) {
+    let name = public_name(of.name);
+    if schemas.contains_key(&name) {
+        return;
+    }
+    // Taken before the fields are walked, since types may contain themselves.
+    schemas.insert(name.clone(), Value::Null);
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in &of.fields {
+        properties.insert(field.name.to_owned(), property(of, field, dialect));
+        required.extend(field.required.then_some(field.name));
+        if let Some(name) = struct_in(&field.shape) {
+            add_type_named(name, dialect, schemas);
+        }
+    }
+    let mut schema = json!({ "type": "object", "properties": properties });
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schemas.insert(name, schema);
+}
+
+fn struct_in(shape: &Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Ref(name) => Some(name),
+        Shape::List(element) | Shape::Map(element) => struct_in(element),
+        _ => None,
+    }
+}
+
+fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
+    let mut property = shape(&field.shape, dialect);
+    if let Some(text) = describe::field(of.name, field.name) {
+        // Nothing may stand beside a reference.
+        property = match property.get("$ref") {
+            Some(_) => json!({ "allOf": [property], "description": text }),
+            None => {
+                property["description"] = text.into();
+                property
+            }
+        };
+    }
+    let strategies: Vec<&str> = [(field.merge, "merge"), (field.retain_keys, "retainKeys")]
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, s)| *s)
+        .collect();
+    if !strategies.is_empty() {
+        property["x-kubernetes-patch-strategy"] = strategies.join(",").into();
+    }
+    if let Some(key) = field.merge_key {
+        property["x-kubernetes-patch-merge-key"] = key.into();
+    }
+    if let Some(of) = field.list_type {
+        property["x-kubernetes-list-type"] = of.into();
+    }
+    if !field.list_keys.is_empty() {
+        property["x-kubernetes-list-map-keys"] = json!(field.list_keys);
+    }
+    if let (Some(of), None) = (field.map_type, property.get("$ref")) {
+        property["x-kubernetes-map-type"] = of.into();
+    }
+    property
+}
+
+fn shape(of: &Shape, dialect: Dialect) -> Value {
+    match of {
+        Shape::String => json!({ "type": "string" }),
+        Shape::Boolean => json!({ "type": "boolean" }),
+        Shape::Int32 => json!({ "type": "integer", "format": "int32" }),
+        Shape::Int64 => json!({ "type": "integer", "format": "int64" }),
+        Shape::Number => json!({ "type": "number", "format": "double" }),
+        Shape::Time | Shape::MicroTime => json!({ "type": "string", "format": "date-time" }),
+        Shape::Bytes => json!({ "type": "string", "format": "byte" }),
+        Shape::Any => json!({ "type": "object" }),
+        Shape::Quantity => match dialect {
+            Dialect::V2 => json!({ "type": "string" }),
+            Dialect::V3 => json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
+        },
+        Shape::IntOrString => match dialect {
+            Dialect::V2 => json!({ "type": "string", "format": "int-or-string" }),
+            Dialect::V3 => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
+        },
+        Shape::Ref(name) => json!({ "$ref": dialect.reference(name) }),
+        Shape::List(element) => json!({ "type": "array", "items": shape(element, dialect) }),
+        Shape::Map(values) => json!({ "type": "object", "additionalProperties": shape(values, dialect) }),
+    }
+}

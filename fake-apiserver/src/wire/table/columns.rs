@@ -1,0 +1,171 @@
+//! The column definitions of each kind's table.
+
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    kind: &'static str,
+    format: &'static str,
+    priority: i32,
+    description: &'static str,
+}
+
+impl Column {
+    pub(super) fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
+const fn text(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "string", format: "", priority: 0, description }
+}
+
+/// Shown with `-o wide` only.
+const fn wide(name: &'static str, description: &'static str) -> Column {
+    Column { priority: 1, ..text(name, description) }
+}
+
+const fn typed(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+    Column { kind, ..text(name, description) }
+}
+
+const fn named(name: &'static str, description: &'static str) -> Column {
+    Column { format: "name", ..text(name, description) }
+}
+
+const NAME: Column = named("Name", "The object's name, unique among its kind in its namespace.");
+const AGE: Column = text("Age", "How long ago the object was created.");
+
+/// The columns of a kind.
+pub(super) fn of(kind: &Kind) -> &'static [Column] {
+    match kind.plural {
+        "configmaps" => const { &[NAME, text("Data", "How many entries it holds."), AGE] },
+        "csidrivers" => {
+            const {
+                &[
+                    NAME,
+                    typed("AttachRequired", "boolean", "Whether volumes must be attached before they are mounted."),
+                    typed("PodInfoOnMount", "boolean", "Whether the driver is told of the pod at mount."),
+                    typed("StorageCapacity", "boolean", "Whether the scheduler considers free capacity."),
+                    text("TokenRequests", "Audiences of the tokens that the driver is given."),
+                    typed("RequiresRepublish", "boolean", "Whether NodePublish is repeated."),
+                    text("Modes", "Volume life cycles that the driver supports."),
+                    AGE,
+                ]
+            }
+        }
+        "csinodes" => const { &[NAME, typed("Drivers", "integer", "How many CSI drivers the node has."), AGE] },
+        "events" => EVENT,
+        "leases" => const { &[NAME, text("Holder", "Who holds the lease."), AGE] },
+        "namespaces" => const { &[NAME, text("Status", "The phase of its life cycle."), AGE] },
+        "nodes" => NODE,
+        "persistentvolumeclaims" => CLAIM,
+        "persistentvolumes" => VOLUME,
+        "pods" => POD,
+        "secrets" => {
+            const { &[NAME, text("Type", "What kind of secret it is."), text("Data", "How many entries it holds."), AGE] }
+        }
+        "serviceaccounts" => const { &[NAME, AGE] },
+        "storageclasses" => {
+            const {
+                &[
+                    NAME,
+                    text("Provisioner", "The driver that makes volumes of this class."),
+                    text("ReclaimPolicy", "What becomes of a volume whose claim is deleted."),
+                    text("VolumeBindingMode", "When claims of this class are bound."),
+                    text("AllowVolumeExpansion", "Whether claims of this class may grow."),
+                    AGE,
+                ]
+            }
+        }
+        "volumeattachments" => {
+            const {
+                &[
+                    NAME,
+                    named("Attacher", "The driver that attaches."),
+                    text("PV", "The volume."),
+                    text("Node", "The node that it is attached to."),
+                    typed("Attached", "boolean", "Whether it is attached."),
+                    AGE,
+                ]
+            }
+        }
+        "volumeattributesclasses" => const { &[NAME, text("DriverName", "The driver that it is for."), AGE] },
+        // Kinds without a printer of their own get upstream's default one.
+        _ => const { &[NAME, typed("Created At", "date", "When the object was created.")] },
+    }
+}
+
+const EVENT: &[Column] = &[
+    text("Last Seen", "When it was observed last."),
+    text("Type", "Normal or Warning."),
+    text("Reason", "Why it happened, as one word."),
+    text("Object", "What it happened to."),
+    wide("Subobject", "The part of the object."),
+    wide("Source", "Who reported it."),
+    text("Message", "What happened."),
+    wide("First Seen", "When it was observed first."),
+    wide("Count", "How often it was observed."),
+    Column { priority: 1, ..NAME },
+];
+
+const NODE: &[Column] = &[
+    NAME,
+    text("Status", "Whether the node is ready and takes pods."),
+    text("Roles", "The roles that its labels name."),
+    AGE,
+    text("Version", "The version of its kubelet."),
+    wide("Internal-IP", "Its address within the cluster."),
+    wide("External-IP", "Its address outside the cluster."),
+    wide("OS-Image", "Its operating system."),
+    wide("Kernel-Version", "Its kernel."),
+    wide("Container-Runtime", "Its container runtime."),
+];
+
+const CLAIM: &[Column] = &[
+    NAME,
+    text("Status", "The phase of the claim."),
+    text("Volume", "The volume that it is bound to."),
+    text("Capacity", "The size of the volume."),
+    text("Access Modes", "How the volume can be mounted."),
+    text("StorageClass", "The class that it asks for."),
+    text("VolumeAttributesClass", "The attributes class that it asks for."),
+    AGE,
+    wide("VolumeMode", "Filesystem or Block."),
+];
+
+const VOLUME: &[Column] = &[
+    NAME,
+    text("Capacity", "Its size."),
+    text("Access Modes", "How it can be mounted."),
+    text("Reclaim Policy", "What becomes of it when its claim is deleted."),
+    text("Status", "The phase of the volume."),
+    text("Claim", "The claim that it is bound to."),
+    text("StorageClass", "The class that it belongs to."),
+    text("VolumeAttributesClass", "The attributes class that it belongs to."),
+    text("Reason", "Why it is in its phase."),
+    AGE,
+    wide("VolumeMode", "Filesystem or Block."),
+];
+
+const POD: &[Column] = &[
+    NAME,
+    text("Ready", "Containers that are ready, of all."),
+    text("Status", "What the pod is doing."),
+    text("Restarts", "How often its containers were started again."),
+    AGE,
+    wide("IP", "Its address."),
+    wide("Node", "The node that it runs on."),
+    wide("Nominated Node", "The node that it waits for others to leave."),
+    wide("Readiness Gates", "Readiness gates that are open, of all."),
+];

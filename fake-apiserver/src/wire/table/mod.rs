@@ -1,0 +1,76 @@
+//! The Table representation: the columns that kubectl prints, computed by the server (R27).
+//!
+//! Columns and cells are those of upstream's printers (pkg/printers/internalversion).
+
+mod age;
+mod cells;
+mod columns;
+mod pod;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::negotiate::IncludeObject;
+use crate::kinds::Kind;
+
+/// A `meta.k8s.io/v1` Table of `objects`, which are of `kind`. `list_meta` is the list's metadata (resourceVersion,
+/// continue, remainingItemCount), or for a single object its resourceVersion; `now` is what ages are counted from.
+pub fn table<'a>(
+    kind: &Kind,
+    objects: impl Iterator<Item = &'a Value>,
+    list_meta: Value,
+    now: Timestamp,
+    include_object: IncludeObject,
+) -> Value {
+    let rows: Vec<Value> = objects.map(|object| row(kind, object, now, include_object)).collect();
+    let columns: Vec<Value> = columns::of(kind).iter().map(columns::Column::definition).collect();
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_meta,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObject) -> Value {
+    let mut row = Map::new();
+    row.insert("cells".to_owned(), cells::of(kind, object, now).into());
+    if kind.plural == "pods"
+        && let Some(condition) = pod::row_condition(object)
+    {
+        row.insert("conditions".to_owned(), json!([condition]));
+    }
+    match include_object {
+        IncludeObject::None => {}
+        IncludeObject::Metadata => {
+            row.insert("object".to_owned(), partial_metadata(object));
+        }
+        IncludeObject::Object => {
+            row.insert("object".to_owned(), object.clone());
+        }
+    }
+    Value::Object(row)
+}
+
+/// The `PartialObjectMetadata` of an object.
+pub fn partial_metadata(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+    })
+}
+
+/// The `PartialObjectMetadataList` of objects; `list_meta` as for [`table`].
+pub fn partial_metadata_list<'a>(objects: impl Iterator<Item = &'a Value>, list_meta: Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_meta,
+        "items": objects.map(partial_metadata).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
