@@ -1,0 +1,129 @@
+//! Sockets of the live world: TCP for the API server and the cloud, unix sockets for CSI. The only file of the
+//! harness that names listeners.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use substrate::guard::guard;
+use substrate::link::Link;
+use substrate::{Ctx, HttpService, dial, listen};
+
+use super::wiring::Wiring;
+
+/// Where the servers of a live cluster listen.
+#[derive(Debug, Default)]
+pub struct Addresses {
+    /// The cloud.
+    pub ec2: Option<SocketAddr>,
+    /// The API server with TLS, for users.
+    pub kubernetes: Option<SocketAddr>,
+    /// The API server without TLS, for users.
+    pub kubernetes_http: Option<SocketAddr>,
+    /// Host names beside localhost and IP addresses that requests may carry.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// One name's listeners.
+struct Door {
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// Listeners that outlive the processes behind them, so that a restart finds its port again.
+pub struct Sockets {
+    doors: BTreeMap<&'static str, Vec<Door>>,
+    endpoints: BTreeMap<&'static str, String>,
+    directory: PathBuf,
+    allowed_hosts: Vec<String>,
+}
+
+/// A socket that cannot be had.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum SocketError {
+    /// {what} cannot listen on {address}: {error}; choose another address, port 0 picks a free one
+    Bind {
+        /// Which server.
+        what: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+impl Sockets {
+    /// Binds all TCP listeners; `directory` is where unix sockets go (a path of at most about 70 bytes, because the
+    /// kernel takes 107 for the whole name).
+    ///
+    /// # Errors
+    /// When an address cannot be bound.
+    pub fn open(addresses: &Addresses, directory: &Path, tls: Arc<rustls::ServerConfig>) -> Result<Self, SocketError> {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut doors = BTreeMap::new();
+        let mut endpoints = BTreeMap::new();
+        let ec2 = bind("the cloud", addresses.ec2.unwrap_or(any))?;
+        endpoints.insert("ec2", format!("http://{}", local(&ec2)));
+        doors.insert("ec2", vec![Door { listener: ec2, tls: None }]);
+        // Components talk to the API server without TLS; users have a port of their own.
+        let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
+        let outer = bind("the API server", addresses.kubernetes.unwrap_or(any))?;
+        endpoints.insert("apiserver", format!("http://{}", local(&inner)));
+        endpoints.insert("apiserver-tls", format!("https://{}", local(&outer)));
+        doors.insert("apiserver", vec![Door { listener: inner, tls: None }, Door { listener: outer, tls: Some(tls) }]);
+        Ok(Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts: addresses.allowed_hosts.clone() })
+    }
+
+    /// The endpoint of `ec2`, `apiserver` (plain) or `apiserver-tls`.
+    pub fn endpoint(&self, name: &str) -> &str {
+        self.endpoints.get(name).map_or("", String::as_str)
+    }
+
+    /// The unix socket behind a CSI name.
+    pub fn unix_path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.sock"))
+    }
+}
+
+fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener, SocketError> {
+    let listener = TcpListener::bind(address).and_then(|l| l.set_nonblocking(true).map(|()| l));
+    listener.map_err(|error| SocketError::Bind { what, address, error })
+}
+
+fn local(listener: &TcpListener) -> SocketAddr {
+    // A bound socket has an address; the fallback names none, so a client fails with a clear refusal.
+    listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
+impl Wiring for Sockets {
+    fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
+        if let Some(doors) = self.doors.get(name) {
+            let service = guard(service, &self.allowed_hosts);
+            for door in doors {
+                let listener = door.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
+                let listener = listener.map_err(|e| format!("{name}: {e}"))?;
+                ctx.spawn(listen::tcp(ctx.clone(), listener, service.clone(), door.tls.clone()));
+            }
+            return Ok(());
+        }
+        let path = self.unix_path(name);
+        // A socket file of an earlier incarnation stands in the way of bind; its absence is fine.
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)
+            .and_then(|l| l.set_nonblocking(true).map(|()| l))
+            .and_then(tokio::net::UnixListener::from_std)
+            .map_err(|e| format!("{name} cannot listen on {}: {e}", path.display()))?;
+        ctx.spawn(listen::unix(ctx.clone(), listener, service));
+        Ok(())
+    }
+
+    fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String> {
+        let wire = match self.endpoints.get(name) {
+            Some(endpoint) => dial::http(endpoint).map_err(|e| e.to_string())?,
+            None => dial::unix(self.unix_path(name)),
+        };
+        Ok(Link::over(ctx, name, wire))
+    }
+}
