@@ -1,3 +1,5 @@
 //! harness.
 
+pub mod invariants;
+pub mod output;
 pub mod scenario;

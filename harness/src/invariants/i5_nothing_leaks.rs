@@ -1,0 +1,63 @@
+//! I5: nothing leaks. What the harness finds at quiescence, after everything that was created is deleted.
+
+use serde::Serialize;
+
+/// What is left over, each thing by a name that a user can look for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Leftovers {
+    /// Volumes that the cloud still has.
+    pub cloud_volumes: Vec<String>,
+    /// Attachments that the cloud still has, as `vol-… on i-…`.
+    pub cloud_attachments: Vec<String>,
+    /// VolumeAttachment objects.
+    pub volume_attachments: Vec<String>,
+    /// PersistentVolume objects.
+    pub persistent_volumes: Vec<String>,
+    /// Objects that are being deleted and wait for a finalizer, as `pvc/data: kubernetes.io/pvc-protection`.
+    pub finalizers: Vec<String>,
+    /// Mounts, as `node-a: /path`.
+    pub mounts: Vec<String>,
+    /// Block devices that are still plugged in, as `node-a: /dev/xvdaa`.
+    pub devices: Vec<String>,
+    /// Staging and target directories, as `node-a: /path`.
+    pub directories: Vec<String>,
+}
+
+impl Leftovers {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.kinds().iter().all(|(_, list)| list.is_empty())
+    }
+
+    fn kinds(&self) -> [(&'static str, &[String]); 8] {
+        [
+            ("cloud volume", &self.cloud_volumes),
+            ("cloud attachment", &self.cloud_attachments),
+            ("VolumeAttachment", &self.volume_attachments),
+            ("PersistentVolume", &self.persistent_volumes),
+            ("finalizer", &self.finalizers),
+            ("mount", &self.mounts),
+            ("device", &self.devices),
+            ("directory", &self.directories),
+        ]
+    }
+
+    /// One sentence for each kind of thing that is left.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let left = |(kind, list): &(&str, &[String])| match list {
+            [] => None,
+            [one] => Some(format!("a {kind} is left over: {one}")),
+            many => {
+                let shown = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if many.len() > 5 { ", …" } else { "" };
+                Some(format!("{} {}: {shown}{more}", many.len(), plural(kind)))
+            }
+        };
+        self.kinds().iter().filter_map(left).collect()
+    }
+}
+
+fn plural(kind: &str) -> String {
+    let stem = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |stem| format!("{stem}ies"));
+    format!("{stem} are left over")
+}

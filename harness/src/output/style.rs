@@ -1,0 +1,103 @@
+//! Colours and widths of what people read.
+
+use std::io::IsTerminal;
+
+/// What a piece of text wants to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing special.
+    Plain,
+    /// Of less weight: times, units, rules.
+    Faint,
+    /// A title.
+    Title,
+    /// Something was done.
+    Work,
+    /// Something is well.
+    Good,
+    /// Something deserves a look.
+    Warning,
+    /// Something is wrong.
+    Bad,
+}
+
+/// How text is laid out and coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether colours are used.
+    pub color: bool,
+    /// Whether a person watches: lines may be rewritten.
+    pub terminal: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Style {
+    /// No colours, 100 columns: files, pipes, tests.
+    pub const PLAIN: Self = Self { color: false, terminal: false, width: 100 };
+
+    /// The style for results on stdout.
+    pub fn stdout() -> Self {
+        Self::of(std::io::stdout().is_terminal())
+    }
+
+    /// The style for progress and failures on stderr.
+    pub fn stderr() -> Self {
+        Self::of(std::io::stderr().is_terminal())
+    }
+
+    /// `NO_COLOR` counts when it is there and not empty (no-color.org); `TERM=dumb` takes colours as well.
+    fn of(terminal: bool) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+        Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width: 100 }
+    }
+
+    /// `text` in the colour of `tone`.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Plain => return text.to_owned(),
+            Tone::Faint => "2",
+            Tone::Title => "1",
+            Tone::Work => "36",
+            Tone::Good => "32",
+            Tone::Warning => "33",
+            Tone::Bad => "31",
+        };
+        if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Milliseconds as people read them: `31 ms`, `2.10 s`, `6m02s`.
+pub(crate) fn took(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..100_000 => format!("{}.{:02} s", ms / 1000, ms % 1000 / 10),
+        _ => format!("{}m{:02}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// `text` in at most `width` characters, with `…` for what is cut off.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short_at_every_size() {
+        assert_eq!([0, 31, 2_109, 99_999, 362_000].map(took), ["0 ms", "31 ms", "2.10 s", "99.99 s", "6m02s"]);
+    }
+
+    #[test]
+    fn without_colour_text_is_only_text() {
+        assert_eq!(Style::PLAIN.paint(Tone::Bad, "x"), "x");
+        assert_eq!(Style { color: true, ..Style::PLAIN }.paint(Tone::Bad, "x"), "\x1b[31mx\x1b[0m");
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+}
