@@ -1,7 +1,7 @@
 //! What every RPC has in common: its trace, its fault points, its entry in the call log, its lock on the volume.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashSet;
@@ -94,6 +94,8 @@ pub struct Call {
     about: About,
     ordinal: u64,
     began: Duration,
+    /// The volume that the call made, which its request could not name.
+    created: OnceLock<String>,
     done: bool,
 }
 
@@ -154,7 +156,14 @@ impl Calls {
         let mut fields = about.fields();
         fields.insert("ordinal".into(), ordinal.into());
         self.0.ctx.emit("csi.call", Value::Object(fields));
-        Call { calls: self.clone(), about, ordinal, began: self.0.ctx.now().mono, done: false }
+        Call {
+            calls: self.clone(),
+            about,
+            ordinal,
+            began: self.0.ctx.now().mono,
+            created: OnceLock::new(),
+            done: false,
+        }
     }
 
     /// Takes the lock on `key` (a volume id, or the name of a volume to be created).
@@ -198,6 +207,12 @@ impl Call {
         if self.point(Moment::AfterEffect).await? { Err(reply_lost()) } else { Ok(()) }
     }
 
+    /// Puts the id of a volume that the call made on record.
+    pub fn created(&self, volume: &str) {
+        // A call makes one volume; a second id would be that of a repeat within the call.
+        let _ = self.created.set(volume.to_owned());
+    }
+
     /// Lets a fault act at `moment`; true when the reply is to be lost.
     async fn point(&self, moment: Moment) -> Result<bool, Status> {
         let ctx = self.calls.ctx();
@@ -239,6 +254,10 @@ impl Call {
         let ms = ctx.now().mono.saturating_sub(self.began).as_millis() as u64;
         let mut fields = self.about.fields();
         fields.remove("target");
+        let volume = self.created.get().unwrap_or(&self.about.volume);
+        if !volume.is_empty() {
+            fields.insert("volume".into(), volume.as_str().into());
+        }
         fields.insert("ordinal".into(), self.ordinal.into());
         fields.insert("code".into(), code.into());
         fields.insert("ms".into(), ms.into());
@@ -250,7 +269,7 @@ impl Call {
         let record = Record {
             ordinal: self.ordinal,
             rpc: self.about.rpc,
-            volume: some(&self.about.volume),
+            volume: some(volume),
             node: some(&self.about.node),
             target: some(&self.about.target),
             began_ms: self.began.as_millis() as u64,

@@ -6,8 +6,10 @@
 mod admin;
 pub mod calls;
 mod check;
+pub mod controller;
 pub mod disk;
 mod identity;
 pub mod node;
+pub mod plug;
 
 pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};

@@ -1,0 +1,107 @@
+//! Which device name an attachment gets. Pure: time is handed in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long a name that the cloud refused is avoided (ec2-api.md §4.1: 1 h).
+const AVOIDED: Duration = Duration::from_secs(3600);
+
+/// The 127 names of the EBS driver, in the order in which they are given out (ec2-api.md §6).
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    let two = |first: char, last: char| ('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"));
+    let one = |prefix: &'static str| ('b'..='z').map(move |c| format!("{prefix}{c}"));
+    two('a', 'z')
+        .chain(two('b', 'z'))
+        .chain(two('d', 'x'))
+        .chain(one("/dev/xvd"))
+        .chain(one("/dev/sd"))
+        .chain(std::iter::once("/dev/sda2".to_owned()))
+}
+
+/// `sdX` and `xvdX` are one slot (ec2-api.md §6).
+fn slot(name: &str) -> &str {
+    let name = name.strip_prefix("/dev/").unwrap_or(name);
+    name.strip_prefix("xvd").or_else(|| name.strip_prefix("sd")).unwrap_or(name)
+}
+
+/// Names on their way to the cloud and names that the cloud refused, by instance.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    in_flight: BTreeMap<String, BTreeMap<String, String>>,
+    likely_bad: BTreeMap<String, BTreeMap<String, Duration>>,
+}
+
+impl Names {
+    /// The lowest free name for `volume` on `instance`, now in flight. A volume that has one in flight keeps it, so
+    /// that a name whose attach failed half-way stays tainted for others. Names that were refused come last.
+    pub fn allocate(&mut self, now: Duration, instance: &str, volume: &str, used: &[String]) -> Option<String> {
+        let bad = self.likely_bad.entry(instance.to_owned()).or_default();
+        bad.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
+        let flying = self.in_flight.entry(instance.to_owned()).or_default();
+        if let Some((name, _)) = flying.iter().find(|(name, v)| *v == volume && !bad.contains_key(*name)) {
+            if !used.iter().any(|u| slot(u) == slot(name)) {
+                return Some(name.clone());
+            }
+        }
+        let taken: BTreeSet<&str> = used.iter().map(|n| slot(n)).chain(flying.keys().map(|n| slot(n))).collect();
+        let free = || names().filter(|n| !taken.contains(slot(n)));
+        let name = free().find(|n| !bad.contains_key(n)).or_else(|| free().next())?;
+        flying.insert(name.clone(), volume.to_owned());
+        Some(name)
+    }
+
+    /// The cloud knows the attachment now, or there will be none: the name is not in flight any more.
+    pub fn release(&mut self, instance: &str, volume: &str) {
+        if let Some(flying) = self.in_flight.get_mut(instance) {
+            flying.retain(|_, v| v != volume);
+        }
+    }
+
+    /// The cloud said that the name is in use although it is not listed.
+    pub fn refuse(&mut self, now: Duration, instance: &str, name: &str) {
+        if let Some(flying) = self.in_flight.get_mut(instance) {
+            flying.remove(name);
+        }
+        self.likely_bad.entry(instance.to_owned()).or_default().insert(name.to_owned(), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_127_names_and_they_begin_with_xvdaa() {
+        let all: Vec<_> = names().collect();
+        assert_eq!((all.len(), &*all[0], &*all[126]), (127, "/dev/xvdaa", "/dev/sda2"));
+        assert!(!all.iter().any(|n| n.starts_with("/dev/xvdc") && n.len() == 10));
+    }
+
+    #[test]
+    fn the_lowest_free_name_is_taken_and_names_in_flight_are_not_free() {
+        let mut names = Names::default();
+        let now = Duration::ZERO;
+        assert_eq!(names.allocate(now, "i", "v1", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdab");
+        assert_eq!(names.allocate(now, "i", "v2", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdac");
+        assert_eq!(names.allocate(now, "i", "v1", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdab");
+        assert_eq!(names.allocate(now, "other", "v3", &[]).unwrap(), "/dev/xvdaa");
+        names.release("i", "v1");
+        assert_eq!(names.allocate(now, "i", "v4", &[]).unwrap(), "/dev/xvdaa");
+    }
+
+    #[test]
+    fn a_refused_name_is_avoided_for_an_hour() {
+        let mut names = Names::default();
+        let first = names.allocate(Duration::ZERO, "i", "v", &[]).unwrap();
+        names.refuse(Duration::ZERO, "i", &first);
+        assert_eq!(names.allocate(Duration::ZERO, "i", "v", &[]).unwrap(), "/dev/xvdab");
+        names.release("i", "v");
+        assert_eq!(names.allocate(AVOIDED, "i", "v", &[]).unwrap(), "/dev/xvdaa");
+    }
+
+    #[test]
+    fn both_spellings_of_a_slot_are_one_name() {
+        let used: Vec<_> = names().filter(|n| !n.starts_with("/dev/sd")).collect();
+        assert_eq!(Names::default().allocate(Duration::ZERO, "i", "v", &used).unwrap(), "/dev/sda2");
+    }
+}

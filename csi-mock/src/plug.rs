@@ -1,0 +1,217 @@
+//! The device plug: makes block devices appear and vanish on a node as the cloud attaches and detaches.
+//!
+//! It follows the cloud's device stream of one instance. Each (re)connection begins with all current attachments
+//! and a `synced` line, so that a plug which was away catches up: what is not among them is pulled.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{Request, header};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::json;
+use substrate::body::{Body, BoxError, HttpService, call, empty};
+use substrate::link::Streaming;
+use substrate::process::Ctx;
+
+use crate::disk::{Disk, DiskError, Plug};
+
+/// First wait before a new connection; doubles up to [`LAST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait before a new connection.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+/// Longest line that is accepted, in bytes.
+const MAX_LINE: usize = 64 << 10;
+
+/// What the plug of one node is made with.
+#[derive(Clone, Debug)]
+pub struct PlugConfig {
+    /// The cloud.
+    pub ec2: HttpService,
+    /// The node's instance (`i-…`).
+    pub instance_id: String,
+    /// The node's name; the `node` field of the trace.
+    pub node_name: String,
+    /// The node's disk.
+    pub disk: Arc<dyn Disk>,
+    /// The bearer token of the cloud's admin endpoints, where it asks for one.
+    pub token: Option<String>,
+}
+
+impl PlugConfig {
+    /// A plug without a token.
+    pub fn new(ec2: HttpService, instance_id: &str, node_name: &str, disk: Arc<dyn Disk>) -> Self {
+        let (instance_id, node_name) = (instance_id.to_owned(), node_name.to_owned());
+        Self { ec2, instance_id, node_name, disk, token: None }
+    }
+}
+
+/// One line of the device stream.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line {
+    /// The volume is attached to the instance.
+    Attached {
+        volume: String,
+        device: String,
+        #[serde(default)]
+        file: String,
+        size_bytes: u64,
+    },
+    /// All current attachments were told.
+    Synced,
+    /// A detach began; while the filesystem is mounted the device stays.
+    Detaching { volume: String },
+    /// The volume is gone from the instance, mounted or not.
+    Detached { volume: String },
+    /// Something that a newer cloud tells.
+    #[serde(other)]
+    Other,
+}
+
+/// Follows the device stream until the process ends.
+pub async fn run(ctx: Ctx, config: PlugConfig) {
+    let mut wait = FIRST_WAIT;
+    loop {
+        match follow(&ctx, &config).await {
+            Ok(()) => wait = FIRST_WAIT,
+            Err(error) => {
+                ctx.trace().trace(
+                    ctx.name(),
+                    "plug.disconnected",
+                    || json!({ "node": config.node_name, "error": error.to_string() }),
+                );
+                if error.is::<Synced>() {
+                    wait = FIRST_WAIT;
+                }
+            }
+        }
+        ctx.sleep(wait).await;
+        wait = (wait * 2).min(LAST_WAIT);
+    }
+}
+
+/// the device stream broke: {0}
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+struct Synced(BoxError);
+
+/// Runs one connection to its end. An error of type [`Synced`] means that it was of use before it broke.
+async fn follow(ctx: &Ctx, config: &PlugConfig) -> Result<(), BoxError> {
+    let uri = format!("/admin/v1/devices?instance={}", config.instance_id);
+    let mut request =
+        Request::get(uri).header(header::HOST, "localhost").header(header::ACCEPT, "application/x-ndjson");
+    if let Some(token) = &config.token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let mut request = request.body(empty())?;
+    request.extensions_mut().insert(Streaming);
+    let response = call(config.ec2.clone(), request).await?;
+    if !response.status().is_success() {
+        return Err(format!("the cloud answered {}", response.status()).into());
+    }
+    let mut seen = Some(BTreeSet::new());
+    let mut lines = Lines { body: response.into_body(), partial: BytesMut::new() };
+    loop {
+        let line = match lines.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(()),
+            Err(error) if seen.is_none() => return Err(Synced(error).into()),
+            Err(error) => return Err(error),
+        };
+        let line: Line = serde_json::from_slice(&line)?;
+        if let (Line::Attached { volume, .. }, Some(seen)) = (&line, &mut seen) {
+            seen.insert(volume.clone());
+        }
+        if line == Line::Synced {
+            if let Some(seen) = seen.take() {
+                pull_strangers(ctx, config, &seen).await;
+            }
+        } else {
+            apply(ctx, config, line).await;
+        }
+    }
+}
+
+async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
+    let (volume, done) = match line {
+        Line::Attached { volume, device, file, size_bytes } => {
+            let plug = Plug { volume, device, file, size_bytes };
+            let done = plug_in(ctx, config, &plug).await;
+            (plug.volume, done)
+        }
+        Line::Detaching { volume } => match pull(ctx, config, &volume, false).await {
+            // Mounted: the cloud says `busy` until it is not; `detached` comes when it is forced.
+            Err(DiskError::Busy { .. }) => return,
+            done => (volume, done),
+        },
+        Line::Detached { volume } => {
+            let done = pull(ctx, config, &volume, true).await;
+            (volume, done)
+        }
+        Line::Synced | Line::Other => return,
+    };
+    if let Err(error) = done {
+        ctx.emit("disk.error", json!({ "volume": volume, "node": config.node_name, "error": error.to_string() }));
+    }
+}
+
+async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), DiskError> {
+    if let Some(there) = config.disk.find(&plug.volume).await? {
+        if there.name == plug.device {
+            return Ok(());
+        }
+        // Attached anew under another name while we were away.
+        pull(ctx, config, &plug.volume, true).await?;
+    }
+    let device = config.disk.plug(plug).await?;
+    ctx.emit("disk.plugged", json!({ "volume": plug.volume, "node": config.node_name, "device": device.name }));
+    Ok(())
+}
+
+async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Result<(), DiskError> {
+    if config.disk.unplug(volume, force).await? {
+        ctx.emit("disk.unplugged", json!({ "volume": volume, "node": config.node_name }));
+    }
+    Ok(())
+}
+
+/// Pulls the devices of volumes that the cloud does not list any more.
+async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String>) {
+    let Ok(devices) = config.disk.devices().await else { return };
+    for device in devices.iter().filter(|d| !listed.contains(&d.volume)) {
+        apply(ctx, config, Line::Detached { volume: device.volume.clone() }).await;
+    }
+}
+
+/// A body cut into lines.
+struct Lines {
+    body: Body,
+    partial: BytesMut,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<BytesMut>, BoxError> {
+        loop {
+            if let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
+                let line = self.partial.split_to(end + 1);
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            if self.partial.len() > MAX_LINE {
+                return Err(format!("a line of the device stream is longer than {MAX_LINE} bytes").into());
+            }
+            match self.body.frame().await {
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        self.partial.extend_from_slice(&data);
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
