@@ -1,5 +1,8 @@
 //! A Kubernetes API server for storage: discovery, CRUD, list, watch and patches over one in-memory store.
 
 pub mod kinds;
+pub mod kubeconfig;
 pub mod patch;
+pub mod serve;
+pub mod tls;
 pub mod wire;

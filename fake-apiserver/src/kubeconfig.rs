@@ -1,0 +1,64 @@
+//! The kubeconfig that clients are given: one cluster, one user, nothing to look up elsewhere.
+
+use std::io::Write;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+/// The name of its cluster, user and context.
+const NAME: &str = "fake-apiserver";
+
+/// A kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and the bearer token embedded. As JSON, which is
+/// YAML too.
+pub fn render(endpoint: &str, ca_pem: &str, token: &str) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": NAME,
+            "cluster": { "server": endpoint, "certificate-authority-data": STANDARD.encode(ca_pem) },
+        }],
+        "users": [{ "name": NAME, "user": { "token": token } }],
+        "contexts": [{ "name": NAME, "context": { "cluster": NAME, "user": NAME, "namespace": "default" } }],
+        "current-context": NAME,
+    });
+    // A map with string keys always serialises.
+    serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
+}
+
+/// Writes `content` to `path` in one step, readable by its owner only.
+///
+/// # Errors
+/// What the filesystem says.
+pub fn write(path: &Path, content: &str) -> std::io::Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Created with mode 0600 under a name that nobody can foresee.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_its_owner_reads_it_and_an_older_one_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        write(&path, "old").unwrap();
+        write(&path, &render("https://127.0.0.1:1", "PEM", "secret")).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:1");
+        assert_eq!(config["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
+        assert_eq!(config["users"][0]["user"]["token"], "secret");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

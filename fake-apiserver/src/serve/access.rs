@@ -1,0 +1,91 @@
+//! Who may call: anyone on a loopback listener, holders of the token on any other.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use serde_json::json;
+use substrate::body::{Body, BoxError, HttpService, full};
+use tower::Service;
+
+/// Paths that tell nothing and that probes must reach (upstream's `system:public-info-viewer`).
+const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+/// Wraps `service` so that requests need `Authorization: Bearer <token>`.
+pub(super) fn require(service: HttpService, token: &str) -> HttpService {
+    HttpService::new(Access { service, token: token.into() })
+}
+
+#[derive(Clone)]
+struct Access {
+    service: HttpService,
+    token: Arc<str>,
+}
+
+impl Service<Request<Body>> for Access {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if PUBLIC.contains(&request.uri().path()) || authorized(request.headers(), &self.token) {
+            Box::pin(self.service.call(request))
+        } else {
+            Box::pin(std::future::ready(Ok(unauthorized())))
+        }
+    }
+}
+
+fn authorized(headers: &HeaderMap, token: &str) -> bool {
+    let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let given = given.and_then(|v| v.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    given.is_some_and(|(_, given)| same(given.trim().as_bytes(), token.as_bytes()))
+}
+
+/// Compares without telling by its duration where the difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+fn unauthorized() -> Response<Body> {
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Unauthorized",
+        "reason": "Unauthorized",
+        "code": 401,
+    });
+    let mut response = Response::new(full(status.to_string()));
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn only_the_token_itself_opens() {
+        assert!(authorized(&with("Bearer secret"), "secret"));
+        assert!(authorized(&with("bearer secret"), "secret"));
+        for wrong in ["Bearer secre", "Bearer secrets", "Basic secret", "secret", "Bearer"] {
+            assert!(!authorized(&with(wrong), "secret"), "{wrong}");
+        }
+        assert!(!authorized(&HeaderMap::new(), "secret"));
+    }
+}

@@ -1,0 +1,114 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use substrate::body::{Body, from_service, full};
+use substrate::world::Options;
+use substrate::{Process, World};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::*;
+
+fn config(listen: &str, folder: &tempfile::TempDir) -> ServeConfig {
+    ServeConfig {
+        listen: listen.parse().unwrap(),
+        http_listen: Some("127.0.0.1:0".parse().unwrap()),
+        allow_hosts: Vec::new(),
+        token: None,
+        kubeconfig: folder.path().join("kubeconfig"),
+    }
+}
+
+/// Serves an answer that repeats the path.
+async fn started(config: &ServeConfig) -> (Process, Served) {
+    let world = World::live(Options::default());
+    let process = Process::start(&world, "api", |_| std::future::pending());
+    let service = from_service(tower::service_fn(|r: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(full(r.uri().path().to_owned())))
+    }));
+    let served = serve(&process.ctx().unwrap(), service, config).await.unwrap();
+    (process, served)
+}
+
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, host: &str, headers: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A server that closes without a TLS goodbye still has answered.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+async fn plain(served: &Served, path: &str, host: &str) -> String {
+    let address = served.http_endpoint.clone().unwrap().replace("http://", "");
+    ask(tokio::net::TcpStream::connect(address).await.unwrap(), path, host, "").await
+}
+
+async fn secure(served: &Served, path: &str, headers: &str) -> String {
+    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
+    let ca = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
+    let ca = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+    let client = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let port = served.endpoint.rsplit_once(':').unwrap().1;
+    let stream = tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await.unwrap();
+    ask(stream, path, "127.0.0.1", headers).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn tls_and_plain_http_are_served_side_by_side_and_the_kubeconfig_trusts_the_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, served) = started(&config("127.0.0.1:0", &folder)).await;
+    assert!(secure(&served, "/api", "").await.ends_with("/api"));
+    assert!(plain(&served, "/apis", "localhost").await.ends_with("/apis"));
+    process.crash();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_host_that_was_not_allowed_is_turned_away_on_every_listener() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, served) = started(&config("127.0.0.1:0", &folder)).await;
+    assert!(plain(&served, "/api", "evil.example").await.starts_with("HTTP/1.1 421"));
+    assert!(secure(&served, "/api", "origin: https://evil.example\r\n").await.starts_with("HTTP/1.1 403"));
+    process.crash();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn off_loopback_every_call_but_the_probes_needs_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, served) = started(&config("0.0.0.0:0", &folder)).await;
+    assert!(served.endpoint.starts_with("https://127.0.0.1:"));
+    for path in ["/api/v1/pods", "/admin/v1/state", "/healthz/../api"] {
+        assert!(secure(&served, path, "").await.starts_with("HTTP/1.1 401"), "{path}");
+    }
+    let token = format!("authorization: Bearer {}\r\n", served.token);
+    assert!(secure(&served, "/admin/v1/state", &token).await.starts_with("HTTP/1.1 200"));
+    assert!(secure(&served, "/healthz", "").await.starts_with("HTTP/1.1 200"));
+    process.crash();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_port_in_use_and_a_bad_token_are_clear_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let world = World::live(Options::default());
+    let process = Process::start(&world, "api", |_| std::future::pending());
+    let ctx = process.ctx().unwrap();
+    let service = from_service(tower::service_fn(|_| async { Ok::<_, Infallible>(Response::new(full(""))) }));
+    let busy = ServeConfig { listen: taken.local_addr().unwrap(), ..config("127.0.0.1:0", &folder) };
+    let error = serve(&ctx, service.clone(), &busy).await.unwrap_err().to_string();
+    assert!(error.contains("cannot listen on 127.0.0.1:"), "{error}");
+    for token in ["", "two words"] {
+        let bad = ServeConfig { token: Some(token.to_owned()), ..config("127.0.0.1:0", &folder) };
+        assert!(matches!(serve(&ctx, service.clone(), &bad).await, Err(ServeError::Token)));
+    }
+    process.crash();
+}
