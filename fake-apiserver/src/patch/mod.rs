@@ -90,7 +90,11 @@ pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: &Value, target: &Value) 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
     use super::*;
+    use crate::kinds;
 
     #[test]
     fn the_content_type_names_the_patch_kind() {
@@ -98,5 +102,55 @@ mod tests {
         assert_eq!(PatchKind::of_content_type("application/merge-patch+json; charset=utf-8"), Some(PatchKind::Merge));
         assert_eq!(PatchKind::of_content_type("application/strategic-merge-patch+json"), Some(PatchKind::Strategic));
         assert_eq!(PatchKind::of_content_type("application/json"), None);
+    }
+
+    /// Values that look like parts of pods and of patches.
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), "[a-c]".prop_map(Value::from)];
+        let names = prop::sample::select(vec![
+            "spec",
+            "metadata",
+            "finalizers",
+            "containers",
+            "volumes",
+            "name",
+            "env",
+            "labels",
+            "$patch",
+            "$retainKeys",
+            "$setElementOrder/containers",
+            "$setElementOrder/finalizers",
+            "$deleteFromPrimitiveList/finalizers",
+            "op",
+            "path",
+        ]);
+        leaf.prop_recursive(5, 40, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(names.clone().prop_map(str::to_owned), inner, 0..5)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_patch_panics_and_none_leaves_a_directive_behind(patch in value(), target in value()) {
+            let pods = kinds::find("", "v1", "pods").unwrap();
+            for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
+                let _ = apply(pods, kind, &patch, &target);
+            }
+            if patch.is_object() && let Ok(result) = apply(pods, PatchKind::Strategic, &patch, &json!({})) {
+                // An object that a directive replaces is taken as it is, as upstream does.
+                prop_assert!(patch.to_string().contains("\"replace\"") || !result.to_string().contains("$setElementOrder"));
+            }
+        }
+
+        #[test]
+        fn merging_an_object_into_itself_changes_nothing(target in value().prop_filter("an object", Value::is_object)) {
+            let pods = kinds::find("", "v1", "pods").unwrap();
+            prop_assume!(!target.to_string().contains("null"));
+            prop_assert_eq!(apply(pods, PatchKind::Merge, &target, &target), Ok(target));
+        }
     }
 }

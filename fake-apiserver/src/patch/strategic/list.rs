@@ -1,7 +1,10 @@
 //! Lists in a strategic merge patch: replaced, merged as sets of scalars, or merged by key.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
+use super::order::Positions;
 use super::{
     DELETE_FROM, PATCH, SET_ORDER, Topology, malformed, merge_map, order, unknown_directive, without_directives,
 };
@@ -18,7 +21,7 @@ pub(super) fn merge_or_replace(
         Some(field) if field.merge => {
             let merged = merge(before.clone(), change.clone(), field.merge_key, parent.element(name))?;
             // An entry of the patch goes where the patch has it, relative to the other entries of the patch.
-            order::enforce(merged, &change, &before, field.merge_key)
+            Ok(order::enforce(merged, &change, &before, field.merge_key))
         }
         _ => Ok(change.into_iter().filter_map(without_directives).collect()),
     }
@@ -52,7 +55,7 @@ pub(super) fn merge_ordered(
             }
             (Some(_), Some(change)) => change.into_iter().filter_map(without_directives).collect(),
         };
-        let ordered = order::enforce(merged, &wanted, before.as_deref().unwrap_or_default(), merge_key)?;
+        let ordered = order::enforce(merged, &wanted, before.as_deref().unwrap_or_default(), merge_key);
         original.insert(name.to_owned(), Value::Array(ordered));
     }
     Ok(())
@@ -64,7 +67,8 @@ pub(super) fn delete_from(original: &mut Map<String, Value>, name: &str, gone: &
         return Err(malformed(format!("{DELETE_FROM}{name}: must be a list")));
     };
     if let Some(Value::Array(list)) = original.get_mut(name) {
-        list.retain(|value| !gone.contains(value));
+        let gone = Positions::of(gone, None);
+        list.retain(|value| gone.get(value).is_none());
     }
     Ok(())
 }
@@ -85,13 +89,9 @@ fn merge(
 ) -> Result<Vec<Value>, PatchError> {
     match merge_key {
         None => {
-            let mut set: Vec<Value> = Vec::new();
-            for value in before.into_iter().chain(change) {
-                if !set.contains(&value) {
-                    set.push(value);
-                }
-            }
-            Ok(set)
+            let mut seen = BTreeSet::new();
+            let all = before.into_iter().chain(change);
+            Ok(all.filter(|value| order::identity(value, None).is_some_and(|id| seen.insert(id))).collect())
         }
         Some(key) => merge_by_key(before, change, key, element),
     }
@@ -104,6 +104,7 @@ fn merge_by_key(
     element: Topology,
 ) -> Result<Vec<Value>, PatchError> {
     let mut entries = Vec::new();
+    let mut gone = Vec::new();
     let mut replace = false;
     for entry in change {
         let Value::Object(entry) = entry else {
@@ -111,10 +112,7 @@ fn merge_by_key(
         };
         match entry.get(PATCH).map(|d| (d, d.as_str())) {
             None => entries.push(entry),
-            Some((_, Some("delete"))) => {
-                let id = entry.get(key).ok_or_else(|| no_merge_key(&entry, key))?;
-                list.retain(|value| value.get(key) != Some(id));
-            }
+            Some((_, Some("delete"))) => gone.push(Value::Object(with_merge_key(entry, key)?)),
             Some((_, Some("replace"))) => replace = true,
             Some((directive, _)) => return Err(unknown_directive(directive)),
         }
@@ -122,18 +120,38 @@ fn merge_by_key(
     if replace {
         return Ok(entries.into_iter().map(Value::Object).filter_map(without_directives).collect());
     }
+    let gone = Positions::of(&gone, Some(key));
+    list.retain(|value| gone.get(value).is_none());
+    let places = Positions::of(&list, Some(key));
+    let mut added: Vec<Value> = Vec::new();
+    let mut added_at: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
-        let id = entry.get(key).ok_or_else(|| no_merge_key(&entry, key))?;
-        match list.iter().position(|value| value.get(key) == Some(id)) {
-            Some(at) => {
-                if let Value::Object(before) = list[at].take() {
-                    list[at] = Value::Object(merge_map(before, entry, element)?);
+        let entry = Value::Object(with_merge_key(entry, key)?);
+        let id = order::identity(&entry, Some(key)).unwrap_or_default();
+        // Of two entries with one key the second one changes the first.
+        let slot = match (places.get(&entry), added_at.get(&id)) {
+            (Some(at), _) => list.get_mut(at),
+            (None, Some(at)) => added.get_mut(*at),
+            (None, None) => None,
+        };
+        match (slot, entry) {
+            (Some(slot), Value::Object(entry)) => {
+                if let Value::Object(before) = slot.take() {
+                    *slot = Value::Object(merge_map(before, entry, element)?);
                 }
             }
-            None => list.extend(without_directives(Value::Object(entry))),
+            (_, entry) => {
+                added_at.insert(id, added.len());
+                added.extend(without_directives(entry));
+            }
         }
     }
+    list.extend(added);
     Ok(list)
+}
+
+fn with_merge_key(entry: Map<String, Value>, key: &str) -> Result<Map<String, Value>, PatchError> {
+    if entry.contains_key(key) { Ok(entry) } else { Err(no_merge_key(&entry, key)) }
 }
 
 fn no_merge_key(entry: &Map<String, Value>, key: &str) -> PatchError {

@@ -1,65 +1,85 @@
 //! The order of merged lists: what the patch names comes in the patch's order, what only the server has keeps its
 //! place relative to its old neighbours.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{PATCH, malformed};
 use crate::patch::PatchError;
 
-/// Orders `merged`: elements that `wanted` names in its order, the others as they were in `before`.
-pub(super) fn enforce(
-    merged: Vec<Value>,
-    wanted: &[Value],
-    before: &[Value],
-    key: Option<&str>,
-) -> Result<Vec<Value>, PatchError> {
-    let (mut named, mut others): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|value| position(wanted, value, key).is_some());
-    named.sort_by_key(|value| position(wanted, value, key));
-    others.sort_by_key(|value| position(before, value, key));
-    Ok(interleave(others, named, before, key))
+/// What identifies an element: the value of its merge key, or itself.
+pub(super) fn identity(value: &Value, key: Option<&str>) -> Option<String> {
+    // Text, because JSON values have no order; bodies are bounded, so it is cheap enough.
+    match key {
+        None => Some(value.to_string()),
+        Some(key) => value.get(key).map(Value::to_string),
+    }
 }
 
-/// Merges two lists: an element of `others` goes first where it stood before its counterpart in the old list.
-fn interleave(others: Vec<Value>, named: Vec<Value>, before: &[Value], key: Option<&str>) -> Vec<Value> {
-    let mut result = Vec::with_capacity(others.len() + named.len());
-    let (mut others, mut named) = (others.into_iter().peekable(), named.into_iter().peekable());
-    loop {
-        let other_first = match (others.peek(), named.peek()) {
-            (None, None) => return result,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (Some(other), Some(name)) => {
-                matches!((position(before, other, key), position(before, name, key)), (Some(o), Some(n)) if o < n)
+/// Where each element of a list stands, by identity; the first one of equals.
+pub(super) struct Positions<'a> {
+    at: BTreeMap<String, usize>,
+    key: Option<&'a str>,
+}
+
+impl<'a> Positions<'a> {
+    pub(super) fn of(list: &[Value], key: Option<&'a str>) -> Self {
+        let mut at = BTreeMap::new();
+        for (i, value) in list.iter().enumerate() {
+            if let Some(identity) = identity(value, key) {
+                at.entry(identity).or_insert(i);
             }
-        };
-        result.extend(if other_first { others.next() } else { named.next() });
+        }
+        Self { at, key }
     }
+
+    pub(super) fn get(&self, value: &Value) -> Option<usize> {
+        self.at.get(&identity(value, self.key)?).copied()
+    }
+}
+
+/// Orders `merged`: elements that `wanted` names in its order, the others as they were in `before`.
+pub(super) fn enforce(merged: Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
+    let (wanted, before) = (Positions::of(wanted, key), Positions::of(before, key));
+    let mut named = Vec::new();
+    let mut others = Vec::new();
+    for value in merged {
+        let place = before.get(&value);
+        match wanted.get(&value) {
+            Some(at) => named.push((at, place, value)),
+            None => others.push((place, value)),
+        }
+    }
+    named.sort_by_key(|(at, ..)| *at);
+    others.sort_by_key(|(place, _)| *place);
+
+    let mut result = Vec::with_capacity(others.len() + named.len());
+    let mut others = others.into_iter().peekable();
+    for (_, place, value) in named {
+        // An element that only the server has goes first where it stood before this one.
+        while let Some((_, other)) = others.next_if(|(other, _)| matches!((other, place), (Some(o), Some(p)) if *o < p))
+        {
+            result.push(other);
+        }
+        result.push(value);
+    }
+    result.extend(others.map(|(_, other)| other));
+    result
 }
 
 /// Checks that a list and its `$setElementOrder` agree: every element of the list is in the order, in that order.
 pub(super) fn check(list: &[Value], wanted: &[Value], key: Option<&str>, directive: &str) -> Result<(), PatchError> {
-    let mut at = 0;
+    let wanted = Positions::of(wanted, key);
+    let mut last = None;
     for value in list.iter().filter(|value| value.get(PATCH).is_none()) {
-        match wanted[at..].iter().position(|w| same(w, value, key)) {
-            Some(found) => at += found + 1,
-            None => {
-                return Err(malformed(format!(
-                    "{directive}: the order must list each element of the patch, in the patch's order"
-                )));
-            }
+        let at = wanted.get(value);
+        if at.is_none() || at < last {
+            return Err(malformed(format!(
+                "{directive}: the order must list each element of the patch, in the patch's order"
+            )));
         }
+        last = at;
     }
     Ok(())
-}
-
-fn position(list: &[Value], value: &Value, key: Option<&str>) -> Option<usize> {
-    list.iter().position(|v| same(v, value, key))
-}
-
-fn same(a: &Value, b: &Value, key: Option<&str>) -> bool {
-    match key {
-        None => a == b,
-        Some(key) => a.get(key).is_some() && a.get(key) == b.get(key),
-    }
 }
