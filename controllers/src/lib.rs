@@ -7,6 +7,7 @@ pub mod binder;
 pub mod kube;
 pub mod pending;
 pub mod protection;
+pub mod provisioner;
 pub mod timers;
 
 pub use pending::PendingOperations;

@@ -1,0 +1,281 @@
+//! Parameters of a class: what is the sidecar's and what the driver's, and which secrets they name
+//! (external-provisioner `removePrefixedParameters`, `getSecretReference`).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, SecretReference};
+
+/// Prefix of the parameters that are meant for sidecars.
+const PREFIX: &str = "csi.storage.k8s.io/";
+
+/// Whose secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Secret {
+    /// For CreateVolume and DeleteVolume.
+    Provisioner,
+    /// For ControllerPublishVolume.
+    ControllerPublish,
+    /// For NodeStageVolume.
+    NodeStage,
+    /// For NodePublishVolume.
+    NodePublish,
+    /// For ControllerExpandVolume.
+    ControllerExpand,
+    /// For NodeExpandVolume.
+    NodeExpand,
+    /// For ControllerModifyVolume.
+    ControllerModify,
+    /// For all that have none of their own.
+    Default,
+}
+
+impl Secret {
+    const ALL: [Self; 8] = [
+        Self::Provisioner,
+        Self::ControllerPublish,
+        Self::NodeStage,
+        Self::NodePublish,
+        Self::ControllerExpand,
+        Self::NodeExpand,
+        Self::ControllerModify,
+        Self::Default,
+    ];
+
+    /// Name in errors, prefix in new keys, prefix in the keys of before (those without were never deprecated).
+    fn names(self) -> (&'static str, &'static str, Option<&'static str>) {
+        match self {
+            Self::Provisioner => ("Provisioner", "provisioner-", Some("csiProvisioner")),
+            Self::ControllerPublish => ("ControllerPublish", "controller-publish-", Some("csiControllerPublish")),
+            Self::NodeStage => ("NodeStage", "node-stage-", Some("csiNodeStage")),
+            Self::NodePublish => ("NodePublish", "node-publish-", Some("csiNodePublish")),
+            Self::ControllerExpand => ("ControllerExpand", "controller-expand-", None),
+            Self::NodeExpand => ("NodeExpand", "node-expand-", None),
+            Self::ControllerModify => ("ControllerModify", "controller-modify-", None),
+            Self::Default => ("Default", "", None),
+        }
+    }
+
+    fn keys(self) -> (String, String) {
+        let (_, prefix, _) = self.names();
+        (format!("{PREFIX}{prefix}secret-name"), format!("{PREFIX}{prefix}secret-namespace"))
+    }
+}
+
+/// A class whose parameters cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum ParameterError {
+    /// found unknown parameter key "{0}" with reserved namespace csi.storage.k8s.io/
+    UnknownKey(String),
+    /// fstype specified in parameters with both "fstype" and "csi.storage.k8s.io/fstype" keys
+    TwoFsTypes,
+    /// failed to get name and namespace template from params: {0} secrets specified in parameters with both "csi" and "csi.storage.k8s.io/" keys
+    TwoSecrets(&'static str),
+    /// failed to get name and namespace template from params: either name and namespace for {0} secrets specified, Both must be specified
+    HalfSecret(&'static str),
+    /// failed to get name and namespace template from params: {0} secrets specified in parameters but value of either namespace or name is empty
+    EmptySecret(&'static str),
+    /// error resolving value {0:?}: invalid tokens: {1:?}
+    InvalidTokens(String, Vec<String>),
+    /// {0:?} is not a valid {1}
+    Invalid(String, &'static str),
+    /// {0:?} resolved to {1:?} which is not a valid {2}
+    InvalidResolved(String, String, &'static str),
+}
+
+/// The parameters for the driver.
+///
+/// # Errors
+/// When a key with the reserved prefix is not known.
+pub fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ParameterError> {
+    let mut known: Vec<String> = vec![format!("{PREFIX}fstype")];
+    for secret in Secret::ALL {
+        known.extend(<[String; 2]>::from(secret.keys()));
+    }
+    let mut ours = BTreeMap::new();
+    for (key, value) in parameters {
+        if !key.starts_with(PREFIX) {
+            ours.insert(key.clone(), value.clone());
+        } else if !known.contains(key) {
+            return Err(ParameterError::UnknownKey(key.clone()));
+        }
+    }
+    Ok(ours)
+}
+
+/// The filesystem that the class asks for, or an empty string.
+///
+/// # Errors
+/// When it is given twice.
+pub fn fs_type(parameters: &BTreeMap<String, String>) -> Result<&str, ParameterError> {
+    let prefixed = format!("{PREFIX}fstype");
+    let mut found = parameters.iter().filter(|(key, _)| key.eq_ignore_ascii_case("fstype") || **key == prefixed);
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(ParameterError::TwoFsTypes),
+        (Some((_, value)), None) => Ok(value),
+        (None, None) => Ok(""),
+    }
+}
+
+/// The secret that a class names for a purpose, its templates filled in; nothing when it names none.
+///
+/// The name may use `${pv.name}`, `${pvc.name}`, `${pvc.namespace}` and `${pvc.annotations['k']}`, the namespace only
+/// what a claim's owner does not control: `${pv.name}` and `${pvc.namespace}`.
+///
+/// # Errors
+/// When the templates or what they resolve to are wrong.
+pub fn secret(
+    purpose: Secret,
+    parameters: &BTreeMap<String, String>,
+    volume: &str,
+    claim: &PersistentVolumeClaim,
+) -> Result<Option<SecretReference>, ParameterError> {
+    let Some((name, namespace)) =
+        templates(purpose, parameters)?.map_or_else(|| templates(Secret::Default, parameters), |own| Ok(Some(own)))?
+    else {
+        return Ok(None);
+    };
+    let claim_namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+    let mut tokens = BTreeMap::from([
+        ("pv.name".to_owned(), volume.to_owned()),
+        ("pvc.namespace".to_owned(), claim_namespace.to_owned()),
+    ]);
+    let resolved_namespace = resolve(namespace, &tokens)?;
+    check(namespace, &resolved_namespace, "namespace name", |part| !part.contains('.'))?;
+    tokens.insert("pvc.name".to_owned(), claim.metadata.name.clone().unwrap_or_default());
+    for (key, value) in claim.metadata.annotations.iter().flatten() {
+        tokens.insert(format!("pvc.annotations['{key}']"), value.clone());
+    }
+    let resolved_name = resolve(name, &tokens)?;
+    check(name, &resolved_name, "secret name", |_| true)?;
+    Ok(Some(SecretReference { name: Some(resolved_name), namespace: Some(resolved_namespace) }))
+}
+
+fn templates(purpose: Secret, parameters: &BTreeMap<String, String>) -> Result<Option<(&str, &str)>, ParameterError> {
+    let (label, _, deprecated) = purpose.names();
+    let (name_key, namespace_key) = purpose.keys();
+    let find = |key: &str, suffix: &str| {
+        let old = deprecated.and_then(|prefix| parameters.get(&format!("{prefix}{suffix}")));
+        match (parameters.get(key), old) {
+            (Some(_), Some(_)) => Err(ParameterError::TwoSecrets(label)),
+            (new, old) => Ok(new.or(old).map(String::as_str)),
+        }
+    };
+    match (find(&name_key, "SecretName")?, find(&namespace_key, "SecretNamespace")?) {
+        (None, None) => Ok(None),
+        (Some(""), Some(_)) | (Some(_), Some("")) => Err(ParameterError::EmptySecret(label)),
+        (Some(name), Some(namespace)) => Ok(Some((name, namespace))),
+        _ => Err(ParameterError::HalfSecret(label)),
+    }
+}
+
+fn resolve(template: &str, tokens: &BTreeMap<String, String>) -> Result<String, ParameterError> {
+    let mut resolved = String::new();
+    let mut unknown = Vec::new();
+    let mut rest = template;
+    while let Some(start) = rest.find("${") {
+        resolved.push_str(&rest[..start]);
+        let after = &rest[start + 2..];
+        let Some(end) = after.find('}') else {
+            unknown.push(after.to_owned());
+            rest = "";
+            break;
+        };
+        match tokens.get(&after[..end]) {
+            Some(value) => resolved.push_str(value),
+            None => unknown.push(after[..end].to_owned()),
+        }
+        rest = &after[end + 1..];
+    }
+    resolved.push_str(rest);
+    unknown.sort();
+    if unknown.is_empty() { Ok(resolved) } else { Err(ParameterError::InvalidTokens(template.to_owned(), unknown)) }
+}
+
+/// DNS-1123: labels of lower-case letters, digits and inner dashes.
+fn check(
+    template: &str,
+    resolved: &str,
+    what: &'static str,
+    shape: impl Fn(&str) -> bool,
+) -> Result<(), ParameterError> {
+    let label = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let limit = if what == "secret name" { 253 } else { 63 };
+    if resolved.len() <= limit && shape(resolved) && resolved.split('.').all(label) {
+        return Ok(());
+    }
+    Err(if template == resolved {
+        ParameterError::Invalid(template.to_owned(), what)
+    } else {
+        ParameterError::InvalidResolved(template.to_owned(), resolved.to_owned(), what)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn claim() -> PersistentVolumeClaim {
+        serde_json::from_value(json!({
+            "metadata": { "name": "data", "namespace": "shop", "annotations": { "team": "blue" } },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn prefixed_keys_stay_with_the_sidecar() {
+        let given = map(&[("type", "gp3"), ("csi.storage.k8s.io/fstype", "xfs")]);
+        assert_eq!(for_driver(&given).unwrap(), map(&[("type", "gp3")]));
+        let error = for_driver(&map(&[("csi.storage.k8s.io/colour", "red")])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "found unknown parameter key \"csi.storage.k8s.io/colour\" with reserved namespace csi.storage.k8s.io/"
+        );
+    }
+
+    #[rstest]
+    #[case(&[], Ok(""))]
+    #[case(&[("fsType", "xfs")], Ok("xfs"))]
+    #[case(&[("csi.storage.k8s.io/fstype", "ext4")], Ok("ext4"))]
+    #[case(&[("fstype", "xfs"), ("csi.storage.k8s.io/fstype", "ext4")], Err(ParameterError::TwoFsTypes))]
+    fn filesystems(#[case] given: &[(&str, &str)], #[case] expected: Result<&str, ParameterError>) {
+        assert_eq!(fs_type(&map(given)), expected);
+    }
+
+    const NAME: &str = "csi.storage.k8s.io/provisioner-secret-name";
+    const NAMESPACE: &str = "csi.storage.k8s.io/provisioner-secret-namespace";
+
+    #[rstest]
+    #[case(&[], Ok(None))]
+    #[case(&[(NAME, "s-${pvc.annotations['team']}"), (NAMESPACE, "${pvc.namespace}")], Ok(Some(("s-blue", "shop"))))]
+    #[case(&[("csi.storage.k8s.io/secret-name", "${pv.name}"), ("csi.storage.k8s.io/secret-namespace", "kube-system")],
+        Ok(Some(("pvc-1", "kube-system"))))]
+    #[case(&[(NAME, "s")], Err(ParameterError::HalfSecret("Provisioner")))]
+    #[case(&[(NAME, ""), (NAMESPACE, "x")], Err(ParameterError::EmptySecret("Provisioner")))]
+    #[case(&[(NAME, "s"), (NAMESPACE, "x"), ("csiProvisionerSecretName", "t")],
+        Err(ParameterError::TwoSecrets("Provisioner")))]
+    #[case(&[(NAME, "s"), (NAMESPACE, "${pvc.name}")],
+        Err(ParameterError::InvalidTokens("${pvc.name}".to_owned(), vec!["pvc.name".to_owned()])))]
+    #[case(&[(NAME, "S"), (NAMESPACE, "x")], Err(ParameterError::Invalid("S".to_owned(), "secret name")))]
+    fn secrets(#[case] given: &[(&str, &str)], #[case] expected: Result<Option<(&str, &str)>, ParameterError>) {
+        let got = secret(Secret::Provisioner, &map(given), "pvc-1", &claim());
+        let expected = expected.map(|found| {
+            found.map(|(name, namespace)| SecretReference {
+                name: Some(name.to_owned()),
+                namespace: Some(namespace.to_owned()),
+            })
+        });
+        assert_eq!(got, expected);
+    }
+}

@@ -1,0 +1,602 @@
+//! The event-driven shell: one queue of claims, one of volumes, one of objects that could not be saved.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_proto::Channel;
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::controller_service_capability::{Type as ControllerType, rpc};
+use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::plugin_capability::{Type as PluginType, service};
+use csi_proto::csi::{
+    ControllerGetCapabilitiesRequest, CreateVolumeRequest, DeleteVolumeRequest, GetPluginCapabilitiesRequest,
+    GetPluginInfoRequest, ProbeRequest, Volume,
+};
+use k8s_openapi::api::core::v1::{
+    Node, PersistentVolume, PersistentVolumeClaim, Secret as SecretObject, SecretReference,
+};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use rand_core::Rng;
+use serde_json::json;
+use substrate::HttpService;
+use substrate::process::Ctx;
+use tonic::{Code, Status};
+
+use super::decide::{self, FinalizerChange};
+use super::outcome::{self, State};
+use super::parameters::{Secret, secret};
+use super::persistent_volume::{
+    DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, Provisioner, persistent_volume,
+};
+use super::request::{Capabilities, Flags, PrepareError, Prepared, prepare, volume_name};
+use super::topology::{Cluster, Remembered, TopologyError, requirement};
+use crate::Timers;
+use crate::binder::annotations::SELECTED_NODE;
+use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes, volume_class};
+use crate::kube::client::patience;
+use crate::kube::queue::Outcome;
+use crate::kube::{
+    ApiError, Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, Patch, WorkQueue, reference,
+};
+
+/// Claims, volumes and saves that are worked on at a time (`--worker-threads`).
+const WORKERS: usize = 100;
+/// Tries of the DeleteVolume that cleans up after a volume that came out too small (`deleteVolumeRetryCount`).
+const CLEANUP_TRIES: usize = 5;
+
+/// What the provisioner runs with.
+#[derive(Clone)]
+pub struct Config {
+    /// The CSI driver's Identity and Controller services.
+    pub csi: HttpService,
+    /// Waits: `provisioner_timeout`, `sidecar_retry_start`, `sidecar_retry_max`.
+    pub timers: Timers,
+    /// `--default-fstype`; the EBS chart sets `ext4`.
+    pub default_fs_type: String,
+    /// `--extra-create-metadata`; the EBS chart sets it.
+    pub extra_create_metadata: bool,
+    /// `--strict-topology`.
+    pub strict_topology: bool,
+    /// `--immediate-topology`.
+    pub immediate_topology: bool,
+    /// `--controller-publish-readonly`.
+    pub controller_publish_readonly: bool,
+}
+
+impl Config {
+    /// The flags that the EBS chart sets, upstream's defaults otherwise.
+    pub fn new(csi: HttpService, timers: Timers) -> Self {
+        Self {
+            csi,
+            timers,
+            default_fs_type: "ext4".to_owned(),
+            extra_create_metadata: true,
+            strict_topology: false,
+            immediate_topology: true,
+            controller_publish_readonly: false,
+        }
+    }
+}
+
+/// Runs the provisioner for ever. `client` is the sidecar's own (user agent `csi-provisioner`).
+pub async fn run(ctx: Ctx, client: Client, config: Config) {
+    let driver = connect(&ctx, &config).await;
+    let mut rng = ctx.rng("provisioner");
+    let identity = format!("{}-{}-{}", ctx.now().wall.as_millisecond(), rng.next_u32() % 10_000, driver.name);
+    // Host name and a uniquifier, as the library names the source of its events.
+    let component = format!("{}_{}_{}", driver.name, ctx.name(), substrate::ids::uuid(&mut rng));
+    let sources = Sources {
+        claims: Informer::start(&ctx, client.all(), ListParams::default()),
+        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        classes: Informer::start(&ctx, client.all(), ListParams::default()),
+        nodes: Informer::start(&ctx, client.all(), ListParams::default()),
+        csi_nodes: Informer::start(&ctx, client.all(), ListParams::default()),
+        attachments: Informer::start(&ctx, client.all(), ListParams::default()),
+    };
+    sources.claims.synced().await;
+    sources.volumes.synced().await;
+    sources.classes.synced().await;
+    sources.nodes.synced().await;
+    sources.csi_nodes.synced().await;
+    sources.attachments.synced().await;
+
+    let (base, max) = (config.timers.sidecar_retry_start, config.timers.sidecar_retry_max);
+    let controller = Arc::new(Controller {
+        recorder: EventRecorder::new(&client, &component),
+        claims: WorkQueue::new(&ctx, base, max),
+        volumes: WorkQueue::new(&ctx, base, max),
+        unsaved: WorkQueue::new(&ctx, base, max),
+        state: Mutex::default(),
+        flags: Flags {
+            default_fs_type: config.default_fs_type.clone(),
+            extra_create_metadata: config.extra_create_metadata,
+            volume_name_prefix: "pvc".to_owned(),
+        },
+        ctx: ctx.clone(),
+        client,
+        config,
+        driver,
+        identity,
+        sources,
+    });
+    let (mut claims, mut volumes) = (controller.sources.claims.subscribe(), controller.sources.volumes.subscribe());
+    let worker = controller.clone();
+    ctx.spawn(controller.claims.clone().run(WORKERS, move |uid| worker.clone().claim(uid)));
+    let worker = controller.clone();
+    ctx.spawn(controller.volumes.clone().run(WORKERS, move |name| worker.clone().volume(name)));
+    let worker = controller.clone();
+    ctx.spawn(controller.unsaved.clone().run(WORKERS, move |name| worker.clone().save_again(name)));
+    loop {
+        tokio::select! { biased;
+            Some(delta) = volumes.recv() => controller.volume_changed(&delta),
+            Some(delta) = claims.recv() => controller.claim_changed(&delta),
+        }
+    }
+}
+
+struct Driver {
+    name: String,
+    capabilities: Capabilities,
+}
+
+/// Waits until the driver is ready, and learns its name and what it can do.
+async fn connect(ctx: &Ctx, config: &Config) -> Driver {
+    loop {
+        match introduce(config).await {
+            Ok(Some(driver)) => return driver,
+            Ok(None) => {}
+            Err(status) => {
+                ctx.trace().trace(ctx.name(), "provisioner.connect", || json!({ "error": outcome::text(&status) }))
+            }
+        }
+        ctx.sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Nothing while the driver says that it is not ready.
+async fn introduce(config: &Config) -> Result<Option<Driver>, Status> {
+    let mut identity = IdentityClient::new(Channel(config.csi.clone()));
+    if identity.probe(ProbeRequest {}).await?.into_inner().ready == Some(false) {
+        return Ok(None);
+    }
+    let name = identity.get_plugin_info(GetPluginInfoRequest {}).await?.into_inner().name;
+    let mut capabilities = Capabilities::default();
+    let plugin = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {}).await?.into_inner();
+    for capability in plugin.capabilities {
+        if let Some(PluginType::Service(offered)) = capability.r#type {
+            match offered.r#type() {
+                service::Type::ControllerService => capabilities.controller_service = true,
+                service::Type::VolumeAccessibilityConstraints => capabilities.topology = true,
+                _ => {}
+            }
+        }
+    }
+    let mut controller = ControllerClient::new(Channel(config.csi.clone()));
+    let answer = controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await?.into_inner();
+    for capability in answer.capabilities {
+        if let Some(ControllerType::Rpc(offered)) = capability.r#type {
+            match offered.r#type() {
+                rpc::Type::CreateDeleteVolume => capabilities.create_delete_volume = true,
+                rpc::Type::SingleNodeMultiWriter => capabilities.single_node_multi_writer = true,
+                _ => {}
+            }
+        }
+    }
+    Ok(Some(Driver { name, capabilities }))
+}
+
+struct Sources {
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<StorageClass>,
+    nodes: Informer<Node>,
+    csi_nodes: Informer<CSINode>,
+    attachments: Informer<VolumeAttachment>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// The cached claims by uid.
+    claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
+    /// Claims whose volume the driver may still be making; they outlive their object.
+    in_progress: BTreeMap<String, Arc<PersistentVolumeClaim>>,
+    topology: BTreeMap<String, Remembered>,
+    /// Claims that failed for good, with their class's uid and the end of the delay.
+    infeasible: BTreeMap<String, (String, Duration)>,
+    /// Objects that could not be created yet.
+    unsaved: BTreeMap<String, Box<PersistentVolume>>,
+}
+
+struct Controller {
+    ctx: Ctx,
+    client: Client,
+    config: Config,
+    flags: Flags,
+    driver: Driver,
+    identity: String,
+    recorder: EventRecorder,
+    sources: Sources,
+    claims: WorkQueue<String>,
+    volumes: WorkQueue<String>,
+    unsaved: WorkQueue<String>,
+    state: Mutex<Memory>,
+}
+
+/// Why a try did not make a volume.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+enum Failure {
+    /// {0}
+    Prepare(PrepareError),
+    /// error generating accessibility requirements: {0}
+    Topology(TopologyError),
+    /// {0}
+    Secret(String),
+    /// {0}
+    Rpc(String, Code),
+    /// created volume capacity {0} less than requested capacity {1}{2}
+    TooSmall(i64, i64, String),
+}
+
+impl Controller {
+    fn claim_changed(&self, delta: &Delta<PersistentVolumeClaim>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                self.state().claims.insert(new.uid().to_owned(), new.clone());
+                // An item in backoff is being retried already.
+                if self.claims.requeues(&new.uid().to_owned()) == 0 {
+                    self.claims.add(new.uid().to_owned());
+                }
+            }
+            // If its volume may be in the making it is in progress, and in the queue.
+            Delta::Deleted(claim) => drop(self.state().claims.remove(claim.uid())),
+        }
+    }
+
+    fn volume_changed(&self, delta: &Delta<PersistentVolume>) {
+        match delta {
+            Delta::Applied { new, .. } => {
+                let name = new.name().to_owned();
+                if self.volumes.requeues(&name) == 0 && decide::is_ours(new, &self.driver.name) {
+                    self.volumes.add(name);
+                }
+            }
+            Delta::Deleted(volume) => self.volumes.forget(&volume.name().to_owned()),
+        }
+    }
+
+    async fn claim(self: Arc<Self>, uid: String) -> Outcome {
+        let claim = {
+            let state = self.state();
+            state.claims.get(&uid).or_else(|| state.in_progress.get(&uid)).cloned()
+        };
+        let Some(claim) = claim else { return Outcome::Done };
+        let class = self.sources.classes.get("", claim_class(&claim));
+        if self.is_delayed(&uid, class.as_deref()) {
+            return Outcome::Retry;
+        }
+        let class = match decide::should_provision(&claim, &self.driver.name, class.as_deref()) {
+            Err(_) => return Outcome::Retry,
+            Ok(true) => class,
+            Ok(false) => None,
+        };
+        let Some(class) = class else {
+            self.state().in_progress.remove(&uid);
+            return Outcome::Done;
+        };
+        let (state, outcome) = self.provision(&claim, &class).await;
+        let mut memory = self.state();
+        match state {
+            State::Finished | State::Reschedule => drop(memory.in_progress.remove(&uid)),
+            State::InBackground => drop(memory.in_progress.insert(uid.clone(), claim)),
+            State::NoChange => {}
+        }
+        if matches!(state, State::Finished | State::Reschedule) {
+            memory.topology.remove(&uid);
+        }
+        outcome
+    }
+
+    fn is_delayed(&self, uid: &str, class: Option<&StorageClass>) -> bool {
+        let mut state = self.state();
+        let Some((class_uid, until)) = state.infeasible.get(uid).cloned() else { return false };
+        // Another class under the same name may be feasible.
+        if class.is_some_and(|class| class.uid() != class_uid) || self.ctx.now().mono >= until {
+            state.infeasible.remove(uid);
+            return false;
+        }
+        true
+    }
+
+    /// One try to provision a claim (`provisionClaimOperation`).
+    async fn provision(&self, claim: &Arc<PersistentVolumeClaim>, class: &StorageClass) -> (State, Outcome) {
+        let name = volume_name(&self.flags.volume_name_prefix, claim);
+        if self.sources.volumes.get("", &name).is_some() {
+            return (State::Finished, Outcome::Done);
+        }
+        let object = reference(&**claim);
+        let key = format!("{}/{}", claim.namespace(), claim.name());
+        let message = format!("External provisioner is provisioning volume for claim {key:?}");
+        self.recorder.event(&object, "Normal", "Provisioning", message);
+        let (failure, state) = match self.create(claim, class).await {
+            Ok((prepared, volume)) => {
+                let provisioner = Provisioner {
+                    driver: &self.driver.name,
+                    identity: &self.identity,
+                    topology: self.driver.capabilities.topology,
+                    controller_publish_readonly: self.config.controller_publish_readonly,
+                };
+                let volume = persistent_volume(claim, class, &prepared, &volume, provisioner);
+                self.save(Box::new(volume)).await;
+                return (State::Finished, Outcome::Done);
+            }
+            Err(failed) => failed,
+        };
+        if let Failure::Rpc(_, code) = failure
+            && outcome::infeasible(code)
+        {
+            let until = self.ctx.now().mono + self.ctx.scaled(self.config.timers.sidecar_retry_max);
+            self.state().infeasible.insert(claim.uid().to_owned(), (class.uid().to_owned(), until));
+            let message =
+                format!("Volume provisioning failed with infeasible error. Retries will be delayed. {failure}");
+            self.recorder.event(&object, "Warning", "ProvisioningFailed", message);
+            return (State::Finished, Outcome::Retry);
+        }
+        self.recorder.event(&object, "Warning", "ProvisioningFailed", failure.to_string());
+        if state == State::Reschedule {
+            // The scheduler chooses again when the annotation is gone.
+            let mut changed = PersistentVolumeClaim::clone(claim);
+            remove_annotation(&mut changed.metadata, SELECTED_NODE);
+            return match self.client.all().replace(&changed).await {
+                Ok(_) => (State::Reschedule, Outcome::Done),
+                Err(_) => (State::Finished, Outcome::Retry),
+            };
+        }
+        (state, Outcome::Retry)
+    }
+
+    async fn create(
+        &self,
+        claim: &Arc<PersistentVolumeClaim>,
+        class: &StorageClass,
+    ) -> Result<(Prepared, Volume), (Failure, State)> {
+        let capabilities = self.driver.capabilities;
+        let mut prepared =
+            prepare(claim, class, capabilities, &self.flags).map_err(|e| (Failure::Prepare(e), State::Finished))?;
+        let node = annotation(&claim.metadata, SELECTED_NODE).filter(|node| !node.is_empty());
+        let asks_topology = node.is_some() || self.config.immediate_topology || class.allowed_topologies.is_some();
+        if capabilities.topology && asks_topology {
+            prepared.request.accessibility_requirements = self.topology(claim, class, node).map_err(|e| {
+                // Without the node there is nothing to go by: the scheduler shall choose another.
+                let gone = matches!(e, TopologyError::NoCsiNode(_)) && self.node_is_gone(node);
+                (Failure::Topology(e), if gone { State::Reschedule } else { State::NoChange })
+            })?;
+        }
+        if let Some(secret) = prepared.secrets.get(&Secret::Provisioner) {
+            prepared.request.secrets =
+                self.credentials(secret).await.map_err(|e| (Failure::Secret(e), State::NoChange))?;
+        }
+        let volume = self.create_volume(prepared.request.clone()).await.map_err(|status| {
+            let state = outcome::classify(outcome::code(&status), capabilities.topology && node.is_some());
+            (Failure::Rpc(outcome::text(&status), outcome::code(&status)), state)
+        })?;
+        let requested = requested_bytes(claim);
+        if volume.capacity_bytes != 0 && volume.capacity_bytes < requested {
+            let orphan = match self.clean_up(&volume.volume_id, &prepared).await {
+                Ok(()) => String::new(),
+                Err(status) => format!(
+                    ". Cleanup of volume {} failed, volume is orphaned: {}",
+                    prepared.request.name,
+                    outcome::text(&status)
+                ),
+            };
+            let failure = Failure::TooSmall(volume.capacity_bytes, requested, orphan);
+            // Retried in the background, in the hope that the next DeleteVolume succeeds.
+            return Err((failure, State::InBackground));
+        }
+        Ok((prepared, volume))
+    }
+
+    fn topology(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        node: Option<&str>,
+    ) -> Result<Option<csi_proto::csi::TopologyRequirement>, TopologyError> {
+        let cluster = Cluster {
+            node: &|name| self.sources.nodes.get("", name),
+            csi_node: &|name| self.sources.csi_nodes.get("", name),
+            nodes: &|| self.sources.nodes.list(),
+            csi_nodes: &|| self.sources.csi_nodes.list(),
+        };
+        let mut state = self.state();
+        let remembered = state.topology.entry(claim.uid().to_owned()).or_default();
+        let allowed = class.allowed_topologies.as_deref().unwrap_or_default();
+        let ids = (claim.name(), claim.uid());
+        requirement(&self.driver.name, ids, allowed, node, self.config.strict_topology, &cluster, remembered)
+    }
+
+    fn node_is_gone(&self, node: Option<&str>) -> bool {
+        node.is_some_and(|node| self.sources.nodes.get("", node).is_none())
+    }
+
+    async fn create_volume(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
+        let answer = self.within_timeout(driver.create_volume(request)).await?;
+        answer.into_inner().volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
+    }
+
+    async fn delete_volume(&self, volume_id: &str, secrets: BTreeMap<String, String>) -> Result<(), Status> {
+        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
+        let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), secrets };
+        self.within_timeout(driver.delete_volume(request)).await.map(drop)
+    }
+
+    async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), Status> {
+        let mut last = Ok(());
+        for _ in 0..CLEANUP_TRIES {
+            last = self.delete_volume(volume_id, prepared.request.secrets.clone()).await;
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+
+    /// A call with the sidecar's `--timeout`.
+    async fn within_timeout<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let limit = patience(&self.ctx, self.config.timers.provisioner_timeout);
+        tokio::time::timeout(limit, call)
+            .await
+            .unwrap_or_else(|_| Err(Status::deadline_exceeded("context deadline exceeded")))
+    }
+
+    async fn credentials(&self, secret: &SecretReference) -> Result<BTreeMap<String, String>, String> {
+        let name = secret.name.as_deref().unwrap_or_default();
+        let namespace = secret.namespace.as_deref().unwrap_or_default();
+        let object = self.client.namespaced::<SecretObject>(namespace).get(name).await;
+        let object = object.map_err(|e| format!("error getting secret {name} in namespace {namespace}: {e}"))?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(object.data.into_iter().flatten().map(|(key, value)| (key, text(value.0))).collect())
+    }
+
+    /// Writes the object; when that fails it is tried again for ever, in memory (`volume_store.go`).
+    async fn save(&self, volume: Box<PersistentVolume>) {
+        if let Err(volume) = self.try_save(volume).await {
+            let name = volume.name().to_owned();
+            self.state().unsaved.insert(name.clone(), volume);
+            self.unsaved.add(name);
+        }
+    }
+
+    async fn save_again(self: Arc<Self>, name: String) -> Outcome {
+        let Some(volume) = self.state().unsaved.remove(&name) else { return Outcome::Done };
+        match self.try_save(volume).await {
+            Ok(()) => Outcome::Done,
+            Err(volume) => {
+                self.state().unsaved.insert(name, volume);
+                Outcome::Retry
+            }
+        }
+    }
+
+    async fn try_save(&self, volume: Box<PersistentVolume>) -> Result<(), Box<PersistentVolume>> {
+        match self.client.all::<PersistentVolume>().create(&volume).await {
+            Ok(_) => {}
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => {
+                self.trace("save", volume.name(), &e);
+                return Err(volume);
+            }
+        }
+        let uid = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref()).and_then(|r| r.uid.as_deref());
+        let claim = self.state().claims.get(uid.unwrap_or_default()).cloned();
+        if let Some(claim) = claim {
+            let message = format!("Successfully provisioned volume {}", volume.name());
+            self.recorder.event(&reference(&*claim), "Normal", "ProvisioningSucceeded", message);
+        }
+        Ok(())
+    }
+
+    /// One look at a volume (`syncVolume`).
+    async fn volume(self: Arc<Self>, name: String) -> Outcome {
+        let Some(volume) = self.sources.volumes.get("", &name) else { return Outcome::Done };
+        if !decide::is_ours(&volume, &self.driver.name) {
+            return Outcome::Done;
+        }
+        let mut current = volume;
+        if let Some(change) = decide::finalizer_change(&current) {
+            let patch = Patch::Strategic(decide::finalizer_patch(&current, change));
+            match self.client.all::<PersistentVolume>().patch(&name, &patch).await {
+                Ok(patched) => current = Arc::new(patched),
+                Err(e) if e.is_not_found() => return Outcome::Done,
+                Err(e) => {
+                    self.trace("finalizer", &name, &e);
+                    return Outcome::Retry;
+                }
+            }
+        }
+        if !decide::should_delete(&current) {
+            return Outcome::Done;
+        }
+        if let Err(message) = self.delete_behind(&current).await {
+            self.recorder.event(&reference(&*current), "Warning", "VolumeFailedDelete", message);
+            return Outcome::Retry;
+        }
+        match self.remove_object(&current).await {
+            Ok(()) => Outcome::Done,
+            Err(e) => {
+                self.trace("delete", &name, &e);
+                Outcome::Retry
+            }
+        }
+    }
+
+    /// Deletes what is behind the object, unless a node still has it.
+    async fn delete_behind(&self, volume: &PersistentVolume) -> Result<(), String> {
+        let Some(csi) = volume.spec.as_ref().and_then(|s| s.csi.as_ref()) else {
+            return Err("invalid CSI PV".to_owned());
+        };
+        let secrets = self.deletion_secrets(volume).await?;
+        let attachments = self.sources.attachments.list();
+        if let Some(node) = decide::attached_to(volume, attachments.iter().map(|va| &**va)) {
+            return Err(format!("persistentvolume {} is still attached to node {node}", volume.name()));
+        }
+        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|status| outcome::text(&status))
+    }
+
+    /// The secret that the object's annotations name, else the one that its class names. One that is gone is done
+    /// without, as it may have been deleted first.
+    async fn deletion_secrets(&self, volume: &PersistentVolume) -> Result<BTreeMap<String, String>, String> {
+        let named = (volume.annotation(DELETION_SECRET_NAME), volume.annotation(DELETION_SECRET_NAMESPACE));
+        let found = match named {
+            (Some(name), Some(namespace)) => (!name.is_empty() && !namespace.is_empty())
+                .then(|| SecretReference { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()) }),
+            _ => self.class_secret(volume)?,
+        };
+        match found {
+            None => Ok(BTreeMap::new()),
+            Some(reference) => Ok(self.credentials(&reference).await.unwrap_or_default()),
+        }
+    }
+
+    fn class_secret(&self, volume: &PersistentVolume) -> Result<Option<SecretReference>, String> {
+        let class = self.sources.classes.get("", volume_class(volume));
+        let claim = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
+        let (Some(class), Some(claim)) = (class, claim) else { return Ok(None) };
+        let mut stand_in = PersistentVolumeClaim::default();
+        stand_in.metadata.name.clone_from(&claim.name);
+        stand_in.metadata.namespace.clone_from(&claim.namespace);
+        let parameters = class.parameters.clone().unwrap_or_default();
+        secret(Secret::Provisioner, &parameters, volume.name(), &stand_in)
+            .map_err(|e| format!("failed to get secretreference for volume {}: {e}", volume.name()))
+    }
+
+    /// DELETE, then the finalizer: the object goes when both are done.
+    async fn remove_object(&self, volume: &PersistentVolume) -> Result<(), ApiError> {
+        let volumes = self.client.all::<PersistentVolume>();
+        volumes.delete(volume.name(), &DeleteParams::default()).await?;
+        // The cache may have seen other finalizers come or go meanwhile.
+        let Some(current) = self.sources.volumes.get("", volume.name()) else { return Ok(()) };
+        if !current.has_finalizer(FINALIZER) {
+            return Ok(());
+        }
+        let patch = Patch::Strategic(decide::finalizer_patch(&current, FinalizerChange::Remove));
+        match volumes.patch(volume.name(), &patch).await {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn trace(&self, what: &str, object: &str, error: &ApiError) {
+        self.ctx.trace().trace(
+            self.ctx.name(),
+            "provisioner.error",
+            || json!({ "what": what, "object": object, "error": error.to_string() }),
+        );
+    }
+
+    fn state(&self) -> MutexGuard<'_, Memory> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
