@@ -4,6 +4,8 @@
 //! (informer → world → executor). [`kube`] is what the shells share.
 
 pub mod binder;
+pub mod attach_detach;
+pub mod grid;
 pub mod kube;
 pub mod pending;
 pub mod protection;

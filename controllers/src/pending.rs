@@ -146,6 +146,18 @@ impl PendingOperations {
         }
     }
 
+    /// Takes back a start whose operation did nothing: no success, no failure, no backoff.
+    pub fn cancel(&mut self, key: &OperationKey) {
+        let Some(operations) = self.volumes.get_mut(&key.volume) else { return };
+        if let Some(op) = operations.iter_mut().find(|op| op.running && op.key == *key) {
+            op.running = false;
+        }
+        operations.retain(|op| op.running || !op.backoff.is_zero());
+        if operations.is_empty() {
+            self.volumes.remove(&key.volume);
+        }
+    }
+
     /// Whether an operation runs on an overlapping key.
     pub fn is_pending(&self, key: &OperationKey) -> bool {
         self.volumes.get(&key.volume).is_some_and(|ops| ops.iter().any(|op| op.running && op.key.overlaps(key)))

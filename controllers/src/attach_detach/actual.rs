@@ -1,0 +1,190 @@
+//! Which volumes are attached where, and what node statuses should say of it (`ActualStateOfWorld` upstream).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::volume::VolumeSpec;
+
+/// What is known of a volume on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachState {
+    /// An attach succeeded.
+    Attached,
+    /// An operation failed: it may or may not be attached.
+    Uncertain,
+    /// Nothing is known of an attachment.
+    Detached,
+}
+
+/// A volume on a node.
+#[derive(Clone, Debug)]
+pub struct AttachedNode {
+    /// Whether an attach was confirmed; otherwise the state is uncertain.
+    pub confirmed: bool,
+    /// Whether the node's status says (or it must be assumed) that the node uses the volume.
+    pub mounted: bool,
+    /// Monotonic time of the first wish to detach.
+    pub detach_requested: Option<Duration>,
+}
+
+/// A volume that is attached, or may be, to at least one node.
+#[derive(Clone, Debug)]
+pub struct AttachedVolume {
+    /// What it is; unknown after a restart until a pod or a VolumeAttachment tells.
+    pub spec: Option<Arc<VolumeSpec>>,
+    /// Where it is.
+    pub nodes: BTreeMap<String, AttachedNode>,
+}
+
+impl AttachedVolume {
+    /// `IsMultiAttachAllowed`: an unknown spec allows it.
+    pub fn multi_attach(&self) -> bool {
+        self.spec.as_ref().is_none_or(|spec| spec.multi_attach)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Report {
+    volumes: BTreeSet<String>,
+    dirty: bool,
+}
+
+/// Volume → nodes, and node → volumes to report in `status.volumesAttached`.
+#[derive(Clone, Debug, Default)]
+pub struct ActualStateOfWorld {
+    volumes: BTreeMap<String, AttachedVolume>,
+    by_node: BTreeMap<String, BTreeSet<String>>,
+    reports: BTreeMap<String, Report>,
+}
+
+impl ActualStateOfWorld {
+    /// Records an attach (`confirmed`), or that a volume may be attached. A new entry counts as mounted until a node
+    /// status says otherwise; only a confirmed one is reported as attached.
+    pub fn add(&mut self, volume: &str, spec: Option<&Arc<VolumeSpec>>, node: &str, confirmed: bool) {
+        let entry = self
+            .volumes
+            .entry(volume.to_owned())
+            .or_insert_with(|| AttachedVolume { spec: spec.cloned(), nodes: BTreeMap::new() });
+        if let Some(spec) = spec {
+            entry.spec = Some(spec.clone());
+        }
+        entry.nodes.entry(node.to_owned()).and_modify(|on| on.confirmed = confirmed).or_insert(AttachedNode {
+            confirmed,
+            mounted: true,
+            detach_requested: None,
+        });
+        self.by_node.entry(node.to_owned()).or_default().insert(volume.to_owned());
+        if confirmed {
+            self.report(volume, node);
+        }
+    }
+
+    /// Records a detach.
+    pub fn remove(&mut self, volume: &str, node: &str) {
+        if let Some(entry) = self.volumes.get_mut(volume) {
+            entry.nodes.remove(node);
+            if entry.nodes.is_empty() {
+                self.volumes.remove(volume);
+            }
+        }
+        if let Some(volumes) = self.by_node.get_mut(node) {
+            volumes.remove(volume);
+            if volumes.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+        self.unreport(volume, node);
+    }
+
+    /// What is known of the volume on the node.
+    pub fn state(&self, volume: &str, node: &str) -> AttachState {
+        match self.volumes.get(volume).and_then(|entry| entry.nodes.get(node)) {
+            Some(on) if on.confirmed => AttachState::Attached,
+            Some(_) => AttachState::Uncertain,
+            None => AttachState::Detached,
+        }
+    }
+
+    /// All volumes, by unique name.
+    pub fn volumes(&self) -> &BTreeMap<String, AttachedVolume> {
+        &self.volumes
+    }
+
+    /// The nodes to which the volume is confirmed to be attached.
+    pub fn confirmed_nodes(&self, volume: &str) -> Vec<String> {
+        let Some(entry) = self.volumes.get(volume) else { return Vec::new() };
+        entry.nodes.iter().filter(|(_, on)| on.confirmed).map(|(node, _)| node.clone()).collect()
+    }
+
+    /// Takes over a node's `status.volumesInUse`; true when that changed something.
+    pub fn set_mounted(&mut self, node: &str, in_use: &[String]) -> bool {
+        let mut changed = false;
+        for volume in self.by_node.get(node).into_iter().flatten() {
+            if let Some(on) = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node)) {
+                let mounted = in_use.contains(volume);
+                changed |= on.mounted != mounted;
+                on.mounted = mounted;
+            }
+        }
+        changed
+    }
+
+    /// Records the wish to detach at its first sight, and says since when it is there.
+    pub fn request_detach(&mut self, volume: &str, node: &str, now: Duration) -> Duration {
+        let on = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node));
+        on.map_or(now, |on| *on.detach_requested.get_or_insert(now))
+    }
+
+    /// Forgets the wish to detach.
+    pub fn reset_detach_request(&mut self, volume: &str, node: &str) {
+        if let Some(on) = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node)) {
+            on.detach_requested = None;
+        }
+    }
+
+    /// Puts the volume on the list that the node's status reports.
+    pub fn report(&mut self, volume: &str, node: &str) {
+        if self.state(volume, node) == AttachState::Detached {
+            return;
+        }
+        let report = self.reports.entry(node.to_owned()).or_default();
+        if report.volumes.insert(volume.to_owned()) {
+            report.dirty = true;
+        }
+    }
+
+    /// Takes the volume from the list that the node's status reports.
+    pub fn unreport(&mut self, volume: &str, node: &str) {
+        if let Some(report) = self.reports.get_mut(node)
+            && report.volumes.remove(volume)
+        {
+            report.dirty = true;
+        }
+    }
+
+    /// The list for a node's status, when it has to be written.
+    pub fn take_report(&mut self, node: &str) -> Option<Vec<String>> {
+        let report = self.reports.get_mut(node)?;
+        std::mem::take(&mut report.dirty).then(|| report.volumes.iter().cloned().collect())
+    }
+
+    /// All lists that have to be written.
+    pub fn take_reports(&mut self) -> Vec<(String, Vec<String>)> {
+        self.reports
+            .iter_mut()
+            .filter(|(_, report)| report.dirty)
+            .map(|(node, report)| {
+                report.dirty = false;
+                (node.clone(), report.volumes.iter().cloned().collect())
+            })
+            .collect()
+    }
+
+    /// Has the node's status written again (`SetNodeStatusUpdateNeeded`).
+    pub fn touch_report(&mut self, node: &str) {
+        if let Some(report) = self.reports.get_mut(node) {
+            report.dirty = true;
+        }
+    }
+}

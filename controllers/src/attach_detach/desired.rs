@@ -1,0 +1,100 @@
+//! Which volumes the pods on each node need (`DesiredStateOfWorld` upstream).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::volume::VolumeSpec;
+
+/// A volume that a node needs.
+#[derive(Clone, Debug)]
+pub struct VolumeToAttach {
+    /// What it is.
+    pub spec: Arc<VolumeSpec>,
+    /// The pods that need it, by uid.
+    pub pods: BTreeMap<String, Arc<ObjectReference>>,
+    /// Whether the multi-attach event was sent; it is, once per volume and node.
+    pub multi_attach_reported: bool,
+}
+
+/// Node → volume → pods. Only nodes that are managed by this controller are in it.
+#[derive(Clone, Debug, Default)]
+pub struct DesiredStateOfWorld {
+    nodes: BTreeMap<String, BTreeMap<String, VolumeToAttach>>,
+}
+
+impl DesiredStateOfWorld {
+    /// Begins to manage a node.
+    pub fn add_node(&mut self, node: &str) {
+        if !self.nodes.contains_key(node) {
+            self.nodes.insert(node.to_owned(), BTreeMap::new());
+        }
+    }
+
+    /// Ceases to manage a node; false, with no effect, while pods on it need volumes.
+    pub fn delete_node(&mut self, node: &str) -> bool {
+        match self.nodes.get(node) {
+            Some(volumes) if !volumes.is_empty() => false,
+            _ => {
+                self.nodes.remove(node);
+                true
+            }
+        }
+    }
+
+    /// Whether the node is managed.
+    pub fn has_node(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// Records that a pod on a managed node needs a volume; true when that is new.
+    pub fn add_pod(&mut self, uid: &str, pod: &Arc<ObjectReference>, spec: &Arc<VolumeSpec>, node: &str) -> bool {
+        let Some(volumes) = self.nodes.get_mut(node) else { return false };
+        let volume = volumes.entry(spec.unique_name()).or_insert_with(|| VolumeToAttach {
+            spec: spec.clone(),
+            pods: BTreeMap::new(),
+            multi_attach_reported: false,
+        });
+        volume.pods.insert(uid.to_owned(), pod.clone()).is_none()
+    }
+
+    /// Forgets that a pod needs a volume; true when that was known.
+    pub fn delete_pod(&mut self, uid: &str, volume: &str, node: &str) -> bool {
+        let Some(volumes) = self.nodes.get_mut(node) else { return false };
+        let Some(entry) = volumes.get_mut(volume) else { return false };
+        let removed = entry.pods.remove(uid).is_some();
+        if entry.pods.is_empty() {
+            volumes.remove(volume);
+        }
+        removed
+    }
+
+    /// Whether the node needs the volume.
+    pub fn has_volume(&self, volume: &str, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|volumes| volumes.contains_key(volume))
+    }
+
+    /// The pods that need the volume on any of the nodes.
+    pub fn pods_on(&self, volume: &str, nodes: &[String]) -> Vec<Arc<ObjectReference>> {
+        nodes
+            .iter()
+            .filter_map(|node| self.nodes.get(node)?.get(volume))
+            .flat_map(|entry| entry.pods.values().cloned())
+            .collect()
+    }
+
+    /// All (node, volume, entry), ordered by node and volume.
+    pub fn volumes(&self) -> impl Iterator<Item = (&str, &str, &VolumeToAttach)> {
+        self.nodes
+            .iter()
+            .flat_map(|(node, volumes)| volumes.iter().map(move |(name, entry)| (node.as_str(), name.as_str(), entry)))
+    }
+
+    /// Marks the multi-attach event as sent.
+    pub fn set_multi_attach_reported(&mut self, volume: &str, node: &str) {
+        if let Some(entry) = self.nodes.get_mut(node).and_then(|volumes| volumes.get_mut(volume)) {
+            entry.multi_attach_reported = true;
+        }
+    }
+}

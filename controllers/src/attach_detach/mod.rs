@@ -1,0 +1,25 @@
+//! The attach-detach controller of kube-controller-manager (`persistentvolume-attach-detach-controller`).
+//!
+//! Desired state of world: which volumes the pods on each node need. Actual state of world: which volumes are
+//! attached where. The reconciler moves the second towards the first, detaches before attaches.
+
+mod actual;
+mod cluster;
+mod desired;
+mod operation;
+mod reconcile;
+mod shell;
+mod volume;
+
+pub use actual::{ActualStateOfWorld, AttachState};
+pub use desired::DesiredStateOfWorld;
+pub use reconcile::{Action, ForcedReason, NodeView, Plan, Reconciler};
+pub use shell::run;
+pub use volume::{VolumeSpec, attachment_name, parse_unique_name, unique_name};
+
+/// Source of its events.
+pub const EVENT_SOURCE: &str = "attachdetach-controller";
+/// The annotation of nodes whose volumes it manages.
+pub const MANAGED_ANNOTATION: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// The taint that says that a node is down for good (value and effect are not looked at).
+pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";

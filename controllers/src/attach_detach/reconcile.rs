@@ -1,0 +1,496 @@
+//! One pass of the reconciler: detaches, then attaches, then node statuses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::actual::{ActualStateOfWorld, AttachState};
+use super::desired::DesiredStateOfWorld;
+use super::volume::{VolumeSpec, parse_unique_name};
+use crate::pending::{OperationKey, PendingOperations};
+
+/// Operation name of an attach; backoff is per name.
+pub const ATTACH: &str = "volume_attach";
+/// Operation name of a detach.
+pub const DETACH: &str = "volume_detach";
+
+/// What the reconciler looks at in a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// Condition Ready is True.
+    pub ready: bool,
+    /// Has the out-of-service taint.
+    pub out_of_service: bool,
+}
+
+/// Why a detach goes ahead without the safety check (label of the `forced_detaches` metric).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForcedReason {
+    /// The wish is older than `max_wait_for_unmount`.
+    Timeout,
+    /// The node has the out-of-service taint.
+    OutOfService,
+}
+
+impl ForcedReason {
+    /// The label's value.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::OutOfService => "out-of-service",
+        }
+    }
+}
+
+/// A write or an operation, to be done in the order given.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// First write the node's status without the volume (nothing to write when absent); when that fails, call
+    /// [`Reconciler::detach_aborted`], else detach, then call [`Reconciler::detached`].
+    Detach {
+        /// Key of the pending operation.
+        key: OperationKey,
+        /// Unique volume name.
+        volume: String,
+        /// Node name.
+        node: String,
+        /// What the volume is, when known.
+        spec: Option<Arc<VolumeSpec>>,
+        /// `status.volumesAttached` to write first.
+        report: Option<Vec<String>>,
+        /// Why the safety check is skipped; the check is made when absent.
+        forced: Option<ForcedReason>,
+    },
+    /// Attach, then call [`Reconciler::attached`].
+    Attach {
+        /// Key of the pending operation.
+        key: OperationKey,
+        /// Unique volume name.
+        volume: String,
+        /// Node name.
+        node: String,
+        /// What the volume is.
+        spec: Arc<VolumeSpec>,
+        /// The pods that wait for it.
+        pods: Vec<Arc<ObjectReference>>,
+    },
+    /// Warn a pod with `FailedAttachVolume`.
+    MultiAttach {
+        /// The pod that waits.
+        pod: Arc<ObjectReference>,
+        /// The event's text.
+        message: String,
+    },
+    /// Write the node's `status.volumesAttached`; on failure call [`Reconciler::report_failed`].
+    Report {
+        /// Node name.
+        node: String,
+        /// Unique volume names.
+        volumes: Vec<String>,
+    },
+}
+
+/// What a pass asks for, and when the next one can find something new by the passing of time alone.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// In order.
+    pub actions: Vec<Action>,
+    /// Monotonic time; nothing when only events matter.
+    pub next: Option<Duration>,
+}
+
+/// The controller's state and its pure decisions. Durations are already divided by `time-scale`.
+#[derive(Clone, Debug)]
+pub struct Reconciler {
+    /// What the pods need.
+    pub desired: DesiredStateOfWorld,
+    /// What is attached.
+    pub actual: ActualStateOfWorld,
+    /// Operations in flight and in backoff.
+    pub pending: PendingOperations,
+    /// The nodes that exist.
+    pub nodes: BTreeMap<String, NodeView>,
+    max_wait_for_unmount: Duration,
+    disable_force_detach: bool,
+}
+
+fn key(volume: &str, node: &str, multi_attach: bool) -> OperationKey {
+    if multi_attach { OperationKey::on_node(volume, node) } else { OperationKey::volume(volume) }
+}
+
+impl Reconciler {
+    /// An empty world.
+    pub fn new(pending: PendingOperations, max_wait_for_unmount: Duration, disable_force_detach: bool) -> Self {
+        Self {
+            desired: DesiredStateOfWorld::default(),
+            actual: ActualStateOfWorld::default(),
+            pending,
+            nodes: BTreeMap::new(),
+            max_wait_for_unmount,
+            disable_force_detach,
+        }
+    }
+
+    /// One pass at the monotonic time `now`. The operations in the plan count as started.
+    pub fn reconcile(&mut self, now: Duration) -> Plan {
+        let mut plan = Plan::default();
+        self.detaches(now, &mut plan);
+        self.attaches(now, &mut plan);
+        for (node, volumes) in self.actual.take_reports() {
+            plan.actions.push(Action::Report { node, volumes });
+        }
+        plan
+    }
+
+    fn detaches(&mut self, now: Duration, plan: &mut Plan) {
+        let candidates: Vec<(String, String, bool, bool, Option<Arc<VolumeSpec>>)> = self
+            .actual
+            .volumes()
+            .iter()
+            .flat_map(|(volume, entry)| entry.nodes.iter().map(move |(node, on)| (volume, entry, node, on)))
+            .filter(|(volume, _, node, _)| !self.desired.has_volume(volume, node))
+            .map(|(volume, entry, node, on)| {
+                (volume.clone(), node.clone(), entry.multi_attach(), on.mounted, entry.spec.clone())
+            })
+            .collect();
+        for (volume, node, multi_attach, mounted, spec) in candidates {
+            let key = key(&volume, &node, multi_attach);
+            if self.pending.is_pending(&key) {
+                continue;
+            }
+            if let Some(until) = self.pending.blocked_until(now, &key, DETACH) {
+                plan.wake(until);
+                continue;
+            }
+            let since = self.actual.request_detach(&volume, &node, now);
+            let expired = !self.disable_force_detach && now.saturating_sub(since) > self.max_wait_for_unmount;
+            let view = self.nodes.get(&node);
+            let healthy = view.is_some_and(|n| n.ready);
+            let out_of_service = view.is_some_and(|n| n.out_of_service);
+            if mounted && !(expired && !healthy) && !out_of_service {
+                if !expired && !self.disable_force_detach {
+                    plan.wake(since + self.max_wait_for_unmount + Duration::from_millis(1));
+                }
+                continue;
+            }
+            if self.pending.start(now, &key, DETACH).is_err() {
+                continue;
+            }
+            // The kubelet must learn that the volume is no longer safe to mount before it is detached (k#27836).
+            self.actual.unreport(&volume, &node);
+            let report = self.actual.take_report(&node);
+            let forced = if expired {
+                Some(ForcedReason::Timeout)
+            } else {
+                out_of_service.then_some(ForcedReason::OutOfService)
+            };
+            plan.actions.push(Action::Detach { key, volume, node, spec, report, forced });
+        }
+    }
+
+    fn attaches(&mut self, now: Duration, plan: &mut Plan) {
+        let mut touched = Vec::new();
+        let mut reported = Vec::new();
+        for (node, volume, wanted) in self.desired.volumes() {
+            let multi_attach = wanted.spec.multi_attach;
+            let key = key(volume, node, multi_attach);
+            if self.pending.is_pending(&key) {
+                continue;
+            }
+            if self.actual.state(volume, node) == AttachState::Attached {
+                touched.push((volume.to_owned(), node.to_owned()));
+                continue;
+            }
+            if !multi_attach {
+                let elsewhere = self.actual.confirmed_nodes(volume);
+                if !elsewhere.is_empty() {
+                    if !wanted.multi_attach_reported {
+                        let others = self.desired.pods_on(volume, &elsewhere);
+                        for pod in wanted.pods.values() {
+                            let message = multi_attach_message(&wanted.spec.pv, pod, &others);
+                            plan.actions.push(Action::MultiAttach { pod: pod.clone(), message });
+                        }
+                        reported.push((volume.to_owned(), node.to_owned()));
+                    }
+                    continue;
+                }
+            }
+            if let Some(until) = self.pending.blocked_until(now, &key, ATTACH) {
+                plan.wake(until);
+                continue;
+            }
+            if self.pending.start(now, &key, ATTACH).is_ok() {
+                plan.actions.push(Action::Attach {
+                    key,
+                    volume: volume.to_owned(),
+                    node: node.to_owned(),
+                    spec: wanted.spec.clone(),
+                    pods: wanted.pods.values().cloned().collect(),
+                });
+            }
+        }
+        for (volume, node) in touched {
+            self.actual.reset_detach_request(&volume, &node);
+        }
+        for (volume, node) in reported {
+            self.desired.set_multi_attach_reported(&volume, &node);
+        }
+    }
+
+    /// The node's status could not be written before a detach: nothing was detached.
+    pub fn detach_aborted(&mut self, key: &OperationKey, volume: &str, node: &str) {
+        self.pending.cancel(key);
+        self.actual.report(volume, node);
+        self.actual.touch_report(node);
+    }
+
+    /// A detach ended. A failed one leaves the volume uncertain and unreported: the next attach must succeed before
+    /// the node may use it again.
+    pub fn detached(
+        &mut self,
+        now: Duration,
+        key: &OperationKey,
+        volume: &str,
+        node: &str,
+        result: Result<(), String>,
+    ) {
+        match &result {
+            Ok(()) => self.actual.remove(volume, node),
+            Err(_) => self.actual.add(volume, None, node, false),
+        }
+        self.pending.finish(now, key, result);
+    }
+
+    /// An attach ended.
+    pub fn attached(
+        &mut self,
+        now: Duration,
+        key: &OperationKey,
+        spec: &Arc<VolumeSpec>,
+        node: &str,
+        result: Result<(), String>,
+    ) {
+        self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
+        self.pending.finish(now, key, result);
+    }
+
+    /// A node's status could not be written: it is written again with the next pass.
+    pub fn report_failed(&mut self, node: &str) {
+        self.actual.touch_report(node);
+    }
+
+    /// The cloud's volume id of a unique volume name.
+    pub fn handle(volume: &str) -> &str {
+        parse_unique_name(volume).map_or(volume, |(_, handle)| handle)
+    }
+}
+
+impl Plan {
+    fn wake(&mut self, at: Duration) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+}
+
+/// The text for one waiting pod: it must not see the names of pods in other namespaces.
+fn multi_attach_message(pv: &str, pod: &ObjectReference, others: &[Arc<ObjectReference>]) -> String {
+    let prefix = format!("Multi-Attach error for volume \"{pv}\" ");
+    if others.is_empty() {
+        return prefix + "Volume is already exclusively attached to one node and can't be attached to another";
+    }
+    let local: Vec<&str> =
+        others.iter().filter(|o| o.namespace == pod.namespace).filter_map(|o| o.name.as_deref()).collect();
+    let foreign = others.len() - local.len();
+    if local.is_empty() {
+        return format!("{prefix}Volume is already used by {foreign} pod(s) in different namespaces");
+    }
+    let mut text = format!("{prefix}Volume is already used by pod(s) {}", local.join(", "));
+    if foreign > 0 {
+        text.push_str(&format!(" and {foreign} pod(s) in different namespaces"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+    const SIX_MINUTES: Duration = Duration::from_secs(360);
+
+    fn world() -> Reconciler {
+        let pending = PendingOperations::new(Duration::from_millis(500), S(122));
+        let mut world = Reconciler::new(pending, SIX_MINUTES, false);
+        for node in ["a", "b"] {
+            world.desired.add_node(node);
+            world.nodes.insert(node.to_owned(), NodeView { ready: true, out_of_service: false });
+        }
+        world
+    }
+
+    fn spec() -> Arc<VolumeSpec> {
+        let (pv, driver, handle) = ("pv-1".to_owned(), "ebs.csi.aws.com".to_owned(), "vol-1".to_owned());
+        Arc::new(VolumeSpec { pv, driver, handle, multi_attach: false })
+    }
+
+    fn pod(namespace: &str, name: &str) -> Arc<ObjectReference> {
+        let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
+        Arc::new(ObjectReference { namespace, name, ..ObjectReference::default() })
+    }
+
+    fn attach(world: &mut Reconciler, now: Duration) {
+        let plan = world.reconcile(now);
+        let [Action::Attach { key, node, spec, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
+        world.attached(now, key, spec, node, Ok(()));
+    }
+
+    /// A volume attached to `a` and in use there, its pod gone.
+    fn abandoned() -> Reconciler {
+        let mut world = world();
+        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+        attach(&mut world, S(1));
+        world.reconcile(S(1));
+        world.actual.set_mounted("a", &[spec().unique_name()]);
+        world.desired.delete_pod("uid-1", &spec().unique_name(), "a");
+        world
+    }
+
+    fn detach_of(plan: &Plan) -> Option<(&str, Option<ForcedReason>)> {
+        plan.actions.iter().find_map(|action| match action {
+            Action::Detach { node, forced, .. } => Some((node.as_str(), *forced)),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn an_attach_is_reported_in_the_node_status_afterwards() {
+        let mut world = world();
+        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+        attach(&mut world, S(1));
+        let plan = world.reconcile(S(2));
+        let [Action::Report { node, volumes }] = plan.actions.as_slice() else { panic!("{plan:?}") };
+        assert_eq!((node.as_str(), volumes.as_slice()), ("a", &[spec().unique_name()][..]));
+        assert!(world.reconcile(S(3)).actions.is_empty());
+    }
+
+    #[test]
+    fn a_mounted_volume_is_left_alone_until_the_node_reports_it_unused() {
+        let mut world = abandoned();
+        assert!(world.reconcile(S(10)).actions.is_empty());
+        assert!(world.actual.set_mounted("a", &[]));
+        let plan = world.reconcile(S(20));
+        assert_eq!(detach_of(&plan), Some(("a", None)));
+        let Some(Action::Detach { report, .. }) = plan.actions.first() else { panic!("{plan:?}") };
+        assert_eq!(report.as_deref(), Some(&[][..]), "the status is written before the detach");
+    }
+
+    #[test]
+    fn the_six_minute_rule_needs_more_than_six_minutes_and_an_unhealthy_node() {
+        let mut world = abandoned();
+        let plan = world.reconcile(S(10));
+        assert_eq!(plan.next, Some(S(370) + Duration::from_millis(1)));
+        world.nodes.entry("a".to_owned()).or_default().ready = false;
+        assert_eq!(detach_of(&world.reconcile(S(370))), None, "exactly six minutes are not more than six minutes");
+        let late = world.reconcile(S(370) + Duration::from_millis(1));
+        assert_eq!(detach_of(&late), Some(("a", Some(ForcedReason::Timeout))));
+    }
+
+    #[test]
+    fn a_healthy_node_keeps_a_mounted_volume_for_ever() {
+        let mut world = abandoned();
+        world.reconcile(S(10));
+        assert_eq!(detach_of(&world.reconcile(S(100_000))), None);
+    }
+
+    #[test]
+    fn force_detach_can_be_switched_off() {
+        let mut world = abandoned();
+        world.disable_force_detach = true;
+        world.nodes.clear();
+        world.reconcile(S(10));
+        let plan = world.reconcile(S(100_000));
+        assert_eq!((detach_of(&plan), plan.next), (None, None));
+    }
+
+    #[test]
+    fn the_out_of_service_taint_detaches_at_once() {
+        let mut world = abandoned();
+        world.nodes.insert("a".to_owned(), NodeView { ready: false, out_of_service: true });
+        assert_eq!(detach_of(&world.reconcile(S(10))), Some(("a", Some(ForcedReason::OutOfService))));
+    }
+
+    #[test]
+    fn timeout_wins_over_out_of_service_as_the_reason() {
+        let mut world = abandoned();
+        world.reconcile(S(10));
+        world.nodes.insert("a".to_owned(), NodeView { ready: false, out_of_service: true });
+        assert_eq!(detach_of(&world.reconcile(S(371))), Some(("a", Some(ForcedReason::Timeout))));
+    }
+
+    #[test]
+    fn a_second_node_gets_one_multi_attach_warning_and_no_attach() {
+        let mut world = world();
+        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
+        attach(&mut world, S(1));
+        world.reconcile(S(1));
+        world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
+        let plan = world.reconcile(S(2));
+        let [Action::MultiAttach { message, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
+        assert_eq!(message, "Multi-Attach error for volume \"pv-1\" Volume is already used by pod(s) one");
+        assert!(world.reconcile(S(3)).actions.is_empty());
+    }
+
+    #[test]
+    fn an_uncertain_attachment_elsewhere_does_not_stop_an_attach() {
+        let mut world = world();
+        world.actual.add(&spec().unique_name(), Some(&spec()), "a", false);
+        world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
+        let plan = world.reconcile(S(2));
+        assert!(plan.actions.iter().any(|a| matches!(a, Action::Attach { node, .. } if node == "b")), "{plan:?}");
+    }
+
+    #[test]
+    fn multi_attach_texts_hide_names_of_other_namespaces() {
+        let me = pod("default", "me");
+        let prefix = "Multi-Attach error for volume \"pv-1\" Volume is already ";
+        let others = [pod("default", "a"), pod("default", "b"), pod("secret", "c")];
+        let text = |others: &[Arc<ObjectReference>]| multi_attach_message("pv-1", &me, others);
+        assert_eq!(text(&[]), format!("{prefix}exclusively attached to one node and can't be attached to another"));
+        assert_eq!(text(&others[..2]), format!("{prefix}used by pod(s) a, b"));
+        assert_eq!(text(&others), format!("{prefix}used by pod(s) a, b and 1 pod(s) in different namespaces"));
+        assert_eq!(text(&others[2..]), format!("{prefix}used by 1 pod(s) in different namespaces"));
+    }
+
+    #[test]
+    fn a_failed_detach_leaves_the_volume_uncertain_and_backs_off() {
+        let mut world = abandoned();
+        world.actual.set_mounted("a", &[]);
+        let plan = world.reconcile(S(10));
+        let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
+        world.detached(S(11), key, volume, node, Err("no".to_owned()));
+        assert_eq!(world.actual.state(volume, node), AttachState::Uncertain);
+        let blocked = world.reconcile(S(11));
+        assert_eq!((detach_of(&blocked), blocked.next), (None, Some(Duration::from_millis(11_501))));
+        assert!(detach_of(&world.reconcile(S(12))).is_some());
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_written_stops_the_detach() {
+        let mut world = abandoned();
+        world.actual.set_mounted("a", &[]);
+        let plan = world.reconcile(S(10));
+        let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
+        world.detach_aborted(key, volume, node);
+        let again = world.reconcile(S(11));
+        assert!(detach_of(&again).is_some(), "without backoff: {again:?}");
+    }
+
+    #[test]
+    fn a_recreated_node_gets_its_list_back() {
+        let mut world = abandoned();
+        world.actual.touch_report("a");
+        let plan = world.reconcile(S(10));
+        assert!(matches!(plan.actions.as_slice(), [Action::Report { volumes, .. }] if volumes.len() == 1), "{plan:?}");
+    }
+}

@@ -1,0 +1,446 @@
+//! The async shell: informers → world → reconciler → writes and operations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use serde_json::json;
+use substrate::process::Ctx;
+use tokio::sync::mpsc;
+
+use super::EVENT_SOURCE;
+use super::actual::AttachState;
+use super::cluster::{
+    Listers, bound_volume, claim_names, is_managed, is_terminated, node_of, node_view, volumes_in_use,
+};
+use super::operation::Operations;
+use super::reconcile::{Action, ForcedReason, Reconciler};
+use super::volume::{VolumeSpec, attachment_name};
+use crate::grid::Grid;
+use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference};
+use crate::pending::{OperationKey, PendingOperations};
+use crate::timers::Timers;
+
+/// The end of an operation.
+enum Done {
+    Attached {
+        key: OperationKey,
+        spec: Arc<VolumeSpec>,
+        node: String,
+        pods: Vec<Arc<ObjectReference>>,
+        result: Result<(), String>,
+    },
+    Detached {
+        key: OperationKey,
+        volume: String,
+        node: String,
+        result: Result<(), String>,
+    },
+}
+
+/// Runs the controller for ever.
+pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+    let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
+    let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
+    let listers = Listers {
+        claims: Informer::start(&ctx, client.all(), ListParams::default()),
+        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        drivers: Informer::start(&ctx, client.all(), ListParams::default()),
+    };
+    let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
+    pods.synced().await;
+    nodes.synced().await;
+    listers.claims.synced().await;
+    listers.volumes.synced().await;
+    listers.drivers.synced().await;
+    attachments.synced().await;
+    let pending = PendingOperations::new(ctx.scaled(timers.pending_initial), ctx.scaled(timers.pending_max));
+    let world = Reconciler::new(pending, ctx.scaled(timers.max_wait_for_unmount), timers.disable_force_detach);
+    let (done, ended) = mpsc::unbounded_channel();
+    let operations = Operations {
+        ctx: ctx.clone(),
+        client: client.clone(),
+        attachments: attachments.clone(),
+        timers: timers.clone(),
+    };
+    let mut shell = Shell {
+        recorder: EventRecorder::new(&client, EVENT_SOURCE),
+        ctx,
+        client,
+        timers,
+        pods,
+        listers,
+        attachments,
+        operations,
+        world,
+        users: BTreeMap::new(),
+        done,
+        dirty: true,
+    };
+    shell.populate(&nodes);
+    shell.serve(&nodes, ended).await;
+}
+
+struct Shell {
+    ctx: Ctx,
+    client: Client,
+    timers: Timers,
+    recorder: EventRecorder,
+    pods: Informer<Pod>,
+    listers: Listers,
+    attachments: Informer<VolumeAttachment>,
+    operations: Operations,
+    world: Reconciler,
+    /// (namespace, claim) → names of the pods that use it.
+    users: BTreeMap<(String, String), BTreeSet<String>>,
+    done: mpsc::UnboundedSender<Done>,
+    /// Something changed since the last pass.
+    dirty: bool,
+}
+
+impl Shell {
+    /// Reconstructs the world after a start: node statuses, then VolumeAttachments, then pods.
+    fn populate(&mut self, nodes: &Informer<Node>) {
+        for node in nodes.list() {
+            self.world.nodes.insert(node.name().to_owned(), node_view(&node));
+            if is_managed(&node) {
+                self.world.desired.add_node(node.name());
+            }
+            let attached = node.status.as_ref().and_then(|s| s.volumes_attached.as_deref()).unwrap_or_default();
+            for volume in attached {
+                self.world.actual.add(&volume.name, None, node.name(), true);
+            }
+            self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
+        }
+        for attachment in self.attachments.list() {
+            // An attachment whose volume is unknown is skipped, as upstream: it leaks.
+            let Some(spec) = self.spec_of(&attachment) else { continue };
+            let (volume, node) = (spec.unique_name(), attachment.spec.node_name.as_str());
+            match self.world.actual.state(&volume, node) {
+                AttachState::Attached => self.world.actual.add(&volume, Some(&spec), node, true),
+                // Left over by a controller that crashed between attach and node status; detached when no pod needs it.
+                AttachState::Detached => self.world.actual.add(&volume, Some(&spec), node, false),
+                AttachState::Uncertain => {}
+            }
+        }
+        for pod in self.pods.list() {
+            self.pod_applied(&pod);
+            if let Some(node) = node_of(&pod) {
+                for spec in self.listers.attachable_volumes(&pod) {
+                    if self.world.actual.state(&spec.unique_name(), node) == AttachState::Attached {
+                        self.world.actual.add(&spec.unique_name(), Some(&spec), node, true);
+                    }
+                }
+            }
+        }
+    }
+
+    fn spec_of(&self, attachment: &VolumeAttachment) -> Option<Arc<VolumeSpec>> {
+        let pv = attachment.spec.source.persistent_volume_name.as_deref()?;
+        let spec = VolumeSpec::from_pv(&*self.listers.volumes.get("", pv)?)?;
+        self.listers.attachable(&spec.driver).then(|| Arc::new(spec))
+    }
+
+    async fn serve(mut self, nodes: &Informer<Node>, mut ended: mpsc::UnboundedReceiver<Done>) {
+        let mut pods = self.pods.subscribe();
+        let mut nodes = nodes.subscribe();
+        let mut claims = self.listers.claims.subscribe();
+        let start = self.ctx.now().mono;
+        let grid = Grid::new(start, self.ctx.scaled(self.timers.reconciler_loop));
+        let mut verify_at = start + self.ctx.scaled(self.timers.verify_attached_sync);
+        let mut populate_at = start + self.ctx.scaled(self.timers.desired_state_populator);
+        let mut add_missing_at = start + self.ctx.scaled(self.timers.add_missing_pods);
+        let mut next: Option<Duration> = None;
+        let mut last: Option<Duration> = None;
+        loop {
+            let mut wake = verify_at.min(populate_at);
+            if let Some(next) = next {
+                wake = wake.min(next);
+            }
+            let now = self.ctx.now().mono;
+            let due = if self.dirty { now } else { wake };
+            let at = grid.at_or_after(due, last);
+            tokio::select! { biased;
+                Some(delta) = nodes.recv() => self.node_changed(delta),
+                Some(delta) = pods.recv() => self.pod_changed(delta),
+                Some(delta) = claims.recv() => self.claim_changed(&delta),
+                Some(done) = ended.recv() => self.operation_ended(done),
+                () = self.ctx.sleep_until(at) => {
+                    last = Some(at);
+                    let now = self.ctx.now().mono;
+                    if now >= populate_at {
+                        populate_at = now + self.ctx.scaled(self.timers.desired_state_populator);
+                        self.remove_vanished_pods();
+                        if now >= add_missing_at {
+                            add_missing_at = now + self.ctx.scaled(self.timers.add_missing_pods);
+                            for pod in self.pods.list() {
+                                self.pod_applied(&pod);
+                            }
+                        }
+                    }
+                    self.dirty = false;
+                    next = self.pass(now).await;
+                    if now >= verify_at {
+                        verify_at = now + self.ctx.scaled(self.timers.verify_attached_sync);
+                        self.verify().await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn node_changed(&mut self, delta: Delta<Node>) {
+        match delta {
+            Delta::Applied { old, new } => {
+                let name = new.name();
+                if is_managed(&new) && !self.world.desired.has_node(name) {
+                    self.world.desired.add_node(name);
+                    self.dirty = true;
+                }
+                if old.is_none() {
+                    self.world.actual.touch_report(name);
+                    self.dirty = true;
+                }
+                let view = node_view(&new);
+                if self.world.nodes.get(name) != Some(&view) {
+                    self.world.nodes.insert(name.to_owned(), view);
+                    self.dirty = true;
+                }
+                self.dirty |= self.world.actual.set_mounted(name, volumes_in_use(&new));
+            }
+            Delta::Deleted(node) => {
+                self.world.nodes.remove(node.name());
+                self.world.desired.delete_node(node.name());
+                // The last status of a deleted node still counts, so that a mounted volume waits its six minutes.
+                self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
+                self.dirty = true;
+            }
+        }
+    }
+
+    fn pod_changed(&mut self, delta: Delta<Pod>) {
+        match delta {
+            Delta::Applied { new, .. } => self.pod_applied(&new),
+            Delta::Deleted(pod) => {
+                for (claim, _) in claim_names(&pod) {
+                    let key = (pod.namespace().to_owned(), claim);
+                    if let Some(users) = self.users.get_mut(&key) {
+                        users.remove(pod.name());
+                        if users.is_empty() {
+                            self.users.remove(&key);
+                        }
+                    }
+                }
+                self.process(&pod, false);
+            }
+        }
+    }
+
+    fn pod_applied(&mut self, pod: &Pod) {
+        for (claim, _) in claim_names(pod) {
+            self.users.entry((pod.namespace().to_owned(), claim)).or_default().insert(pod.name().to_owned());
+        }
+        self.process(pod, !is_terminated(pod));
+    }
+
+    /// `ProcessPodVolumes`: puts the pod's volumes into the desired state, or takes them out.
+    fn process(&mut self, pod: &Pod, add: bool) {
+        let Some(node) = node_of(pod) else { return };
+        if !self.world.desired.has_node(node) {
+            return;
+        }
+        let specs = self.listers.attachable_volumes(pod);
+        if specs.is_empty() {
+            return;
+        }
+        let object = add.then(|| Arc::new(reference(pod)));
+        for spec in specs {
+            self.dirty |= match &object {
+                Some(object) => self.world.desired.add_pod(pod.uid(), object, &spec, node),
+                None => self.world.desired.delete_pod(pod.uid(), &spec.unique_name(), node),
+            };
+        }
+    }
+
+    /// A claim that became bound makes the volumes of its pods known.
+    fn claim_changed(&mut self, delta: &Delta<PersistentVolumeClaim>) {
+        let Delta::Applied { new, .. } = delta else { return };
+        if bound_volume(new).is_none() {
+            return;
+        }
+        let key = (new.namespace().to_owned(), new.name().to_owned());
+        for name in self.users.get(&key).cloned().unwrap_or_default() {
+            if let Some(pod) = self.pods.get(new.namespace(), &name) {
+                if !is_terminated(&pod) {
+                    self.process(&pod, true);
+                }
+            }
+        }
+    }
+
+    /// The populator: takes out pods that are gone from the cache or have ended.
+    fn remove_vanished_pods(&mut self) {
+        let mut gone = Vec::new();
+        for (node, volume, entry) in self.world.desired.volumes() {
+            for (uid, pod) in &entry.pods {
+                let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
+                let cached = self.pods.get(namespace.unwrap_or_default(), name.unwrap_or_default());
+                if cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
+                    gone.push((uid.clone(), volume.to_owned(), node.to_owned()));
+                }
+            }
+        }
+        for (uid, volume, node) in gone {
+            self.dirty |= self.world.desired.delete_pod(&uid, &volume, &node);
+        }
+    }
+
+    /// One pass of the reconciler; gives the time of the next one that time alone makes necessary.
+    async fn pass(&mut self, now: Duration) -> Option<Duration> {
+        let plan = self.world.reconcile(now);
+        for action in plan.actions {
+            match action {
+                Action::Detach { key, volume, node, spec, report, forced } => {
+                    if let Some(volumes) = report
+                        && !self.write_report(&node, &volumes).await
+                    {
+                        self.world.detach_aborted(&key, &volume, &node);
+                        self.dirty = true;
+                        continue;
+                    }
+                    self.detach(key, volume, node, spec.as_deref(), forced);
+                }
+                Action::Attach { key, volume, node, spec, pods } => self.attach(key, &volume, node, spec, pods),
+                Action::MultiAttach { pod, message } => {
+                    self.recorder.event(&pod, "Warning", "FailedAttachVolume", message);
+                }
+                Action::Report { node, volumes } => {
+                    if !self.write_report(&node, &volumes).await {
+                        self.world.report_failed(&node);
+                        self.dirty = true;
+                    }
+                }
+            }
+        }
+        plan.next
+    }
+
+    /// PATCH nodes/status; true when the node has it, or does not exist.
+    async fn write_report(&self, node: &str, volumes: &[String]) -> bool {
+        if !self.world.nodes.contains_key(node) {
+            return true;
+        }
+        let attached: Vec<_> = volumes.iter().map(|name| json!({ "name": name, "devicePath": "" })).collect();
+        // A field that became empty is removed by null, as the two-way merge of old and new status gives it.
+        let attached = if attached.is_empty() { json!(null) } else { json!(attached) };
+        let patch = Patch::Strategic(json!({ "status": { "volumesAttached": attached } }));
+        match self.client.all::<Node>().patch_status(node, &patch).await {
+            Ok(_) => true,
+            Err(e) => e.is_not_found(),
+        }
+    }
+
+    fn attach(
+        &self,
+        key: OperationKey,
+        volume: &str,
+        node: String,
+        spec: Arc<VolumeSpec>,
+        pods: Vec<Arc<ObjectReference>>,
+    ) {
+        let fields = json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
+        self.ctx.emit("ad.attach", fields);
+        let (operations, done) = (self.operations.clone(), self.done.clone());
+        self.ctx.spawn(async move {
+            let result = operations.attach(&spec, &node).await;
+            // The receiver ends only with the process.
+            let _ = done.send(Done::Attached { key, spec, node, pods, result });
+        });
+    }
+
+    fn detach(
+        &self,
+        key: OperationKey,
+        volume: String,
+        node: String,
+        spec: Option<&VolumeSpec>,
+        forced: Option<ForcedReason>,
+    ) {
+        let handle = Reconciler::handle(&volume);
+        let mut fields = json!({
+            "volume": handle,
+            "pv": spec.map_or("", |spec| spec.pv.as_str()),
+            "node": node,
+            "forced": forced.is_some(),
+        });
+        if let Some(reason) = forced {
+            fields["reason"] = reason.label().into();
+        }
+        self.ctx.emit("ad.detach", fields);
+        let (operations, done) = (self.operations.clone(), self.done.clone());
+        self.ctx.spawn(async move {
+            let result = operations.detach(&volume, &node, forced.is_none()).await;
+            let _ = done.send(Done::Detached { key, volume, node, result });
+        });
+    }
+
+    fn operation_ended(&mut self, done: Done) {
+        let now = self.ctx.now().mono;
+        self.dirty = true;
+        match done {
+            Done::Attached { key, spec, node, pods, result } => {
+                let (kind, reason, message) = match &result {
+                    Ok(()) => (
+                        "Normal",
+                        "SuccessfulAttachVolume",
+                        format!("AttachVolume.Attach succeeded for volume \"{}\" ", spec.pv),
+                    ),
+                    Err(e) => (
+                        "Warning",
+                        "FailedAttachVolume",
+                        format!("AttachVolume.Attach failed for volume \"{}\" : {e}", spec.pv),
+                    ),
+                };
+                for pod in &pods {
+                    self.recorder.event(pod, kind, reason, message.clone());
+                }
+                self.world.attached(now, &key, &spec, &node, result);
+            }
+            // No event on a failed detach, as upstream.
+            Done::Detached { key, volume, node, result } => self.world.detached(now, &key, &volume, &node, result),
+        }
+    }
+
+    /// The verify sync: what has no VolumeAttachment any more, or one that is not attached, counts as detached.
+    async fn verify(&mut self) {
+        let mut lost = Vec::new();
+        let mut missing = Vec::new();
+        for (volume, entry) in self.world.actual.volumes() {
+            let Some(spec) = &entry.spec else { continue };
+            if !self.listers.attachable(&spec.driver) {
+                continue;
+            }
+            for node in entry.nodes.iter().filter(|(_, on)| on.confirmed).map(|(node, _)| node) {
+                let name = attachment_name(&spec.handle, &spec.driver, node);
+                match self.attachments.get("", &name) {
+                    Some(attachment) if attachment.status.as_ref().is_some_and(|s| s.attached) => {}
+                    Some(_) => lost.push((volume.clone(), node.clone())),
+                    None => missing.push((volume.clone(), node.clone(), name)),
+                }
+            }
+        }
+        for (volume, node, name) in missing {
+            let live = self.client.all::<VolumeAttachment>().get(&name).await;
+            if live.is_ok_and(|a| a.status.as_ref().is_some_and(|s| s.attached)) {
+                continue;
+            }
+            lost.push((volume, node));
+        }
+        for (volume, node) in lost {
+            self.world.actual.remove(&volume, &node);
+            self.dirty = true;
+        }
+    }
+}
