@@ -5,6 +5,7 @@
 
 pub mod binder;
 pub mod attach_detach;
+pub mod attacher;
 pub mod grid;
 pub mod kube;
 pub mod pending;

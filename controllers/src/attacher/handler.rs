@@ -1,0 +1,239 @@
+//! One VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use serde_json::json;
+use substrate::process::Ctx;
+
+use super::driver::{Capabilities, Driver, RpcError, volume_capability};
+use super::patches::{self, NODE_ID_ANNOTATION};
+use crate::kube::{Api, Client, Informer, Kind, Outcome, Patch};
+
+/// What the workers share.
+pub struct Handler {
+    pub ctx: Ctx,
+    pub client: Client,
+    pub driver: Driver,
+    pub driver_name: String,
+    pub capabilities: Capabilities,
+    pub finalizer: String,
+    pub attachments: Informer<VolumeAttachment>,
+    pub volumes: Informer<PersistentVolume>,
+    pub nodes: Informer<CSINode>,
+    /// Attachments to be synced even though their status says that nothing is to be done.
+    pub force: Mutex<BTreeSet<String>>,
+}
+
+impl Handler {
+    fn api(&self) -> Api<VolumeAttachment> {
+        self.client.all()
+    }
+
+    /// Works on one VolumeAttachment.
+    pub async fn sync_attachment(&self, name: &str) -> Outcome {
+        let Some(attachment) = self.attachments.get("", name) else { return Outcome::Done };
+        if attachment.spec.attacher != self.driver_name {
+            return Outcome::Done;
+        }
+        let done = match (self.capabilities.publish, attachment.is_deleting()) {
+            (false, _) => self.attach_trivially(&attachment).await,
+            (true, false) => self.sync_attach(&attachment).await,
+            (true, true) => self.sync_detach(&attachment).await,
+        };
+        if done { Outcome::Done } else { Outcome::Retry }
+    }
+
+    fn take_force(&self, name: &str) -> bool {
+        self.force.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+
+    /// A driver without ControllerPublish: attached at once, no finalizer.
+    async fn attach_trivially(&self, attachment: &VolumeAttachment) -> bool {
+        if attachment.is_deleting() || attachment.status.as_ref().is_some_and(|s| s.attached) {
+            return true;
+        }
+        let patch = Patch::Merge(json!({ "status": { "attached": true } }));
+        self.api().patch_status(attachment.name(), &patch).await.is_ok()
+    }
+
+    async fn sync_attach(&self, attachment: &VolumeAttachment) -> bool {
+        let forced = self.take_force(attachment.name());
+        if !forced && attachment.status.as_ref().is_some_and(|s| s.attached) {
+            return true;
+        }
+        match self.attach(attachment).await {
+            Ok(context) => self.api().patch_status(attachment.name(), &patches::attached(&context)).await.is_ok(),
+            Err(e) => self.save("attachError", attachment, &e).await,
+        }
+    }
+
+    /// Everything that can fail without side effects is looked at before the finalizer blocks deletion.
+    async fn attach(&self, attachment: &VolumeAttachment) -> Result<BTreeMap<String, String>, RpcError> {
+        let pv = self.volume_of(attachment)?;
+        if pv.is_deleting() {
+            return Err(format!("PersistentVolume \"{}\" is marked for deletion", pv.name()).into());
+        }
+        if let Some(patch) = patches::add_pv_finalizer(&pv, &self.finalizer) {
+            self.client
+                .all::<PersistentVolume>()
+                .patch(pv.name(), &patch)
+                .await
+                .map_err(|e| format!("could not add PersistentVolume finalizer: {e}"))?;
+        }
+        let spec = pv.spec.as_ref().ok_or_else(|| format!("PersistentVolume \"{}\" has no spec", pv.name()))?;
+        let csi = spec.csi.as_ref().ok_or_else(|| not_csi(&pv))?;
+        let capability = volume_capability(spec, self.capabilities.single_node_multi_writer)?;
+        let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
+        let node_id = self.node_id(&attachment.spec.node_name, None)?;
+        if let Some(patch) = patches::prepare_attachment(attachment, &self.finalizer, &node_id) {
+            self.api()
+                .patch(attachment.name(), &patch)
+                .await
+                .map_err(|e| format!("could not save VolumeAttachment: {e}"))?;
+        }
+        self.driver
+            .publish(ControllerPublishVolumeRequest {
+                volume_id: csi.volume_handle.clone(),
+                node_id,
+                volume_capability: Some(capability),
+                readonly: self.capabilities.readonly && csi.read_only.unwrap_or_default(),
+                secrets,
+                volume_context: csi.volume_attributes.clone().unwrap_or_default(),
+            })
+            .await
+    }
+
+    async fn sync_detach(&self, attachment: &VolumeAttachment) -> bool {
+        let forced = self.take_force(attachment.name());
+        if !forced && !attachment.has_finalizer(&self.finalizer) {
+            return true;
+        }
+        if let Err(e) = self.detach(attachment).await {
+            // Any error, NOT_FOUND included, means that the volume may still be attached (att#165).
+            return self.save("detachError", attachment, &e).await;
+        }
+        // The finalizer goes first; the other order caused a second Unpublish (att#587).
+        let release = patches::release_attachment(attachment, &self.finalizer);
+        match self.api().patch(attachment.name(), &release).await {
+            Ok(_) => {}
+            Err(e) if e.is_not_found() => return true,
+            Err(e) => {
+                let error = RpcError::Other(format!("could not mark as detached: {e}"));
+                return self.save("detachError", attachment, &error).await;
+            }
+        }
+        match self.api().patch_status(attachment.name(), &patches::detached()).await {
+            Ok(_) => true,
+            // Usual: without its finalizer the object is gone.
+            Err(e) => e.is_not_found(),
+        }
+    }
+
+    async fn detach(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
+        let pv = self.volume_of(attachment)?;
+        let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(|| not_csi(&pv))?;
+        let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
+        let node_id = self.node_id(&attachment.spec.node_name, Some(attachment))?;
+        let volume_id = csi.volume_handle.clone();
+        self.driver.unpublish(ControllerUnpublishVolumeRequest { volume_id, node_id, secrets }).await
+    }
+
+    /// Writes the error into the status; false, so that the attachment is tried again.
+    async fn save(&self, field: &str, attachment: &VolumeAttachment, error: &RpcError) -> bool {
+        let patch = patches::failed(field, error, self.ctx.now().wall);
+        if let Err(e) = self.api().patch_status(attachment.name(), &patch).await {
+            self.ctx.trace().trace(
+                self.ctx.name(),
+                "attacher.error",
+                || json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
+            );
+        }
+        false
+    }
+
+    fn volume_of(&self, attachment: &VolumeAttachment) -> Result<std::sync::Arc<PersistentVolume>, RpcError> {
+        let Some(name) = attachment.spec.source.persistent_volume_name.as_deref() else {
+            return Err("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"
+                .to_owned()
+                .into());
+        };
+        // From the cache only: a volume that is gone leaves the attachment stuck (att#235).
+        self.volumes.get("", name).ok_or_else(|| format!("persistentvolume \"{name}\" not found").into())
+    }
+
+    /// The node's id at the driver: from its CSINode, else from what the attachment remembers.
+    fn node_id(&self, node: &str, attachment: Option<&VolumeAttachment>) -> Result<String, RpcError> {
+        let found = self.nodes.get("", node);
+        if let Some(csi_node) = &found
+            && let Some(driver) = csi_node.spec.drivers.iter().find(|d| d.name == self.driver_name)
+        {
+            return Ok(driver.node_id.clone());
+        }
+        if let Some(id) = attachment.and_then(|a| a.annotation(NODE_ID_ANNOTATION)) {
+            return Ok(id.to_owned());
+        }
+        Err(match found {
+            Some(_) => format!("CSINode {node} does not contain driver {}", self.driver_name).into(),
+            None => format!("csinode.storage.k8s.io \"{node}\" not found").into(),
+        })
+    }
+
+    async fn secrets(&self, reference: Option<&SecretReference>) -> Result<BTreeMap<String, String>, RpcError> {
+        let Some(reference) = reference else { return Ok(BTreeMap::new()) };
+        let (namespace, name) =
+            (reference.namespace.as_deref().unwrap_or_default(), reference.name.as_deref().unwrap_or_default());
+        let secret = self
+            .client
+            .namespaced::<Secret>(namespace)
+            .get(name)
+            .await
+            .map_err(|e| format!("failed to load secret \"{namespace}/{name}\": {e}"))?;
+        let text = |bytes: &k8s_openapi::ByteString| String::from_utf8_lossy(&bytes.0).into_owned();
+        Ok(secret.data.unwrap_or_default().iter().map(|(key, value)| (key.clone(), text(value))).collect())
+    }
+
+    /// Drops the finalizer of a deleting PersistentVolume that no attachment refers to.
+    pub async fn sync_volume(&self, name: &str) -> Outcome {
+        let Some(pv) = self.volumes.get("", name) else { return Outcome::Done };
+        if !pv.is_deleting() || !pv.has_finalizer(&self.finalizer) {
+            return Outcome::Done;
+        }
+        let mut used = false;
+        self.attachments.each(|a| used |= a.spec.source.persistent_volume_name.as_deref() == Some(name));
+        if used {
+            return Outcome::Done;
+        }
+        let Some(patch) = patches::remove_pv_finalizer(&pv, &self.finalizer) else { return Outcome::Done };
+        match self.client.all::<PersistentVolume>().patch(name, &patch).await {
+            Ok(_) => Outcome::Done,
+            Err(e) if e.is_not_found() => Outcome::Done,
+            Err(_) => Outcome::Retry,
+        }
+    }
+
+    /// The attachments whose status differs from what the driver lists.
+    pub fn diverged(&self, published: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+        let mut names = Vec::new();
+        self.attachments.each(|attachment| {
+            if attachment.spec.attacher != self.driver_name {
+                return;
+            }
+            let Ok(pv) = self.volume_of(attachment) else { return };
+            let Some(csi) = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()) else { return };
+            let Ok(node_id) = self.node_id(&attachment.spec.node_name, Some(attachment)) else { return };
+            let listed = published.get(&csi.volume_handle).is_some_and(|nodes| nodes.contains(&node_id));
+            if listed != attachment.status.as_ref().is_some_and(|s| s.attached) {
+                names.push(attachment.name().to_owned());
+            }
+        });
+        names
+    }
+}
+
+fn not_csi(pv: &PersistentVolume) -> String {
+    format!("pv \"{}\" is not a CSI volume", pv.name())
+}

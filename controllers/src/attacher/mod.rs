@@ -1,0 +1,11 @@
+//! external-attacher (`csi-attacher`): turns VolumeAttachments into ControllerPublish and ControllerUnpublish calls.
+//!
+//! It records no events; errors go into the VolumeAttachment's status.
+
+mod driver;
+mod handler;
+mod patches;
+mod shell;
+
+pub use driver::{Driver, RpcError};
+pub use shell::run;

@@ -1,0 +1,127 @@
+//! Connects to the driver, fills the queues, runs the workers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use substrate::body::HttpService;
+use substrate::process::Ctx;
+
+use super::driver::Driver;
+use super::handler::Handler;
+use super::patches::finalizer;
+use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
+use crate::timers::Timers;
+
+/// `--worker-threads`.
+const WORKERS: usize = 10;
+
+/// Runs external-attacher for ever, beside the driver whose controller socket is `csi`.
+pub async fn run(ctx: Ctx, client: Client, csi: HttpService, timers: Timers) {
+    let driver = Driver::new(&ctx, csi, timers.attacher_timeout);
+    let (driver_name, capabilities) = driver.connect().await;
+    let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
+    let volumes = Informer::<PersistentVolume>::start(&ctx, client.all(), ListParams::default());
+    let nodes = Informer::start(&ctx, client.all(), ListParams::default());
+    attachments.synced().await;
+    volumes.synced().await;
+    nodes.synced().await;
+    let handler = Arc::new(Handler {
+        ctx: ctx.clone(),
+        client,
+        driver,
+        finalizer: finalizer(&driver_name),
+        driver_name,
+        capabilities,
+        attachments: attachments.clone(),
+        volumes: volumes.clone(),
+        nodes,
+        force: Mutex::new(BTreeSet::new()),
+    });
+    let attachment_queue = WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let volume_queue = WorkQueue::new(&ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let worker = handler.clone();
+    ctx.spawn(attachment_queue.clone().run(WORKERS, move |name: String| {
+        let worker = worker.clone();
+        async move { worker.sync_attachment(&name).await }
+    }));
+    let worker = handler.clone();
+    ctx.spawn(volume_queue.clone().run(WORKERS, move |name: String| {
+        let worker = worker.clone();
+        async move { worker.sync_volume(&name).await }
+    }));
+    let mut attachment_changes = attachments.subscribe();
+    let mut volume_changes = volumes.subscribe();
+    let reconcile_sync = ctx.scaled(timers.attacher_reconcile_sync);
+    let mut reconcile_at = ctx.now().mono + reconcile_sync;
+    loop {
+        tokio::select! { biased;
+            Some(delta) = attachment_changes.recv() => match delta {
+                Delta::Applied { old, new } => {
+                    if old.is_none_or(|old| is_worth_a_sync(&old, &new)) {
+                        attachment_queue.add(new.name().to_owned());
+                    }
+                }
+                Delta::Deleted(gone) => {
+                    // Perhaps the last one of a deleting volume.
+                    if let Some(pv) = gone.spec.source.persistent_volume_name.clone() {
+                        volume_queue.add(pv);
+                    }
+                }
+            },
+            Some(delta) = volume_changes.recv() => {
+                if let Delta::Applied { new, .. } = delta && new.is_deleting() && new.has_finalizer(&handler.finalizer) {
+                    volume_queue.add(new.name().to_owned());
+                }
+            }
+            () = ctx.sleep_until(reconcile_at), if capabilities.list_published => {
+                reconcile_at = ctx.now().mono + reconcile_sync;
+                // A driver that cannot list now is asked again at the next turn.
+                if let Ok(published) = handler.driver.published().await {
+                    for name in handler.diverged(&published) {
+                        handler.force.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+                        attachment_queue.add(name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A change of nothing but the recorded errors must not lead to another try at once: it is the try's own doing.
+fn is_worth_a_sync(old: &VolumeAttachment, new: &VolumeAttachment) -> bool {
+    let bare = |attachment: &VolumeAttachment| {
+        let mut bare = attachment.clone();
+        bare.metadata.resource_version = None;
+        bare.metadata.managed_fields = None;
+        if let Some(status) = &mut bare.status {
+            status.attach_error = None;
+            status.detach_error = None;
+        }
+        bare
+    };
+    old.resource_version() == new.resource_version() || bare(old) != bare(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn attachment(version: &str, status: Value) -> VolumeAttachment {
+        let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } });
+        let metadata = json!({ "name": "csi-1", "resourceVersion": version });
+        serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).expect("an attachment")
+    }
+
+    #[test]
+    fn a_recorded_error_alone_is_not_worth_a_sync() {
+        let before = attachment("1", json!({ "attached": false }));
+        let failed = attachment("2", json!({ "attached": false, "attachError": { "message": "no" } }));
+        let attached = attachment("3", json!({ "attached": true }));
+        assert!(!is_worth_a_sync(&before, &failed));
+        assert!(is_worth_a_sync(&failed, &attached));
+    }
+}
