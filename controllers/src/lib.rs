@@ -3,9 +3,9 @@
 //! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
 //! (informer → world → executor). [`kube`] is what the shells share.
 
-pub mod binder;
 pub mod attach_detach;
 pub mod attacher;
+pub mod binder;
 pub mod grid;
 pub mod kube;
 pub mod pending;
