@@ -3,3 +3,4 @@
 pub mod invariants;
 pub mod output;
 pub mod scenario;
+pub mod timeline;

@@ -20,6 +20,8 @@ mod i6_durable_bytes;
 
 pub use i5_nothing_leaks::Leftovers;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use serde::Serialize;
 use substrate::Event;
 
@@ -41,9 +43,12 @@ pub struct Violation {
 /// As many violations as are kept: one bug can break an invariant at every event that follows.
 const KEPT: usize = 50;
 
-/// All invariants of a run. Feed it every event in order.
+/// All invariants of a run. Feed it every event in order; it may be shared with whoever asks for violations.
 #[derive(Debug, Default)]
-pub struct Invariants {
+pub struct Invariants(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
     facts: Facts,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
@@ -60,44 +65,52 @@ impl Invariants {
     }
 
     /// Says which EC2 instance a node runs on; needed when the trace has no `cluster.node` events.
-    pub fn node(&mut self, node: &str, instance: &str) {
-        self.facts.add_node(node, instance);
+    pub fn node(&self, node: &str, instance: &str) {
+        self.state().facts.add_node(node, instance);
     }
 
     /// Takes in the next event and checks I1, I2, I3 and I6.
-    pub fn observe(&mut self, event: &Event) {
-        self.last = (event.ms, event.n);
-        self.facts.observe(event);
+    pub fn observe(&self, event: &Event) {
+        let state = &mut *self.state();
+        state.last = (event.ms, event.n);
+        state.facts.observe(event);
         let found = [
-            self.one_writer.check(&self.facts, event),
-            self.detach_after_unstage.check(&self.facts, event),
-            i3_order::check(&self.facts, event),
-            self.durable_bytes.check(event),
+            state.one_writer.check(&state.facts, event),
+            state.detach_after_unstage.check(&state.facts, event),
+            i3_order::check(&state.facts, event),
+            state.durable_bytes.check(event),
         ];
         for (id, message) in ["I1", "I2", "I3", "I6"].into_iter().zip(found) {
             if let Some(message) = message {
-                self.add(id, message);
+                state.add(id, message);
             }
         }
     }
 
     /// Checks I5 at quiescence, with what is left over.
-    pub fn at_quiescence(&mut self, leftovers: &Leftovers) {
+    pub fn at_quiescence(&self, leftovers: &Leftovers) {
+        let mut state = self.state();
         for message in leftovers.sentences() {
-            self.add("I5", message);
+            state.add("I5", message);
         }
     }
 
     /// What did not hold so far, oldest first; at most the first 50.
-    pub fn violations(&self) -> &[Violation] {
-        &self.violations
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().violations.clone()
     }
 
     /// How often an invariant did not hold, beyond what [`Invariants::violations`] keeps.
     pub fn total(&self) -> usize {
-        self.total
+        self.state().total
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
     fn add(&mut self, id: &'static str, message: String) {
         self.total += 1;
         if self.violations.len() < KEPT {

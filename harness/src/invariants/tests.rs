@@ -54,12 +54,12 @@ fn sound() -> Vec<(&'static str, Value)> {
 }
 
 fn check(run: &[(&str, Value)]) -> Vec<Violation> {
-    let mut invariants = Invariants::new();
+    let invariants = Invariants::new();
     for (n, (kind, fields)) in (1..).zip(run) {
         let fields = fields.as_object().cloned().unwrap_or_default();
         invariants.observe(&Event { ms: n * 10, n, process: "p".into(), kind: (*kind).to_owned(), fields });
     }
-    invariants.violations().to_vec()
+    invariants.violations()
 }
 
 fn ids(run: &[(&str, Value)]) -> Vec<&'static str> {
@@ -186,7 +186,7 @@ fn i3_asks_the_cloud_where_kubernetes_does_not_know_the_volume() {
 
 #[test]
 fn i5_fires_for_everything_that_is_left() {
-    let mut invariants = Invariants::new();
+    let invariants = Invariants::new();
     invariants.at_quiescence(&Leftovers::default());
     assert_eq!(invariants.violations(), []);
     let leftovers = Leftovers {
@@ -196,7 +196,7 @@ fn i5_fires_for_everything_that_is_left() {
     };
     assert!(!leftovers.is_empty());
     invariants.at_quiescence(&leftovers);
-    let messages: Vec<&str> = invariants.violations().iter().map(|v| v.message.as_str()).collect();
+    let messages: Vec<String> = invariants.violations().into_iter().map(|v| v.message).collect();
     assert_eq!(
         messages,
         [
@@ -220,7 +220,7 @@ fn every_kind_of_leftover_counts() {
         Leftovers { directories: one(), ..Leftovers::default() },
     ];
     for leftovers in kinds {
-        let mut invariants = Invariants::new();
+        let invariants = Invariants::new();
         invariants.at_quiescence(&leftovers);
         assert_eq!(invariants.violations().len(), 1, "{leftovers:?}");
     }
@@ -248,7 +248,7 @@ fn i6_promises_nothing_about_bytes_that_a_crash_caught() {
 
 #[test]
 fn a_flood_of_violations_is_counted_but_not_kept() {
-    let mut invariants = Invariants::new();
+    let invariants = Invariants::new();
     for _ in 0..200 {
         invariants.at_quiescence(&Leftovers { mounts: vec!["node-a: /m".into()], ..Leftovers::default() });
     }

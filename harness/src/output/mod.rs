@@ -11,29 +11,30 @@ pub use envelope::{Envelope, Failure, SCHEMA_VERSION};
 pub use exit::Exit;
 pub use progress::{Phase, Progress};
 pub use style::{Style, Tone};
+pub(crate) use style::{cut, took};
 
 use std::io::Write;
 
-/// How results are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How results are written; the values of `--output`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people.
     #[default]
-    Human,
-    /// One [`Envelope`] on stdout.
+    Text,
+    /// One JSON envelope on stdout, for programs.
     Json,
 }
 
 /// Ends a command: writes its result and gives its exit code.
 ///
-/// In the human form `text` goes to stdout, and a failure to stderr with what to do next. A reader that went away
+/// As text `text` goes to stdout, and a failure to stderr with what to do next. A reader that went away
 /// changes nothing.
 pub fn finish(format: Format, envelope: &Envelope, text: &str, style: Style) -> Exit {
     match format {
         Format::Json => {
             let _ = writeln!(std::io::stdout().lock(), "{}", envelope.line());
         }
-        Format::Human => {
+        Format::Text => {
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
             let mut stderr = std::io::stderr().lock();
             for warning in &envelope.warnings {

@@ -6,11 +6,12 @@
 //! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
 //! `model`, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
+mod describe;
 mod diagnostic;
 mod document;
 mod lower;
-mod model;
-mod object;
+pub mod model;
+pub mod object;
 mod place;
 
 pub use diagnostic::ScenarioError;

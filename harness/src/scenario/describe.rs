@@ -1,0 +1,130 @@
+//! Steps and expectations in words, for progress, traces and failure reports.
+
+use std::fmt;
+use std::time::Duration;
+
+use substrate::fault::Span;
+
+use super::model::{Action, Delete, Expectation, Manifest, Step, Taint, Untaint, Wait};
+
+impl fmt::Display for Step {
+    /// What the step does, after its name if it has one: `second home: apply pod/web`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
+        }
+        self.action.fmt(f)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Apply(manifests) => write!(f, "apply {}", list(manifests)),
+            Self::Wait(wait) => write!(f, "wait until {wait}"),
+            Self::Expect(expectation) => write!(f, "expect that {expectation}"),
+            Self::Crash(node) => write!(f, "crash {node}"),
+            Self::Restart(node) => write!(f, "restart {node}"),
+            Self::Delete(Delete { object, force: true, .. }) => write!(f, "force delete {object}"),
+            Self::Delete(Delete { object, .. }) => write!(f, "delete {object}"),
+            Self::Taint(Taint { node, key, value, effect }) => write!(f, "taint {node} {key}={value}:{effect}"),
+            Self::Untaint(Untaint { node, key }) => write!(f, "untaint {node} {key}"),
+            Self::Cordon(node) => write!(f, "cordon {node}"),
+            Self::Uncordon(node) => write!(f, "uncordon {node}"),
+            Self::Fault(fault) => write!(f, "fault {}", fault.name),
+            Self::ClearFault(name) => write!(f, "clear fault {name}"),
+            Self::Sleep(duration) => write!(f, "sleep {}", Span(*duration)),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.object)?;
+        if let Some(is) = self.is {
+            write!(f, " is {is}")?;
+        }
+        if let Some(on) = &self.on {
+            write!(f, " on {on}")?;
+        }
+        if let Some(records) = self.records {
+            let and = if self.is.is_some() || self.on.is_some() { " and" } else { "" };
+            write!(f, "{and} has written {records} records")?;
+        }
+        write!(f, " within {}", Span(self.within))
+    }
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(event) => {
+                write!(f, "an event {} of {}", event.reason, event.object)?;
+                if let Some(part) = &event.contains {
+                    write!(f, " says \"{part}\"")?;
+                }
+                within(f, event.within)
+            }
+            Self::BytesIntact(bytes) => {
+                write!(f, "{} found at least {} intact records when it started", bytes.pod, bytes.records)
+            }
+            Self::Attached(attached) => {
+                write!(f, "the volume of {} is attached to {}", attached.claim, attached.node)?;
+                within(f, attached.within)
+            }
+            Self::Elapsed(elapsed) => {
+                f.write_str("the time since ")?;
+                match elapsed.since {
+                    Some(step) => write!(f, "step {} began", step + 1)?,
+                    None => f.write_str("the first step began")?,
+                }
+                match (elapsed.at_least, elapsed.at_most) {
+                    (Some(least), Some(most)) => write!(f, " is {} to {}", Span(least), Span(most)),
+                    (Some(least), None) => write!(f, " is at least {}", Span(least)),
+                    (None, Some(most)) => write!(f, " is at most {}", Span(most)),
+                    (None, None) => f.write_str(" is anything"),
+                }
+            }
+        }
+    }
+}
+
+fn within(f: &mut fmt::Formatter<'_>, within: Duration) -> fmt::Result {
+    if within.is_zero() { Ok(()) } else { write!(f, " within {}", Span(within)) }
+}
+
+fn list(manifests: &[Manifest]) -> String {
+    manifests.iter().map(|m| m.object.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::parse;
+
+    #[test]
+    fn a_step_says_what_it_does() {
+        let text = "name: t
+nodes: {count: 2}
+steps:
+  - {name: go, apply: [{apiVersion: v1, kind: Pod, metadata: {name: web}}, {apiVersion: v1, kind: Node, metadata: {name: n}}]}
+  - wait: {object: pod/web, is: Running, on: node-a, records: 5, within: 90s}
+  - expect: {event: {object: pod/a/web, reason: R, contains: c, within: 30s}}
+  - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}
+  - expect: {attached: {claim: data, node: node-b}}
+  - delete: {object: pod/web, force: true}
+";
+        let steps = parse("t.yaml", text).expect("valid").steps;
+        let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "go: apply pod/web, node/n",
+                "wait until pod/web is Running on node-a and has written 5 records within 1m30s",
+                "expect that an event R of pod/a/web says \"c\" within 30s",
+                "expect that the time since step 1 began is 11m50s to 20m",
+                "expect that the volume of pvc/data is attached to node-b",
+                "force delete pod/web",
+            ]
+        );
+    }
+}

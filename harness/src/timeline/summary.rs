@@ -1,0 +1,77 @@
+//! The last line of a run.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use substrate::WorldKind;
+
+use crate::output::{Exit, Style, Tone, took};
+
+/// What a run was and how it ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// The scenario.
+    pub name: String,
+    /// How it ended.
+    pub exit: Exit,
+    /// Whether it ran live; otherwise in simulation.
+    pub live: bool,
+    /// The clock of the world at the end, in milliseconds.
+    pub world_ms: u64,
+    /// What divided waits and latencies.
+    pub time_scale: f64,
+    /// Wall time of the run, in milliseconds.
+    pub wall_ms: u64,
+    /// The root seed.
+    pub seed: u64,
+    /// How many events were recorded.
+    pub events: u64,
+    /// What carried the bytes: `memory`, `directory`, `loop`.
+    pub backend: String,
+}
+
+impl Summary {
+    /// The summary of a run in a world of this kind.
+    pub fn new(name: &str, kind: WorldKind, exit: Exit) -> Self {
+        Self {
+            name: name.to_owned(),
+            exit,
+            live: kind == WorldKind::Live,
+            world_ms: 0,
+            time_scale: 1.0,
+            wall_ms: 0,
+            seed: 0,
+            events: 0,
+            backend: "memory".to_owned(),
+        }
+    }
+
+    /// The same with these times.
+    pub fn times(self, world: Duration, wall: Duration) -> Self {
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        Self { world_ms: ms(world), wall_ms: ms(wall), ..self }
+    }
+
+    /// The summary as a line of text.
+    pub fn render(&self, style: Style) -> String {
+        let (tone, mark) = if self.exit == Exit::Passed { (Tone::Good, "✓") } else { (Tone::Bad, "✗") };
+        let mut parts = Vec::new();
+        if self.live {
+            parts.push(format!("live on the {} backend", self.backend));
+        } else {
+            parts.push(format!("virtual time {}.{:03} s", self.world_ms / 1000, self.world_ms % 1000));
+        }
+        parts.push(format!("wall time {}", took(self.wall_ms)));
+        if self.time_scale != 1.0 {
+            parts.push(format!("time-scale {}", self.time_scale));
+        }
+        parts.push(format!("seed {}", self.seed));
+        parts.push(format!("{} events", self.events));
+        format!(
+            "{} {}\n",
+            style.paint(tone, &format!("{mark} {} {}", self.name, self.exit.word())),
+            style.paint(Tone::Faint, &format!("· {}", parts.join(" · "))),
+        )
+    }
+}
