@@ -1,0 +1,137 @@
+//! Names and paths of kubelet's volume side (storage-controllers §0.4, §0.5, §9 Paths).
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// The in-tree plugin through which kubelet reaches CSI drivers; part of every unique name.
+pub const PLUGIN_PREFIX: &str = "kubernetes.io/csi";
+/// The same, as a directory name (`kubernetes.io/csi` with `~` for `/`).
+const PLUGIN_DIR: &str = "kubernetes.io~csi";
+/// The metadata file that kubelet writes beside a staging or target path, and reads after a restart.
+pub const VOL_DATA: &str = "vol_data.json";
+
+/// The unique name of a volume in node status: `kubernetes.io/csi/<driver>^<handle>`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeName(String);
+
+impl VolumeName {
+    /// The name of the volume that `driver` knows as `handle`.
+    pub fn new(driver: &str, handle: &str) -> Self {
+        Self(format!("{PLUGIN_PREFIX}/{driver}^{handle}"))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for VolumeName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of the VolumeAttachment of `handle` at `node`: `csi-` and the hex SHA-256 of handle, driver and node.
+pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
+    format!("csi-{}", hex::encode(Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize()))
+}
+
+/// The paths under one kubelet root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    root: PathBuf,
+}
+
+impl Paths {
+    /// Paths under `root` (upstream `/var/lib/kubelet`).
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The directory of a volume's staging data: `plugins/kubernetes.io/csi/<driver>/<sha256(handle)>`.
+    pub fn staging_dir(&self, driver: &str, handle: &str) -> PathBuf {
+        self.drivers().join(driver).join(hex::encode(Sha256::digest(handle)))
+    }
+
+    /// Where a volume is staged: `globalmount` in its staging directory.
+    pub fn staging_target_path(&self, driver: &str, handle: &str) -> PathBuf {
+        self.staging_dir(driver, handle).join("globalmount")
+    }
+
+    /// The parent of all drivers' staging directories.
+    pub fn drivers(&self) -> PathBuf {
+        self.root.join("plugins").join(PLUGIN_PREFIX)
+    }
+
+    /// The parent of all pods' directories.
+    pub fn pods(&self) -> PathBuf {
+        self.root.join("pods")
+    }
+
+    /// Everything of one pod.
+    pub fn pod(&self, uid: &str) -> PathBuf {
+        self.pods().join(uid)
+    }
+
+    /// The parent of a pod's CSI filesystem volumes.
+    pub fn pod_volumes(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("volumes").join(PLUGIN_DIR)
+    }
+
+    /// The directory of a pod's volume: holds the target path and [`VOL_DATA`].
+    pub fn volume_dir(&self, uid: &str, pv: &str) -> PathBuf {
+        self.pod_volumes(uid).join(pv)
+    }
+
+    /// Where a volume is published to a pod; the driver makes the last component.
+    pub fn target_path(&self, uid: &str, pv: &str) -> PathBuf {
+        self.volume_dir(uid, pv).join("mount")
+    }
+
+    /// The directories of a pod, innermost first, that can go once its volumes are gone.
+    pub fn pod_dirs(&self, uid: &str) -> [PathBuf; 3] {
+        [self.pod_volumes(uid), self.pod(uid).join("volumes"), self.pod(uid)]
+    }
+}
+
+/// The metadata file beside `path`, which is a staging or target path.
+pub fn vol_data_path(path: &Path) -> PathBuf {
+    path.with_file_name(VOL_DATA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unique_names_join_driver_and_handle_with_a_caret() {
+        assert_eq!(VolumeName::new("ebs.csi.aws.com", "vol-1").as_str(), "kubernetes.io/csi/ebs.csi.aws.com^vol-1");
+    }
+
+    #[test]
+    fn attachment_names_are_the_hash_of_handle_driver_and_node() {
+        let name = attachment_name("h", "d", "n");
+        assert_eq!(name, format!("csi-{}", hex::encode(Sha256::digest(b"hdn"))));
+    }
+
+    #[test]
+    fn paths_are_those_of_upstream() {
+        let paths = Paths::new("/var/lib/kubelet");
+        assert_eq!(
+            paths.target_path("u1", "pvc-1").to_str(),
+            Some("/var/lib/kubelet/pods/u1/volumes/kubernetes.io~csi/pvc-1/mount")
+        );
+        let staged = paths.staging_target_path("d", "h");
+        let hash = hex::encode(Sha256::digest(b"h"));
+        assert_eq!(
+            staged.to_str(),
+            Some(format!("/var/lib/kubelet/plugins/kubernetes.io/csi/d/{hash}/globalmount").as_str())
+        );
+        assert_eq!(
+            vol_data_path(&staged).to_str(),
+            Some(format!("/var/lib/kubelet/plugins/kubernetes.io/csi/d/{hash}/vol_data.json").as_str())
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The desired state of world: which volumes the pods of this node want.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::names::VolumeName;
+use super::spec::VolumeSpec;
+
+/// A volume that at least one pod wants.
+#[derive(Clone, Debug)]
+pub struct DesiredVolume {
+    /// The volume.
+    pub spec: Arc<VolumeSpec>,
+    /// Whether a controller must attach it (CSIDriver.spec.attachRequired).
+    pub attachable: bool,
+    /// Whether node status has been seen to list it in volumesInUse since it is wanted.
+    pub reported_in_use: bool,
+    /// The pods that want it, by uid.
+    pub pods: BTreeMap<String, DesiredMount>,
+}
+
+/// A pod's use of a volume.
+#[derive(Clone, Debug)]
+pub struct DesiredMount {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The name in the pod's `spec.volumes`.
+    pub volume_in_pod: String,
+    /// `persistentVolumeClaim.readOnly`.
+    pub readonly: bool,
+}
+
+/// Volume → pods.
+#[derive(Clone, Debug, Default)]
+pub struct DesiredStateOfWorld {
+    volumes: BTreeMap<VolumeName, DesiredVolume>,
+    /// Pod uid → what went wrong while its volumes were looked up.
+    errors: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl DesiredStateOfWorld {
+    /// Adds the use of a volume by a pod. The volume keeps what it has when it is wanted already.
+    pub fn add(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mount: DesiredMount) {
+        let volume = self.volumes.entry(spec.name.clone()).or_insert_with(|| DesiredVolume {
+            spec,
+            attachable,
+            reported_in_use: false,
+            pods: BTreeMap::new(),
+        });
+        // Two claims of one pod with the same handle share one entry: the second is never mounted (§9 DSW).
+        volume.pods.entry(uid.to_owned()).or_insert(mount);
+    }
+
+    /// Drops the pods that are not in `wanted`, and volumes that nobody wants; true when anything went.
+    pub fn retain_pods(&mut self, wanted: &BTreeSet<String>) -> bool {
+        let mut changed = false;
+        self.volumes.retain(|_, volume| {
+            let before = volume.pods.len();
+            volume.pods.retain(|uid, _| wanted.contains(uid));
+            changed |= volume.pods.len() != before;
+            !volume.pods.is_empty()
+        });
+        self.errors.retain(|uid, _| wanted.contains(uid));
+        changed
+    }
+
+    /// The volume, when a pod wants it.
+    pub fn get(&self, name: &VolumeName) -> Option<&DesiredVolume> {
+        self.volumes.get(name)
+    }
+
+    /// Whether `uid` wants the volume.
+    pub fn pod_wants(&self, name: &VolumeName, uid: &str) -> bool {
+        self.volumes.get(name).is_some_and(|v| v.pods.contains_key(uid))
+    }
+
+    /// All volumes in order of their names.
+    pub fn volumes(&self) -> impl Iterator<Item = (&VolumeName, &DesiredVolume)> {
+        self.volumes.iter()
+    }
+
+    /// Records which volumes a Node object lists as in use.
+    pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<String>) -> bool {
+        let mut changed = false;
+        for (name, volume) in &mut self.volumes {
+            let reported = listed.contains(name.as_str());
+            changed |= volume.reported_in_use != reported;
+            volume.reported_in_use = reported;
+        }
+        changed
+    }
+
+    /// Keeps an error of looking up a pod's volumes until it is taken.
+    pub fn add_error(&mut self, uid: &str, error: String) {
+        self.errors.entry(uid.to_owned()).or_default().insert(error);
+    }
+
+    /// Takes the errors of a pod.
+    pub fn take_errors(&mut self, uid: &str) -> Vec<String> {
+        self.errors.remove(uid).map(|errors| errors.into_iter().collect()).unwrap_or_default()
+    }
+
+    /// Whether a pod has errors.
+    pub fn has_errors(&self, uid: &str) -> bool {
+        self.errors.contains_key(uid)
+    }
+}

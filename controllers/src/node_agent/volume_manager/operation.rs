@@ -1,0 +1,176 @@
+//! Operations of the volume manager and the steps that they consist of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::names::VolumeName;
+use super::spec::VolumeSpec;
+use crate::pending::OperationKey;
+
+/// What the reconciler can start.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Make sure that the attach-detach controller has attached the volume.
+    VerifyControllerAttached {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// Stage the volume when needed, then publish it to a pod.
+    Mount {
+        /// The volume.
+        volume: VolumeName,
+        /// The pod.
+        uid: String,
+    },
+    /// Unpublish the volume from a pod.
+    Unmount {
+        /// The volume.
+        volume: VolumeName,
+        /// The pod.
+        uid: String,
+    },
+    /// Unstage the volume.
+    UnmountDevice {
+        /// The volume.
+        volume: VolumeName,
+    },
+}
+
+impl Operation {
+    /// What it works on: a mount or a device excludes everything else of the volume, unmounts of different pods may
+    /// run side by side (upstream `operation_executor`).
+    pub fn key(&self) -> OperationKey {
+        match self {
+            Self::Unmount { volume, uid } => OperationKey::for_pod(volume.as_str(), uid),
+            other => OperationKey::volume(other.volume().as_str()),
+        }
+    }
+
+    /// Upstream's operation name; backoff applies per name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::VerifyControllerAttached { .. } => "verify_controller_attached_volume",
+            Self::Mount { .. } => "volume_mount",
+            Self::Unmount { .. } => "volume_unmount",
+            Self::UnmountDevice { .. } => "unmount_device",
+        }
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &VolumeName {
+        match self {
+            Self::VerifyControllerAttached { volume }
+            | Self::Mount { volume, .. }
+            | Self::Unmount { volume, .. }
+            | Self::UnmountDevice { volume } => volume,
+        }
+    }
+
+    /// The pod, when it is about one.
+    pub fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Mount { uid, .. } | Self::Unmount { uid, .. } => Some(uid),
+            _ => None,
+        }
+    }
+}
+
+/// What a running operation works on, as it was when it started.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The volume.
+    pub spec: Arc<VolumeSpec>,
+    /// Whether a controller attaches it.
+    pub attachable: bool,
+    /// The pod, for operations that mount.
+    pub pod: Option<Arc<Pod>>,
+    /// `<namespace>/<name>` of the pod; empty when it is not known.
+    pub pod_name: String,
+    /// The name in the pod's `spec.volumes`, for operations that mount.
+    pub volume_in_pod: String,
+    /// The pod mounts it read-only.
+    pub readonly: bool,
+}
+
+impl Task {
+    /// Work on a volume without a pod.
+    pub fn of(spec: Arc<VolumeSpec>) -> Self {
+        Self {
+            spec,
+            attachable: false,
+            pod: None,
+            pod_name: String::new(),
+            volume_in_pod: String::new(),
+            readonly: false,
+        }
+    }
+}
+
+/// What of the node a volume's affinity looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The node's name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One thing that the shell does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Live GET of the Node: `status.volumesAttached` must list the volume.
+    VerifyControllerAttached,
+    /// One GET of the VolumeAttachment: it must be attached (k#124398).
+    WaitForAttach,
+    /// NodeStageVolume.
+    Stage,
+    /// NodePublishVolume.
+    Publish,
+    /// NodeUnpublishVolume.
+    Unpublish,
+    /// NodeUnstageVolume.
+    Unstage,
+}
+
+/// How a step failed; decides what the volume manager believes afterwards (storage-controllers §9 "Error classes").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepError {
+    /// The driver is done and did nothing that needs undoing.
+    Final(String),
+    /// The driver may still be at it: gRPC Canceled, DeadlineExceeded, Unavailable, ResourceExhausted, Aborted, or
+    /// no gRPC answer at all.
+    Uncertain(String),
+    /// The driver was not reached on purpose: it is not registered, or an API lookup failed (k#120268).
+    Transient(String),
+}
+
+impl StepError {
+    /// The text.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Final(text) | Self::Uncertain(text) | Self::Transient(text) => text,
+        }
+    }
+}
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// `<Step> failed for volume "<pv>" : <error>`.
+    pub message: String,
+    /// The pod that gets a `FailedMount` event; none for failures that upstream only logs.
+    pub pod: Option<Arc<Pod>>,
+}
+
+/// What follows.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// Perform this and report.
+    Do(Step),
+    /// The operation succeeded.
+    Done,
+    /// The operation failed and is in backoff now.
+    Failed(Failure),
+}

@@ -1,0 +1,110 @@
+//! What a volume is, as far as kubelet needs it: taken from its PersistentVolume, or from disk after a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use k8s_openapi::api::core::v1::PersistentVolume;
+
+use super::super::names::VolumeName;
+
+/// Why a PersistentVolume cannot be used here.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum SpecError {
+    /// PersistentVolume {0} has no CSI source: this node agent handles CSI volumes only
+    NotCsi(String),
+    /// PersistentVolume {pv}: spec.csi.{field} must not be empty
+    Empty {
+        /// The PersistentVolume.
+        pv: String,
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// A volume as the volume manager sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeSpec {
+    /// The unique name, by which desired and actual state are keyed.
+    pub name: VolumeName,
+    /// The PersistentVolume's name; stands in messages and paths.
+    pub pv: String,
+    /// The CSI driver.
+    pub driver: String,
+    /// The CSI volume handle.
+    pub handle: String,
+    /// `spec.csi.fsType`; empty leaves the choice to the driver.
+    pub fs_type: String,
+    /// `spec.mountOptions`.
+    pub mount_options: Vec<String>,
+    /// `spec.csi.volumeAttributes`: the CSI volume_context.
+    pub attributes: BTreeMap<String, String>,
+    /// `spec.accessModes`.
+    pub access_modes: Vec<String>,
+    /// `spec.csi.readOnly`.
+    pub readonly: bool,
+    /// The whole object, for its node affinity; absent when the volume was found on disk.
+    pub object: Option<Arc<PersistentVolume>>,
+}
+
+impl VolumeSpec {
+    /// Reads `pv`.
+    ///
+    /// # Errors
+    /// When it is not a CSI volume or lacks driver or handle.
+    pub fn from_pv(pv: Arc<PersistentVolume>) -> Result<Self, SpecError> {
+        let name = pv.metadata.name.clone().unwrap_or_default();
+        let spec = pv.spec.as_ref();
+        let Some(csi) = spec.and_then(|s| s.csi.as_ref()) else { return Err(SpecError::NotCsi(name)) };
+        for (field, value) in [("driver", &csi.driver), ("volumeHandle", &csi.volume_handle)] {
+            if value.is_empty() {
+                return Err(SpecError::Empty { pv: name, field });
+            }
+        }
+        Ok(Self {
+            name: VolumeName::new(&csi.driver, &csi.volume_handle),
+            driver: csi.driver.clone(),
+            handle: csi.volume_handle.clone(),
+            fs_type: csi.fs_type.clone().unwrap_or_default(),
+            attributes: csi.volume_attributes.clone().unwrap_or_default(),
+            readonly: csi.read_only.unwrap_or_default(),
+            mount_options: spec.and_then(|s| s.mount_options.clone()).unwrap_or_default(),
+            access_modes: spec.and_then(|s| s.access_modes.clone()).unwrap_or_default(),
+            pv: name,
+            object: Some(pv),
+        })
+    }
+
+    /// What a restarted kubelet knows of a volume that it finds on disk.
+    pub fn reconstructed(driver: &str, handle: &str, pv: &str) -> Self {
+        Self {
+            name: VolumeName::new(driver, handle),
+            pv: pv.to_owned(),
+            driver: driver.to_owned(),
+            handle: handle.to_owned(),
+            fs_type: String::new(),
+            mount_options: Vec::new(),
+            attributes: BTreeMap::new(),
+            access_modes: Vec::new(),
+            readonly: false,
+            object: None,
+        }
+    }
+
+    /// Whether only one pod of the cluster may use it.
+    pub fn is_read_write_once_pod(&self) -> bool {
+        self.access_modes.iter().any(|m| m == "ReadWriteOncePod")
+    }
+
+    /// The CSI access mode: the first of the volume's modes decides (storage-controllers §9 "Access mode sent").
+    /// `single_node_multi_writer` is the node capability of that name.
+    pub fn access_mode(&self, single_node_multi_writer: bool) -> Mode {
+        match self.access_modes.first().map_or("ReadWriteOnce", String::as_str) {
+            "ReadOnlyMany" => Mode::MultiNodeReaderOnly,
+            "ReadWriteMany" => Mode::MultiNodeMultiWriter,
+            "ReadWriteOncePod" if single_node_multi_writer => Mode::SingleNodeSingleWriter,
+            "ReadWriteOnce" if single_node_multi_writer => Mode::SingleNodeMultiWriter,
+            _ => Mode::SingleNodeWriter,
+        }
+    }
+}
