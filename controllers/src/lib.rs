@@ -8,6 +8,7 @@ pub mod attacher;
 pub mod binder;
 pub mod grid;
 pub mod kube;
+pub mod node_agent;
 pub mod pending;
 pub mod protection;
 pub mod provisioner;

@@ -35,7 +35,10 @@ impl std::fmt::Display for VolumeName {
 
 /// The name of the VolumeAttachment of `handle` at `node`: `csi-` and the hex SHA-256 of handle, driver and node.
 pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
-    format!("csi-{}", hex::encode(Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize()))
+    format!(
+        "csi-{}",
+        hex::encode(Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize())
+    )
 }
 
 /// The paths under one kubelet root.

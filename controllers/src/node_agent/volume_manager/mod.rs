@@ -170,8 +170,7 @@ impl VolumeManager {
             return None;
         }
         let desired = self.desired.volumes().filter(|(_, v)| v.attachable).map(|(name, _)| name);
-        let actual =
-            self.actual.volumes().filter(|(_, v)| v.attachable == Attachability::True).map(|(name, _)| name);
+        let actual = self.actual.volumes().filter(|(_, v)| v.attachable == Attachability::True).map(|(name, _)| name);
         let names: BTreeSet<_> = desired.chain(actual).collect();
         Some(names.into_iter().map(ToString::to_string).collect())
     }
@@ -190,9 +189,8 @@ impl VolumeManager {
 
     /// Why the volumes of `uid` are not there, as kubelet words it; takes the lookup errors.
     pub fn explain(&mut self, uid: &str, expected: &[String], cause: &str) -> String {
-        let wanted = |name: &str| {
-            self.desired.volumes().find(|(_, v)| v.pods.get(uid).is_some_and(|m| m.volume_in_pod == name))
-        };
+        let wanted =
+            |name: &str| self.desired.volumes().find(|(_, v)| v.pods.get(uid).is_some_and(|m| m.volume_in_pod == name));
         let unattached: Vec<&str> = expected
             .iter()
             .map(String::as_str)
@@ -377,11 +375,7 @@ impl VolumeManager {
                     let error = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
                     return self.fail(now, operation, "MountVolume.SetUp", error, true);
                 }
-                if task.attachable {
-                    Next::Do(Step::WaitForAttach)
-                } else {
-                    self.after_attach(volume)
-                }
+                if task.attachable { Next::Do(Step::WaitForAttach) } else { self.after_attach(volume) }
             }
             Operation::Unmount { .. } => Next::Do(Step::Unpublish),
             Operation::UnmountDevice { .. } => Next::Do(Step::Unstage),
@@ -389,13 +383,7 @@ impl VolumeManager {
     }
 
     /// Takes the result of a step and says what follows.
-    pub fn advance(
-        &mut self,
-        now: Duration,
-        operation: &Operation,
-        step: Step,
-        result: Result<(), StepError>,
-    ) -> Next {
+    pub fn advance(&mut self, now: Duration, operation: &Operation, step: Step, result: Result<(), StepError>) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
         let volume = operation.volume();
         match (step, result) {

@@ -1,0 +1,143 @@
+//! What the tasks of one node agent share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use substrate::Ctx;
+use tokio::sync::{Notify, watch};
+
+use super::config::NodeAgentConfig;
+use super::csi::Driver;
+use super::names::Paths;
+use super::pods::Pods;
+use super::volume_manager::VolumeManager;
+use super::workload::Chains;
+use crate::kube::{Client, EventRecorder, Informer, ListParams};
+
+/// The shared part of one running node agent.
+pub struct Agent {
+    pub(super) ctx: Ctx,
+    pub(super) client: Client,
+    pub(super) config: NodeAgentConfig,
+    pub(super) paths: Paths,
+    pub(super) recorder: EventRecorder,
+    pub(super) node: Informer<Node>,
+    pub(super) drivers_of_cluster: Informer<CSIDriver>,
+    pub(super) pod_source: Informer<Pod>,
+    /// The CSINode object exists: the node may be Ready.
+    pub(super) csi_node_exists: AtomicBool,
+    /// The status loop must look before its next tick.
+    pub(super) status_due: Notify,
+    pub(super) chains: Chains,
+    volumes: Mutex<VolumeManager>,
+    drivers: Mutex<BTreeMap<String, Driver>>,
+    pods: Mutex<Pods>,
+    reconcile_due: Notify,
+    changes: watch::Sender<u64>,
+    pod_ips: AtomicU64,
+}
+
+impl Agent {
+    pub(super) fn new(ctx: &Ctx, client: &Client, config: NodeAgentConfig) -> Arc<Self> {
+        let named = ListParams::fields(format!("metadata.name={}", config.node_name));
+        let mine = ListParams::fields(format!("spec.nodeName={}", config.node_name));
+        let timers = &config.timers;
+        let (initial, max) = (ctx.scaled(timers.pending_initial), ctx.scaled(timers.pending_max));
+        Arc::new(Self {
+            ctx: ctx.clone(),
+            client: client.clone(),
+            paths: Paths::new(&config.root),
+            recorder: EventRecorder::on_host(client, "kubelet", &config.node_name),
+            node: Informer::start(ctx, client.all(), named),
+            drivers_of_cluster: Informer::start(ctx, client.all(), ListParams::default()),
+            pod_source: Informer::start(ctx, client.all(), mine),
+            csi_node_exists: AtomicBool::new(false),
+            status_due: Notify::new(),
+            chains: Chains::default(),
+            volumes: Mutex::new(VolumeManager::new(initial, max)),
+            drivers: Mutex::default(),
+            pods: Mutex::default(),
+            reconcile_due: Notify::new(),
+            changes: watch::Sender::new(0),
+            pod_ips: AtomicU64::new(0),
+            config,
+        })
+    }
+
+    pub(super) fn volumes(&self) -> MutexGuard<'_, VolumeManager> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pods(&self) -> MutexGuard<'_, Pods> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn drivers(&self) -> MutexGuard<'_, BTreeMap<String, Driver>> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something about volumes or pods is different: the reconciler and all who wait for volumes look again.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|n| *n += 1);
+        self.reconcile_due.notify_one();
+    }
+
+    /// A receiver that is told of every change from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until the reconciler has a reason to run.
+    pub(super) async fn reconcile_due(&self) {
+        self.reconcile_due.notified().await;
+    }
+
+    pub(super) fn csi_node_initialized(&self) -> bool {
+        self.csi_node_exists.load(Ordering::Relaxed)
+    }
+
+    /// An address for a new pod.
+    pub(super) fn next_pod_ip(&self) -> String {
+        super::node_object::pod_ip(&self.config, self.pod_ips.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The node, for events. Upstream uses the node's name as uid too.
+    pub(super) fn node_reference(&self) -> ObjectReference {
+        ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(self.config.node_name.clone()),
+            uid: Some(self.config.node_name.clone()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// The attached volumes that `node` lists.
+    pub(super) fn attached(node: &Node) -> BTreeSet<String> {
+        let status = node.status.as_ref();
+        status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()
+    }
+}
+
+/// The first instant after `now` on a grid of `period`.
+pub(super) fn next_on_grid(now: Duration, period: Duration) -> Duration {
+    let period = period.max(Duration::from_millis(1)).as_nanos();
+    let next = (now.as_nanos() / period + 1) * period;
+    Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_instant_on_the_grid_is_never_now() {
+        let ms = Duration::from_millis;
+        assert_eq!(next_on_grid(ms(0), ms(100)), ms(100));
+        assert_eq!(next_on_grid(ms(99), ms(100)), ms(100));
+        assert_eq!(next_on_grid(ms(100), ms(100)), ms(200));
+    }
+}

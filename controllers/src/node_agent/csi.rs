@@ -1,0 +1,211 @@
+//! kubelet's side of the CSI node calls: requests, deadlines, and which errors are final (storage-controllers §9).
+
+use std::error::Error as _;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use csi_proto::Channel;
+use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::node_service_capability::{self, rpc};
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::csi::{
+    NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+};
+use substrate::{Ctx, HttpService};
+use tonic::{Code, Response, Status};
+
+use super::volume_manager::{StepError, VolumeSpec};
+use crate::kube::client::patience;
+
+/// A registered CSI driver of this node.
+#[derive(Clone)]
+pub struct Driver {
+    /// Answers `csi.v1.Node`.
+    pub service: HttpService,
+    /// Node capability STAGE_UNSTAGE_VOLUME.
+    pub stage_unstage: bool,
+    /// Node capability SINGLE_NODE_MULTI_WRITER.
+    pub single_node_multi_writer: bool,
+    /// Longest call (`csiTimeout`, 2 min), before scaling.
+    pub timeout: Duration,
+}
+
+/// The publish_context of a volume: `status.attachmentMetadata` of its VolumeAttachment.
+pub type PublishContext = std::collections::BTreeMap<String, String>;
+
+impl Driver {
+    /// A driver at `service` whose capabilities are asked for.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn connect(ctx: &Ctx, service: HttpService, timeout: Duration) -> Result<Self, StepError> {
+        let mut client = NodeClient::new(Channel(service.clone()));
+        let answer = bounded(ctx, timeout, client.node_get_capabilities(NodeGetCapabilitiesRequest {})).await?;
+        let has = |wanted: rpc::Type| {
+            answer.capabilities.iter().any(|c| {
+                matches!(&c.r#type, Some(node_service_capability::Type::Rpc(rpc)) if rpc.r#type == i32::from(wanted))
+            })
+        };
+        Ok(Self {
+            service,
+            stage_unstage: has(rpc::Type::StageUnstageVolume),
+            single_node_multi_writer: has(rpc::Type::SingleNodeMultiWriter),
+            timeout,
+        })
+    }
+
+    fn client(&self) -> NodeClient<Channel> {
+        NodeClient::new(Channel(self.service.clone()))
+    }
+
+    fn capability(&self, spec: &VolumeSpec) -> VolumeCapability {
+        VolumeCapability {
+            access_type: Some(AccessType::Mount(MountVolume {
+                fs_type: spec.fs_type.clone(),
+                mount_flags: spec.mount_options.clone(),
+                volume_mount_group: String::new(),
+            })),
+            access_mode: Some(AccessMode { mode: spec.access_mode(self.single_node_multi_writer).into() }),
+        }
+    }
+
+    /// NodeGetInfo.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn info(&self, ctx: &Ctx) -> Result<NodeGetInfoResponse, StepError> {
+        bounded(ctx, self.timeout, self.client().node_get_info(NodeGetInfoRequest {})).await
+    }
+
+    /// NodeStageVolume.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn stage(
+        &self,
+        ctx: &Ctx,
+        spec: &VolumeSpec,
+        staging: &Path,
+        publish_context: PublishContext,
+    ) -> Result<(), StepError> {
+        let request = NodeStageVolumeRequest {
+            volume_id: spec.handle.clone(),
+            publish_context,
+            staging_target_path: text(staging),
+            volume_capability: Some(self.capability(spec)),
+            volume_context: spec.attributes.clone(),
+            ..NodeStageVolumeRequest::default()
+        };
+        bounded(ctx, self.timeout, self.client().node_stage_volume(request)).await.map(drop)
+    }
+
+    /// NodePublishVolume.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn publish(
+        &self,
+        ctx: &Ctx,
+        spec: &VolumeSpec,
+        (staging, target): (&Path, &Path),
+        readonly: bool,
+        publish_context: PublishContext,
+    ) -> Result<(), StepError> {
+        let request = NodePublishVolumeRequest {
+            volume_id: spec.handle.clone(),
+            publish_context,
+            staging_target_path: if self.stage_unstage { text(staging) } else { String::new() },
+            target_path: text(target),
+            volume_capability: Some(self.capability(spec)),
+            readonly,
+            volume_context: spec.attributes.clone(),
+            ..NodePublishVolumeRequest::default()
+        };
+        bounded(ctx, self.timeout, self.client().node_publish_volume(request)).await.map(drop)
+    }
+
+    /// NodeUnpublishVolume.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn unpublish(&self, ctx: &Ctx, handle: &str, target: &Path) -> Result<(), StepError> {
+        let request = NodeUnpublishVolumeRequest { volume_id: handle.to_owned(), target_path: text(target) };
+        bounded(ctx, self.timeout, self.client().node_unpublish_volume(request)).await.map(drop)
+    }
+
+    /// NodeUnstageVolume.
+    ///
+    /// # Errors
+    /// The call's error.
+    pub async fn unstage(&self, ctx: &Ctx, handle: &str, staging: &Path) -> Result<(), StepError> {
+        let request = NodeUnstageVolumeRequest { volume_id: handle.to_owned(), staging_target_path: text(staging) };
+        bounded(ctx, self.timeout, self.client().node_unstage_volume(request)).await.map(drop)
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Waits for a call, at most `limit`.
+///
+/// # Errors
+/// The call's error, sorted into final and uncertain.
+pub async fn bounded<T>(
+    ctx: &Ctx,
+    limit: Duration,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, StepError> {
+    let deadline = ctx.now().mono + patience(ctx, limit);
+    let answer = tokio::select! { biased;
+        answer = call => answer,
+        () = ctx.sleep_until(deadline) => Err(Status::deadline_exceeded("context deadline exceeded")),
+    };
+    answer.map(Response::into_inner).map_err(|status| classify(&status))
+}
+
+/// Sorts a gRPC status as kubelet does, and words it as Go's gRPC does.
+pub fn classify(status: &Status) -> StepError {
+    // tonic keeps the source of what did not come from the peer: a connection that failed.
+    if let Some(source) = status.source() {
+        return StepError::Uncertain(format!("rpc error: code = Unavailable desc = {source}"));
+    }
+    let code = match status.code() {
+        Code::Cancelled => "Canceled".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let message = format!("rpc error: code = {code} desc = {}", status.message());
+    match status.code() {
+        Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::ResourceExhausted | Code::Aborted => {
+            StepError::Uncertain(message)
+        }
+        _ => StepError::Final(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(Status::internal("no"), StepError::Final("rpc error: code = Internal desc = no".to_owned()))]
+    #[case(Status::unknown("no"), StepError::Final("rpc error: code = Unknown desc = no".to_owned()))]
+    #[case(Status::not_found("no"), StepError::Final("rpc error: code = NotFound desc = no".to_owned()))]
+    #[case(Status::cancelled("no"), StepError::Uncertain("rpc error: code = Canceled desc = no".to_owned()))]
+    #[case(Status::aborted("no"), StepError::Uncertain("rpc error: code = Aborted desc = no".to_owned()))]
+    #[case(Status::resource_exhausted("no"),
+        StepError::Uncertain("rpc error: code = ResourceExhausted desc = no".to_owned()))]
+    fn codes_are_final_or_uncertain_as_upstream(#[case] status: Status, #[case] expected: StepError) {
+        assert_eq!(classify(&status), expected);
+    }
+
+    #[test]
+    fn an_error_that_is_not_grpc_is_uncertain() {
+        let broken = Status::from_error("connection reset".into());
+        assert!(matches!(classify(&broken), StepError::Uncertain(_)));
+    }
+}

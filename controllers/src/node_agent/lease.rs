@@ -1,0 +1,96 @@
+//! The node's lease in `kube-node-lease` (upstream `component-helpers/apimachinery/lease`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+use rand_core::Rng;
+use substrate::seed::unit;
+
+use super::agent::Agent;
+use crate::kube::{Api, ApiError};
+
+/// The namespace of all node leases.
+pub const NAMESPACE: &str = "kube-node-lease";
+/// How often an update is tried before the next renewal (`maxUpdateRetries`).
+const TRIES: u32 = 5;
+/// Renewals are spread by up to this part of their interval (`leaseControllerJitterFactor`).
+const JITTER: f64 = 0.04;
+
+/// Renews the lease for ever.
+pub(super) async fn run(agent: Arc<Agent>) {
+    let api = agent.client.namespaced::<Lease>(NAMESPACE);
+    let mut rng = agent.ctx.rng("lease");
+    let mut held = None;
+    loop {
+        held = renew(&agent, &api, held).await;
+        wait(&agent, &mut rng).await;
+    }
+}
+
+async fn wait(agent: &Agent, rng: &mut impl Rng) {
+    let interval = agent.config.timers.lease_renew;
+    agent.ctx.sleep(interval + interval.mul_f64(JITTER * unit(rng))).await;
+}
+
+async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Lease>) -> Option<Lease> {
+    let mut held = held;
+    for _ in 0..TRIES {
+        let lease = match held.take() {
+            Some(lease) => lease,
+            None => match api.get(&agent.config.node_name).await {
+                Ok(lease) => lease,
+                Err(e) if e.is_not_found() => match api.create(&fresh(agent)).await {
+                    Ok(lease) => return Some(lease),
+                    Err(_) => continue,
+                },
+                Err(_) => continue,
+            },
+        };
+        match api.replace(&renewed(agent, lease.clone())).await {
+            Ok(lease) => return Some(lease),
+            // Someone else wrote it, or it is gone: read it anew.
+            Err(ApiError::Status(_)) => {}
+            Err(_) => held = Some(lease),
+        }
+    }
+    held
+}
+
+fn fresh(agent: &Agent) -> Lease {
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(agent.config.node_name.clone()),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(agent.config.node_name.clone()),
+            lease_duration_seconds: i32::try_from(agent.config.timers.lease_duration.as_secs()).ok(),
+            ..LeaseSpec::default()
+        }),
+    };
+    renewed(agent, lease)
+}
+
+fn renewed(agent: &Agent, mut lease: Lease) -> Lease {
+    lease.spec.get_or_insert_default().renew_time = Some(MicroTime(agent.ctx.now().wall));
+    if lease.metadata.owner_references.as_ref().is_none_or(Vec::is_empty)
+        && let Some(node) = agent.node.get("", &agent.config.node_name)
+    {
+        lease.metadata.owner_references = Some(vec![owner(&node)]);
+    }
+    lease
+}
+
+/// The reference by which an object goes with its Node.
+pub(super) fn owner(node: &Node) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: node.metadata.name.clone().unwrap_or_default(),
+        uid: node.metadata.uid.clone().unwrap_or_default(),
+        ..OwnerReference::default()
+    }
+}

@@ -1,0 +1,54 @@
+//! The node agent: kubelet's volume side.
+//!
+//! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), the
+//! [records](records) of the modelled workload. The rest is shell: it watches, calls, and reports back. A crash is
+//! the end of the process; nothing is cleaned up, a restarted agent derives everything from the API server and from
+//! what it finds on its disk.
+
+pub mod affinity;
+mod agent;
+pub mod config;
+pub mod csi;
+mod lease;
+pub mod names;
+pub mod node_object;
+mod node_status;
+mod plugin_dir;
+mod pod_report;
+pub mod pod_status;
+mod pods;
+pub mod populate;
+pub mod reconstruct;
+pub mod records;
+mod registration;
+#[cfg(test)]
+mod tests;
+pub mod volume_manager;
+mod volumes;
+pub mod workload;
+
+use substrate::Ctx;
+
+use crate::kube::Client;
+use agent::Agent;
+pub use config::{NodeAgentConfig, Plugins, WorkloadDefaults};
+
+/// Runs the agent of one node in process `ctx`; never ends by itself.
+pub async fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) {
+    let agent = Agent::new(&ctx, &client, config);
+    // The pod watch, the volume manager and the lease do not wait for the Node object.
+    ctx.spawn(volumes::run(agent.clone()));
+    ctx.spawn(volumes::follow_node(agent.clone()));
+    ctx.spawn(pods::run(agent.clone()));
+    ctx.spawn(lease::run(agent.clone()));
+    let node = node_status::register(&agent).await;
+    ctx.spawn(node_status::run(agent.clone()));
+    registration::initialize_csi_node(&agent, &node).await;
+    match agent.config.plugins.clone() {
+        Plugins::Known { registration, csi } => {
+            registration::keep_trying(&agent, registration, |_| csi.clone()).await;
+            std::future::pending().await
+        }
+        Plugins::Directory(path) => plugin_dir::run(agent, path).await,
+    }
+}

@@ -1,0 +1,304 @@
+//! The Node object as kubelet writes it: first registration, status, and the patch between two statuses
+//! (kubernetes-api §5.4; upstream `pkg/kubelet/kubelet_node_status.go`, `nodestatus/setters.go`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::config::NodeAgentConfig;
+use crate::kube::time;
+
+/// Says that the attach-detach controller, not kubelet, attaches volumes here.
+pub const CONTROLLER_MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+/// The version that the agent reports as kubelet's.
+const KUBELET_VERSION: &str = "v1.36.2";
+/// kubelet's port.
+const KUBELET_PORT: i32 = 10250;
+
+/// What the status loop knows at a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusInputs {
+    /// Wall time of the tick.
+    pub now: Timestamp,
+    /// Why the node is not ready, when it is not.
+    pub not_ready: Option<String>,
+    /// `status.volumesInUse`; nothing while reconstruction is open, and then the old list stays.
+    pub volumes_in_use: Option<Vec<String>>,
+}
+
+/// The labels that kubelet owns.
+pub fn labels(config: &NodeAgentConfig) -> BTreeMap<String, String> {
+    let own = [
+        ("beta.kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/hostname", &config.node_name),
+        ("node.kubernetes.io/instance-type", &config.instance_type),
+        ("topology.kubernetes.io/region", &config.region),
+        ("topology.kubernetes.io/zone", &config.zone),
+    ];
+    let own = own.iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    config.labels.clone().into_iter().chain(own).collect()
+}
+
+/// The node's address inside the modelled network: given, or derived from the instance id.
+pub fn internal_ip(config: &NodeAgentConfig) -> String {
+    config.internal_ip.clone().unwrap_or_else(|| {
+        let hash = Sha256::digest(&config.instance_id);
+        // A host part of 0 or 255 would be a network or broadcast address.
+        Ipv4Addr::new(172, 31, hash[0], hash[1] % 254 + 1).to_string()
+    })
+}
+
+/// The address of the `ordinal`-th pod since the start, in the node's own /24.
+pub fn pod_ip(config: &NodeAgentConfig, ordinal: u64) -> String {
+    let hash = Sha256::digest(&config.node_name);
+    let host = u8::try_from(ordinal % 253).unwrap_or_default() + 2;
+    Ipv4Addr::new(10, 128 | hash[0] % 64, hash[1], host).to_string()
+}
+
+/// The object that registers the node.
+pub fn initial(config: &NodeAgentConfig, inputs: &StatusInputs) -> Node {
+    Node {
+        metadata: ObjectMeta {
+            name: Some(config.node_name.clone()),
+            labels: Some(labels(config)),
+            annotations: Some(BTreeMap::from([(CONTROLLER_MANAGED.to_owned(), "true".to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec { provider_id: Some(provider_id(config)), ..NodeSpec::default() }),
+        status: Some(status(config, inputs, &NodeStatus::default())),
+    }
+}
+
+/// `spec.providerID`: `aws:///<zone>/<instance>`.
+pub fn provider_id(config: &NodeAgentConfig) -> String {
+    format!("aws:///{}/{}", config.zone, config.instance_id)
+}
+
+/// What an existing Node lacks, as a strategic merge patch; nothing when it has all.
+pub fn adoption_patch(config: &NodeAgentConfig, existing: &Node) -> Option<Value> {
+    let have = existing.metadata.labels.clone().unwrap_or_default();
+    let lacking: BTreeMap<_, _> = labels(config).into_iter().filter(|(k, v)| have.get(k) != Some(v)).collect();
+    let annotations = existing.metadata.annotations.clone().unwrap_or_default();
+    let mut metadata = Map::new();
+    if !lacking.is_empty() {
+        metadata.insert("labels".to_owned(), json!(lacking));
+    }
+    if annotations.get(CONTROLLER_MANAGED).map(String::as_str) != Some("true") {
+        metadata.insert("annotations".to_owned(), json!({ CONTROLLER_MANAGED: "true" }));
+    }
+    (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
+}
+
+/// The status that the agent wants, made from what is there.
+pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeStatus) -> NodeStatus {
+    let mut status = existing.clone();
+    let mut capacity: BTreeMap<String, Quantity> =
+        config.capacity.iter().map(|(k, v)| (k.clone(), Quantity(v.clone()))).collect();
+    capacity.insert("pods".to_owned(), Quantity(config.max_pods.to_string()));
+    status.allocatable = Some(capacity.clone());
+    status.capacity = Some(capacity);
+    let ip = internal_ip(config);
+    let address = |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
+    status.addresses = Some(vec![address("InternalIP", &ip), address("Hostname", &config.node_name)]);
+    status.daemon_endpoints =
+        Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: KUBELET_PORT }) });
+    status.node_info = Some(NodeSystemInfo {
+        architecture: "amd64".to_owned(),
+        operating_system: "linux".to_owned(),
+        os_image: "Mooring".to_owned(),
+        kubelet_version: KUBELET_VERSION.to_owned(),
+        container_runtime_version: format!("mooring://{}", env!("CARGO_PKG_VERSION")),
+        system_uuid: config.instance_id.clone(),
+        machine_id: config.instance_id.clone(),
+        ..status.node_info.unwrap_or_default()
+    });
+    let (ready, reason, message) = match &inputs.not_ready {
+        None => ("True", "KubeletReady", "kubelet is posting ready status"),
+        Some(why) => ("False", "KubeletNotReady", why.as_str()),
+    };
+    let wanted = [
+        ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", ready, reason, message),
+    ];
+    let mut conditions = status.conditions.unwrap_or_default();
+    for (type_, value, reason, message) in wanted {
+        let at = conditions.iter().position(|c| c.type_ == type_).unwrap_or_else(|| {
+            conditions.push(NodeCondition { type_: type_.to_owned(), ..NodeCondition::default() });
+            conditions.len() - 1
+        });
+        let condition = &mut conditions[at];
+        if condition.status != value {
+            value.clone_into(&mut condition.status);
+            condition.last_transition_time = Some(time(inputs.now));
+        }
+        condition.last_heartbeat_time = Some(time(inputs.now));
+        condition.reason = Some(reason.to_owned());
+        condition.message = Some(message.to_owned());
+    }
+    status.conditions = Some(conditions);
+    if let Some(volumes) = &inputs.volumes_in_use {
+        status.volumes_in_use = (!volumes.is_empty()).then(|| volumes.clone());
+    }
+    status
+}
+
+/// Whether two statuses differ in more than heartbeat times.
+pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
+    let still = |status: &NodeStatus| {
+        let mut status = status.clone();
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.last_heartbeat_time = None;
+        }
+        status
+    };
+    still(old) != still(new)
+}
+
+/// The strategic merge patch of nodes/status that turns `old` into `new`, as client-go's two-way merge makes it.
+pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
+    let fields = |status: &NodeStatus| match serde_json::to_value(status) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (old, new) = (fields(old), fields(new));
+    let mut patch = Map::new();
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for key in keys {
+        match (old.get(key), new.get(key)) {
+            (a, b) if a == b => {}
+            (_, None) => drop(patch.insert(key.clone(), Value::Null)),
+            (before, Some(after)) if key == "conditions" => {
+                let (order, changes) = condition_changes(before, after);
+                patch.insert("$setElementOrder/conditions".to_owned(), order);
+                patch.insert(key.clone(), changes);
+            }
+            (_, Some(after)) => drop(patch.insert(key.clone(), after.clone())),
+        }
+    }
+    json!({ "status": patch })
+}
+
+fn condition_changes(before: Option<&Value>, after: &Value) -> (Value, Value) {
+    let list = |v: Option<&Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
+    let (before, after) = (list(before), list(Some(after)));
+    let order = after.iter().map(|c| json!({ "type": c["type"] })).collect();
+    let changed = after.iter().filter_map(|condition| {
+        let old = before.iter().find(|c| c["type"] == condition["type"]);
+        let fields = condition.as_object()?;
+        let differs = |k: &str, v: &Value| k == "type" || old.and_then(|o| o.get(k)) != Some(v);
+        let diff: Map<String, Value> =
+            fields.iter().filter(|(k, v)| differs(k, v)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        (diff.len() > 1).then_some(Value::Object(diff))
+    });
+    (order, changed.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use csi_mock::disk::MemoryDisks;
+    use substrate::Now;
+
+    use super::*;
+    use crate::node_agent::config::Plugins;
+
+    fn config() -> NodeAgentConfig {
+        let plugins = Plugins::Directory("/nowhere".into());
+        NodeAgentConfig::new("node-a", "i-0abc", "us-east-1a", MemoryDisks::new().node("node-a"), plugins)
+    }
+
+    fn inputs(second: u64, not_ready: Option<&str>, volumes: Option<&[&str]>) -> StatusInputs {
+        StatusInputs {
+            now: Now::at(Duration::from_secs(second)).wall,
+            not_ready: not_ready.map(str::to_owned),
+            volumes_in_use: volumes.map(|v| v.iter().map(|s| (*s).to_owned()).collect()),
+        }
+    }
+
+    #[test]
+    fn a_new_node_carries_labels_provider_id_and_the_attach_detach_annotation() {
+        let node = initial(&config(), &inputs(0, Some("CSINode is not yet initialized"), None));
+        let labels = node.metadata.labels.clone().unwrap_or_default();
+        assert_eq!(labels["topology.kubernetes.io/zone"], "us-east-1a");
+        assert_eq!(labels["topology.kubernetes.io/region"], "us-east-1");
+        assert_eq!(labels["kubernetes.io/hostname"], "node-a");
+        assert_eq!(node.spec.and_then(|s| s.provider_id).as_deref(), Some("aws:///us-east-1a/i-0abc"));
+        assert_eq!(node.metadata.annotations.unwrap_or_default()[CONTROLLER_MANAGED], "true");
+        let status = node.status.unwrap_or_default();
+        let ready = status.conditions.unwrap_or_default().pop().unwrap_or_default();
+        assert_eq!((ready.type_.as_str(), ready.status.as_str()), ("Ready", "False"));
+        assert_eq!(status.capacity.unwrap_or_default()["pods"], Quantity("110".to_owned()));
+    }
+
+    #[test]
+    fn heartbeats_alone_are_no_change() {
+        let config = config();
+        let first = status(&config, &inputs(0, None, Some(&[])), &NodeStatus::default());
+        let later = status(&config, &inputs(10, None, Some(&[])), &first);
+        assert!(!changed(&first, &later));
+        assert!(changed(&first, &status(&config, &inputs(10, None, Some(&["v"])), &first)));
+    }
+
+    #[test]
+    fn a_patch_holds_what_differs_and_nulls_an_emptied_list() {
+        let config = config();
+        let first = status(&config, &inputs(0, None, Some(&["v"])), &NodeStatus::default());
+        let later = status(&config, &inputs(10, None, Some(&[])), &first);
+        let patch = status_patch(&first, &later);
+        let fields: Vec<_> = patch["status"].as_object().expect("an object").keys().collect();
+        assert_eq!(fields, ["$setElementOrder/conditions", "conditions", "volumesInUse"]);
+        assert_eq!(patch["status"]["volumesInUse"], Value::Null);
+        assert_eq!(
+            patch["status"]["conditions"][3],
+            json!({ "type": "Ready", "lastHeartbeatTime": "2026-01-01T00:00:10Z" })
+        );
+    }
+
+    #[test]
+    fn volumes_in_use_stays_as_it_was_while_reconstruction_is_open() {
+        let config = config();
+        let first = status(&config, &inputs(0, None, Some(&["v"])), &NodeStatus::default());
+        let later = status(&config, &inputs(10, None, None), &first);
+        assert_eq!(later.volumes_in_use, Some(vec!["v".to_owned()]));
+    }
+
+    #[test]
+    fn a_recovered_node_gets_a_new_transition_time() {
+        let config = config();
+        let first = status(&config, &inputs(0, None, None), &NodeStatus::default());
+        let unready = status(&config, &inputs(20, Some("no"), None), &first);
+        let again = status(&config, &inputs(30, None, None), &unready);
+        let ready = again.conditions.unwrap_or_default().pop().unwrap_or_default();
+        assert_eq!(ready.last_transition_time, Some(time(Now::at(Duration::from_secs(30)).wall)));
+    }
+
+    #[test]
+    fn adoption_adds_only_what_is_missing() {
+        let config = config();
+        let mut node = initial(&config, &inputs(0, None, None));
+        assert_eq!(adoption_patch(&config, &node), None);
+        node.metadata.annotations = None;
+        node.metadata.labels.get_or_insert_default().remove("topology.kubernetes.io/zone");
+        assert_eq!(
+            adoption_patch(&config, &node),
+            Some(json!({ "metadata": {
+                "labels": { "topology.kubernetes.io/zone": "us-east-1a" },
+                "annotations": { CONTROLLER_MANAGED: "true" },
+            } }))
+        );
+    }
+}

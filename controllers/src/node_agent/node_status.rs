@@ -1,0 +1,151 @@
+//! Registration of the Node object and the status loop: a look every 10 s, a write when something changed
+//! (upstream `kubelet_node_status.go`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use serde_json::json;
+use substrate::seed::unit;
+
+use super::agent::Agent;
+use super::node_object::{StatusInputs, adoption_patch, changed, initial, status, status_patch};
+use crate::kube::{Api, ApiError, Patch};
+
+/// How often one tick tries to write (`nodeStatusUpdateRetry`).
+const TRIES: u32 = 5;
+/// Ticks are spread by up to this part of their interval.
+const JITTER: f64 = 0.04;
+/// First and longest wait between tries to register.
+const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
+
+/// Creates the Node, or adopts the one that is there; tries until it succeeds.
+pub(super) async fn register(agent: &Agent) -> Node {
+    let api = agent.client.all::<Node>();
+    agent.recorder.event(&agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
+    let mut wait = REGISTER_BACKOFF.0;
+    loop {
+        match try_register(agent, &api).await {
+            Ok(node) => return node,
+            Err(error) => agent.ctx.emit(
+                "node-agent.register-failed",
+                json!({ "node": agent.config.node_name, "error": error.to_string() }),
+            ),
+        }
+        agent.ctx.sleep(wait).await;
+        wait = (wait * 2).min(REGISTER_BACKOFF.1);
+    }
+}
+
+async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Node, ApiError> {
+    match api.create(&initial(&agent.config, &inputs(agent))).await {
+        Err(error) if error.is_already_exists() => {}
+        other => return other,
+    }
+    let existing = api.get(&agent.config.node_name).await?;
+    match adoption_patch(&agent.config, &existing) {
+        Some(patch) => api.patch_status(&agent.config.node_name, &Patch::Strategic(patch)).await,
+        None => Ok(existing),
+    }
+}
+
+fn inputs(agent: &Agent) -> StatusInputs {
+    StatusInputs {
+        now: agent.ctx.now().wall,
+        not_ready: (!agent.csi_node_initialized()).then(|| "CSINode is not yet initialized".to_owned()),
+        volumes_in_use: agent.volumes().volumes_in_use(),
+    }
+}
+
+/// What the status loop remembers.
+#[derive(Default)]
+struct Reporter {
+    reported_at: Option<Duration>,
+    ready: bool,
+}
+
+/// The status loop; never ends.
+pub(super) async fn run(agent: Arc<Agent>) {
+    let api = agent.client.all::<Node>();
+    let mut rng = agent.ctx.rng("node status");
+    let mut reporter = Reporter::default();
+    loop {
+        reporter.tick(&agent, &api).await;
+        let interval = agent.config.timers.node_status_update;
+        let next = agent.ctx.now().mono + agent.ctx.scaled(interval + interval.mul_f64(JITTER * unit(&mut rng)));
+        tokio::select! { biased;
+            // Only until the node is ready for the first time (`fastStatusUpdateOnce`).
+            () = agent.status_due.notified(), if !reporter.ready => {}
+            () = agent.ctx.sleep_until(next) => {}
+        }
+    }
+}
+
+impl Reporter {
+    async fn tick(&mut self, agent: &Agent, api: &Api<Node>) {
+        for attempt in 0..TRIES {
+            match self.try_update(agent, api, attempt == 0).await {
+                Ok(node) => {
+                    let in_use = node.status.iter().flat_map(|s| s.volumes_in_use.iter().flatten());
+                    let in_use: BTreeSet<String> = in_use.cloned().collect();
+                    if agent.volumes().mark_reported_in_use(&in_use) {
+                        agent.changed();
+                    }
+                    return;
+                }
+                // The node is gone: kubelet registers again only when it restarts.
+                Err(error) if error.is_not_found() => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn try_update(&mut self, agent: &Agent, api: &Api<Node>, cached: bool) -> Result<Arc<Node>, ApiError> {
+        let name = &agent.config.node_name;
+        let node = match agent.node.get("", name).filter(|_| cached) {
+            Some(node) => node,
+            None => Arc::new(api.get(name).await?),
+        };
+        let old = node.status.clone().unwrap_or_default();
+        let new = status(&agent.config, &inputs(agent), &old);
+        let now = agent.ctx.now().mono;
+        let report = agent.ctx.scaled(agent.config.timers.node_status_report);
+        let due = self.reported_at.is_none_or(|at| now >= at + report);
+        if !due && !changed(&old, &new) {
+            return Ok(node);
+        }
+        let written = api.patch_status(name, &Patch::Strategic(status_patch(&old, &new))).await?;
+        self.reported_at = Some(now);
+        self.announce(agent, &old, &new);
+        Ok(Arc::new(written))
+    }
+
+    /// The events of conditions that changed.
+    fn announce(&mut self, agent: &Agent, old: &NodeStatus, new: &NodeStatus) {
+        let of = |status: &NodeStatus, type_: &str| {
+            let conditions = status.conditions.iter().flatten();
+            conditions.into_iter().find(|c| c.type_ == type_).map(|c| c.status.clone())
+        };
+        let reasons = [
+            ("MemoryPressure", "False", "NodeHasSufficientMemory"),
+            ("DiskPressure", "False", "NodeHasNoDiskPressure"),
+            ("PIDPressure", "False", "NodeHasSufficientPID"),
+            ("Ready", "True", "NodeReady"),
+            ("Ready", "False", "NodeNotReady"),
+        ];
+        for (type_, value, reason) in reasons {
+            let (before, after) = (of(old, type_), of(new, type_));
+            if after.as_deref() == Some(value) && before != after {
+                let message = format!("Node {} status is now: {reason}", agent.config.node_name);
+                agent.recorder.event(&agent.node_reference(), "Normal", reason, message);
+            }
+        }
+        if of(new, "Ready").as_deref() == Some("True") {
+            if !self.ready || of(old, "Ready").as_deref() != Some("True") {
+                agent.ctx.emit("node.ready", json!({ "node": agent.config.node_name }));
+            }
+            self.ready = true;
+        }
+    }
+}

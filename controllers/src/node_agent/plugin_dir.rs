@@ -1,0 +1,87 @@
+//! The plugin watcher of the live world: every socket in kubelet's `plugins_registry` (storage-controllers §9.1).
+//!
+//! The directory is looked at on the 1 s grid of upstream's plugin reconciler; a socket that was made anew counts as
+//! another one.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use substrate::link::Link;
+use substrate::{HttpService, dial};
+use tokio::sync::watch;
+
+use super::agent::Agent;
+use super::registration::{deregister, keep_trying};
+
+/// What tells one socket from another at the same path: device, inode, change time.
+type Identity = (u64, u64, i64, i64);
+
+struct Known {
+    identity: Identity,
+    /// The driver's name once it is registered.
+    driver: watch::Receiver<Option<String>>,
+    /// Dropped to give up.
+    _keep: watch::Sender<()>,
+}
+
+/// Watches `directory` for ever.
+pub(super) async fn run(agent: Arc<Agent>, directory: PathBuf) {
+    let mut known: BTreeMap<PathBuf, Known> = BTreeMap::new();
+    // A scaled-down second must not become a busy loop on a real directory.
+    let period = agent.ctx.scaled(agent.config.timers.registration_reconcile).max(Duration::from_millis(50));
+    loop {
+        let found = sockets(&directory);
+        let lost: Vec<PathBuf> =
+            known.iter().filter(|(path, k)| found.get(*path) != Some(&k.identity)).map(|(p, _)| p.clone()).collect();
+        for path in lost {
+            let driver = known.remove(&path).and_then(|k| k.driver.borrow().clone());
+            if let Some(driver) = driver
+                && let Err(error) = deregister(&agent, &driver).await
+            {
+                let fields = json!({ "node": agent.config.node_name, "error": error.to_string() });
+                agent.ctx.emit("node-agent.deregistration-failed", fields);
+            }
+        }
+        for (path, identity) in found {
+            if known.contains_key(&path) {
+                continue;
+            }
+            let (keep, mut kept) = watch::channel(());
+            let (registered, driver) = watch::channel(None);
+            let (agent_, socket) = (agent.clone(), path.clone());
+            agent.ctx.spawn(async move {
+                let registration = peer(&agent_, &socket);
+                let dial = |endpoint: &str| peer(&agent_, Path::new(endpoint.trim_start_matches("unix://")));
+                tokio::select! { biased;
+                    // The sender is dropped when the socket is gone.
+                    _ = kept.wait_for(|()| false) => {}
+                    name = keep_trying(&agent_, registration, dial) => drop(registered.send_replace(Some(name))),
+                }
+            });
+            known.insert(path, Known { identity, driver, _keep: keep });
+        }
+        agent.ctx.sleep_until(agent.ctx.now().mono + period).await;
+    }
+}
+
+fn peer(agent: &Agent, socket: &Path) -> HttpService {
+    Link::over(&agent.ctx, &format!("csi-{}", agent.config.node_name), dial::unix(socket))
+}
+
+/// The sockets in a directory, dotfiles left out; a directory that is not there has none.
+fn sockets(directory: &Path) -> BTreeMap<PathBuf, Identity> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return BTreeMap::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            let identity = (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+            metadata.file_type().is_socket().then(|| (entry.path(), identity))
+        })
+        .collect()
+}

@@ -1,0 +1,71 @@
+//! The status manager of one pod: writes the newest status, and removes the object when the pod is finished
+//! (upstream `status_manager.go` syncPod).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+
+use super::agent::Agent;
+use super::pod_status::{Phase, PodFacts, patch};
+use crate::kube::{Api, ApiError, DeleteParams, Patch};
+
+/// How long a failed write waits for its next try (`syncPeriod`).
+const RETRY: Duration = Duration::from_secs(10);
+
+/// What a worker has to say; the newest counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// Nothing yet.
+    Nothing,
+    /// The pod's state.
+    Phase(Phase),
+    /// The pod's last state; nothing of it is left on the node.
+    Finish(Phase),
+}
+
+/// Writes what `reports` says until the pod is finished.
+pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, facts: PodFacts, mut reports: watch::Receiver<Report>) {
+    let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
+    while reports.changed().await.is_ok() {
+        loop {
+            let report = reports.borrow_and_update().clone();
+            match send(&agent, &api, &pod, &facts, &report).await {
+                Ok(true) => break,
+                // The object is gone, or another one has its name.
+                Ok(false) => return,
+                Err(error) if error.is_not_found() => return,
+                Err(_) => agent.ctx.sleep(RETRY).await,
+            }
+        }
+    }
+}
+
+/// Writes one report; false when the pod object is not there any more.
+async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, facts: &PodFacts, report: &Report) -> Result<bool, ApiError> {
+    let (phase, finish) = match report {
+        Report::Nothing => return Ok(true),
+        Report::Phase(phase) => (phase, false),
+        Report::Finish(phase) => (phase, true),
+    };
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    // A live read, as upstream: the cache may hold an older pod of this name.
+    let mut current = api.get(name).await?;
+    if current.metadata.uid != pod.metadata.uid {
+        return Ok(false);
+    }
+    if let Some(patch) = patch(&current, phase, facts, agent.ctx.now().wall) {
+        current = api.patch_status(name, &Patch::Strategic(patch)).await?;
+    }
+    if finish && current.metadata.deletion_timestamp.is_some() {
+        let params = DeleteParams { uid: pod.metadata.uid.clone(), ..DeleteParams::force() };
+        match api.delete(name, &params).await {
+            // The uid differs: the name belongs to another pod.
+            Err(error) if error.is_conflict() => {}
+            other => other?,
+        }
+        return Ok(false);
+    }
+    Ok(true)
+}

@@ -1,0 +1,225 @@
+//! The status that kubelet writes for a pod (upstream `kubelet_pods.go` `generateAPIPodStatus`, `status_manager.go`).
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
+    Pod, PodCondition, PodIP, PodStatus,
+};
+use serde_json::{Map, Value, json};
+
+use crate::kube::time;
+
+/// How far a pod has come on its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Accepted; volumes or containers are not ready.
+    Waiting,
+    /// All containers run since this time.
+    Running(Timestamp),
+    /// All containers have stopped: started at (never, when absent), finished at.
+    Stopped(Option<Timestamp>, Timestamp),
+}
+
+/// What is the same in every status of a pod on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// When kubelet saw the pod first.
+    pub start_time: Timestamp,
+    /// The node's address.
+    pub host_ip: String,
+    /// The pod's address; none before its sandbox exists.
+    pub pod_ip: Option<String>,
+}
+
+/// The patch of pods/status, or nothing when the pod has that status already.
+pub fn patch(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Option<Value> {
+    let old = pod.status.clone().unwrap_or_default();
+    let new = status(pod, phase, facts, now);
+    let fields = |status: &PodStatus| match serde_json::to_value(status) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (old, new) = (fields(&old), fields(&new));
+    let mut diff: Map<String, Value> =
+        new.iter().filter(|(k, v)| old.get(*k) != Some(*v)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    if let Some(conditions) = diff.get("conditions").and_then(Value::as_array) {
+        let order: Vec<Value> = conditions.iter().map(|c| json!({ "type": c["type"] })).collect();
+        diff.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
+    }
+    // The uid makes sure that a new pod of the same name is not hit.
+    (!diff.is_empty()).then(|| json!({ "metadata": { "uid": pod.metadata.uid }, "status": diff }))
+}
+
+/// The whole status: what kubelet knows, over what others wrote.
+pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> PodStatus {
+    let mut status = pod.status.clone().unwrap_or_default();
+    let phase_name = match phase {
+        // After a restart of the node the pod stays Running while its containers come back.
+        Phase::Waiting if status.phase.as_deref() == Some("Running") => "Running",
+        Phase::Waiting => "Pending",
+        Phase::Running(_) => "Running",
+        Phase::Stopped(Some(_), _) => "Succeeded",
+        Phase::Stopped(None, _) => "Failed",
+    };
+    status.phase = Some(phase_name.to_owned());
+    status.start_time = Some(status.start_time.unwrap_or_else(|| time(facts.start_time)));
+    status.host_ip = Some(facts.host_ip.clone());
+    status.host_ips = Some(vec![HostIP { ip: facts.host_ip.clone() }]);
+    if let Some(ip) = facts.pod_ip.as_ref().filter(|_| *phase != Phase::Waiting) {
+        status.pod_ip = Some(ip.clone());
+        status.pod_ips = Some(vec![PodIP { ip: ip.clone() }]);
+    }
+    let running = matches!(phase, Phase::Running(_));
+    let names: Vec<&str> = pod.spec.iter().flat_map(|s| &s.containers).map(|c| c.name.as_str()).collect();
+    let unready =
+        || (Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", names.join(" "))));
+    let (reason, message) = match phase {
+        Phase::Running(_) => (None, None),
+        Phase::Waiting => unready(),
+        Phase::Stopped(..) => (Some("PodCompleted"), None),
+    };
+    let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    set(&mut conditions, "PodReadyToStartContainers", running, None, None, now);
+    let initialized = if matches!(phase, Phase::Stopped(..)) { Some("PodCompleted") } else { None };
+    set(&mut conditions, "Initialized", true, initialized, None, now);
+    set(&mut conditions, "Ready", running, reason, message.clone(), now);
+    set(&mut conditions, "ContainersReady", running, reason, message, now);
+    set(&mut conditions, "PodScheduled", true, None, None, now);
+    status.conditions = Some(conditions);
+    status.container_statuses = Some(
+        pod.spec
+            .iter()
+            .flat_map(|s| &s.containers)
+            .map(|container| {
+                let image = container.image.clone().unwrap_or_default();
+                ContainerStatus {
+                    name: container.name.clone(),
+                    image: image.clone(),
+                    image_id: if started { image } else { String::new() },
+                    container_id: started.then(|| container_id(pod, &container.name)),
+                    ready: running,
+                    started: Some(running),
+                    state: Some(container_state(phase, pod, &container.name)),
+                    ..ContainerStatus::default()
+                }
+            })
+            .collect(),
+    );
+    status
+}
+
+fn container_id(pod: &Pod, container: &str) -> String {
+    format!("mooring://{}/{container}", pod.metadata.uid.as_deref().unwrap_or_default())
+}
+
+fn container_state(phase: &Phase, pod: &Pod, container: &str) -> ContainerState {
+    match phase {
+        Phase::Waiting => ContainerState {
+            waiting: Some(ContainerStateWaiting { reason: Some("ContainerCreating".to_owned()), message: None }),
+            ..ContainerState::default()
+        },
+        Phase::Running(since) => ContainerState {
+            running: Some(ContainerStateRunning { started_at: Some(time(*since)) }),
+            ..ContainerState::default()
+        },
+        Phase::Stopped(Some(since), at) => ContainerState {
+            terminated: Some(ContainerStateTerminated {
+                exit_code: 0,
+                reason: Some("Completed".to_owned()),
+                started_at: Some(time(*since)),
+                finished_at: Some(time(*at)),
+                container_id: Some(container_id(pod, container)),
+                ..ContainerStateTerminated::default()
+            }),
+            ..ContainerState::default()
+        },
+        Phase::Stopped(None, _) => ContainerState {
+            terminated: Some(ContainerStateTerminated {
+                exit_code: 137,
+                reason: Some("ContainerStatusUnknown".to_owned()),
+                message: Some("The container could not be located when the pod was terminated".to_owned()),
+                ..ContainerStateTerminated::default()
+            }),
+            ..ContainerState::default()
+        },
+    }
+}
+
+fn set(
+    conditions: &mut Vec<PodCondition>,
+    type_: &str,
+    value: bool,
+    reason: Option<&str>,
+    message: Option<String>,
+    now: Timestamp,
+) {
+    let value = if value { "True" } else { "False" };
+    let at = conditions.iter().position(|c| c.type_ == type_).unwrap_or_else(|| {
+        conditions.push(PodCondition { type_: type_.to_owned(), ..PodCondition::default() });
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[at];
+    if condition.status != value {
+        value.clone_into(&mut condition.status);
+        condition.last_transition_time = Some(time(now));
+    }
+    condition.reason = reason.map(str::to_owned);
+    condition.message = message;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use substrate::Now;
+
+    use super::*;
+
+    fn at(second: u64) -> Timestamp {
+        Now::at(Duration::from_secs(second)).wall
+    }
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            "spec": {"nodeName": "n", "containers": [{"name": "app", "image": "busybox"}]},
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        }))
+        .expect("a pod")
+    }
+
+    fn facts() -> PodFacts {
+        PodFacts { start_time: at(1), host_ip: "172.31.0.1".to_owned(), pod_ip: Some("10.128.0.2".to_owned()) }
+    }
+
+    #[test]
+    fn a_running_pod_is_ready_and_has_an_address() {
+        let status = status(&pod(), &Phase::Running(at(5)), &facts(), at(5));
+        assert_eq!(status.phase.as_deref(), Some("Running"));
+        assert_eq!(status.pod_ip.as_deref(), Some("10.128.0.2"));
+        assert_eq!(status.start_time, Some(time(at(1))));
+        let conditions = status.conditions.unwrap_or_default();
+        let ready = conditions.iter().find(|c| c.type_ == "Ready").expect("a Ready condition");
+        assert_eq!(ready.status, "True");
+        // The scheduler's condition keeps its time.
+        let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled").expect("a condition");
+        assert_eq!(scheduled.last_transition_time, Some(time(at(0))));
+    }
+
+    #[test]
+    fn a_status_that_is_there_already_needs_no_patch() {
+        let mut pod = pod();
+        pod.status = Some(status(&pod, &Phase::Running(at(5)), &facts(), at(5)));
+        assert_eq!(patch(&pod, &Phase::Running(at(5)), &facts(), at(9)), None);
+    }
+
+    #[test]
+    fn a_stopped_pod_is_succeeded_and_not_ready() {
+        let patch = patch(&pod(), &Phase::Stopped(Some(at(5)), at(8)), &facts(), at(8)).expect("a patch");
+        assert_eq!(patch["metadata"]["uid"], "u");
+        assert_eq!(patch["status"]["phase"], "Succeeded");
+        assert_eq!(patch["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+    }
+}

@@ -1,0 +1,210 @@
+//! The populator of the desired state of world: from a pod to the volumes that it wants, by live reads
+//! (upstream `desired_state_of_world_populator.go`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+
+use super::agent::Agent;
+use super::volume_manager::VolumeSpec;
+use super::volume_manager::desired::DesiredMount;
+
+/// A volume of a pod that the volume manager handles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimUse {
+    /// The name in the pod's `spec.volumes`.
+    pub volume: String,
+    /// The claim.
+    pub claim: String,
+    /// `persistentVolumeClaim.readOnly`.
+    pub readonly: bool,
+    /// The claim belongs to the pod (a generic ephemeral volume).
+    pub ephemeral: bool,
+}
+
+/// The claims of a pod that its containers mount, in the pod's order. A volume that no container uses is ignored.
+pub fn claims(pod: &Pod) -> Vec<ClaimUse> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let used: BTreeSet<&str> = containers
+        .flat_map(|c| {
+            let mounts = c.volume_mounts.iter().flatten().map(|m| m.name.as_str());
+            mounts.chain(c.volume_devices.iter().flatten().map(|d| d.name.as_str()))
+        })
+        .collect();
+    let all = spec.volumes.iter().flatten();
+    all.filter(|v| used.contains(v.name.as_str())).filter_map(|v| claim(pod, v)).collect()
+}
+
+fn claim(pod: &Pod, volume: &Volume) -> Option<ClaimUse> {
+    if let Some(source) = &volume.persistent_volume_claim {
+        return Some(ClaimUse {
+            volume: volume.name.clone(),
+            claim: source.claim_name.clone(),
+            readonly: source.read_only.unwrap_or_default(),
+            ephemeral: false,
+        });
+    }
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    volume.ephemeral.as_ref().map(|_| ClaimUse {
+        volume: volume.name.clone(),
+        claim: format!("{name}-{}", volume.name),
+        readonly: false,
+        ephemeral: true,
+    })
+}
+
+/// The volume of a claim, or why it cannot be used yet (`getPVCExtractPV`).
+///
+/// # Errors
+/// Upstream's text.
+pub fn volume_of_claim(claim: &PersistentVolumeClaim, pod: &Pod, use_: &ClaimUse) -> Result<String, String> {
+    if use_.ephemeral {
+        let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
+        let owned = owners.iter().any(|o| o.controller == Some(true) && Some(&o.uid) == pod.metadata.uid.as_ref());
+        if !owned {
+            let part = |name: &Option<String>| name.clone().unwrap_or_default();
+            return Err(format!(
+                "PVC {}/{} was not created for pod {}/{} (pod is not owner)",
+                part(&claim.metadata.namespace),
+                use_.claim,
+                part(&pod.metadata.namespace),
+                part(&pod.metadata.name),
+            ));
+        }
+    }
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Err("PVC is being deleted".to_owned());
+    }
+    if claim.status.as_ref().and_then(|s| s.phase.as_deref()) != Some("Bound") {
+        return Err("PVC is not bound".to_owned());
+    }
+    match claim.spec.as_ref().and_then(|s| s.volume_name.clone()) {
+        Some(name) if !name.is_empty() => Ok(name),
+        _ => Err("PVC has empty pvc.Spec.VolumeName".to_owned()),
+    }
+}
+
+/// Checks that a volume belongs to a claim (`getPVSpec`).
+///
+/// # Errors
+/// Upstream's text.
+pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), String> {
+    let name = pv.metadata.name.as_deref().unwrap_or_default();
+    let Some(reference) = pv.spec.as_ref().and_then(|s| s.claim_ref.as_ref()) else {
+        return Err(format!(
+            "found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+        ));
+    };
+    if reference.uid != claim.metadata.uid {
+        return Err(format!(
+            "found PV object {name} but its pv.Spec.ClaimRef.UID {} does not point to claim.UID {}",
+            reference.uid.as_deref().unwrap_or_default(),
+            claim.metadata.uid.as_deref().unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
+/// Looks up the volumes of a pod and puts them into the desired state of world.
+pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
+    let uid = pod.metadata.uid.clone().unwrap_or_default();
+    for use_ in claims(&pod) {
+        let found = look_up(&agent, &pod, &use_).await;
+        let mut volumes = agent.volumes();
+        match found {
+            Ok((spec, attachable)) => {
+                let mount =
+                    DesiredMount { pod: pod.clone(), volume_in_pod: use_.volume.clone(), readonly: use_.readonly };
+                volumes.want(Arc::new(spec), attachable, &uid, mount);
+            }
+            Err(error) => volumes.lookup_failed(&uid, error),
+        }
+    }
+    agent.changed();
+}
+
+async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool), String> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let context = |error: String| format!("error processing PVC {namespace}/{}: {error}", use_.claim);
+    let claim = agent
+        .client
+        .namespaced::<PersistentVolumeClaim>(namespace)
+        .get(&use_.claim)
+        .await
+        .map_err(|e| context(format!("failed to fetch PVC from API server: {e}")))?;
+    let name = volume_of_claim(&claim, pod, use_).map_err(context)?;
+    let pv = agent
+        .client
+        .all::<PersistentVolume>()
+        .get(&name)
+        .await
+        .map_err(|e| context(format!("failed to fetch PV {name} from API server: {e}")))?;
+    check_volume(&pv, &claim).map_err(context)?;
+    if pv.spec.as_ref().and_then(|s| s.volume_mode.as_deref()) == Some("Block") {
+        let error =
+            format!("volume {} has volumeMode Block, but this node agent publishes filesystems only", use_.volume);
+        return Err(context(error));
+    }
+    let spec = VolumeSpec::from_pv(Arc::new(pv)).map_err(|e| context(e.to_string()))?;
+    // A driver without a CSIDriver object is attachable.
+    let driver = agent.drivers_of_cluster.get("", &spec.driver);
+    let attachable = driver.is_none_or(|d| d.spec.attach_required != Some(false));
+    Ok((spec, attachable))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(spec: Value) -> Pod {
+        serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": spec }))
+            .expect("a pod")
+    }
+
+    #[test]
+    fn claims_that_no_container_mounts_are_ignored() {
+        let pod = pod(json!({
+            "containers": [{ "name": "c", "volumeMounts": [
+                { "name": "data", "mountPath": "/data" }, { "name": "scratch", "mountPath": "/scratch" }] }],
+            "volumes": [
+                { "name": "data", "persistentVolumeClaim": { "claimName": "a", "readOnly": true } },
+                { "name": "unused", "persistentVolumeClaim": { "claimName": "b" } },
+                { "name": "scratch", "ephemeral": {} },
+            ],
+        }));
+        let found: Vec<_> = claims(&pod).into_iter().map(|c| (c.claim, c.readonly, c.ephemeral)).collect();
+        assert_eq!(found, [("a".to_owned(), true, false), ("p-scratch".to_owned(), false, true)]);
+    }
+
+    fn claim(phase: &str, volume: Option<&str>) -> PersistentVolumeClaim {
+        serde_json::from_value(json!({
+            "metadata": { "name": "a", "uid": "c1" }, "spec": { "volumeName": volume }, "status": { "phase": phase },
+        }))
+        .expect("a claim")
+    }
+
+    #[test]
+    fn only_a_bound_claim_names_its_volume() {
+        let pod = pod(json!({ "containers": [] }));
+        let use_ = ClaimUse { volume: "v".to_owned(), claim: "a".to_owned(), readonly: false, ephemeral: false };
+        assert_eq!(volume_of_claim(&claim("Bound", Some("pv")), &pod, &use_), Ok("pv".to_owned()));
+        assert_eq!(volume_of_claim(&claim("Pending", Some("pv")), &pod, &use_), Err("PVC is not bound".to_owned()));
+        let mine = ClaimUse { ephemeral: true, ..use_ };
+        assert!(volume_of_claim(&claim("Bound", Some("pv")), &pod, &mine).is_err());
+    }
+
+    #[test]
+    fn a_volume_of_another_claim_is_refused() {
+        let pv = |uid: &str| -> PersistentVolume {
+            serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": { "claimRef": { "uid": uid } } }))
+                .expect("a volume")
+        };
+        assert_eq!(check_volume(&pv("c1"), &claim("Bound", None)), Ok(()));
+        let error = check_volume(&pv("c2"), &claim("Bound", None)).expect_err("another claim");
+        assert_eq!(error, "found PV object pv but its pv.Spec.ClaimRef.UID c2 does not point to claim.UID c1");
+    }
+}

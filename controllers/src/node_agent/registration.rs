@@ -1,0 +1,399 @@
+//! CSINode and plugin registration (storage-controllers §9.1; upstream `pkg/volume/csi/nodeinfomanager`,
+//! `pkg/kubelet/pluginmanager`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use csi_proto::Channel;
+use csi_proto::csi::NodeGetInfoResponse;
+use csi_proto::registration::registration_client::RegistrationClient;
+use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use substrate::HttpService;
+
+use super::agent::Agent;
+use super::csi::{Driver, bounded};
+use super::lease::owner;
+use super::volume_manager::StepError;
+use crate::kube::{Api, ApiError, Patch};
+
+/// The annotation that maps driver names to node ids.
+pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
+/// How often one update of Node or CSINode is tried, and how the waits between grow (`updateBackoff`).
+const UPDATE_TRIES: u32 = 4;
+const UPDATE_BACKOFF: (Duration, u32) = (Duration::from_millis(10), 5);
+/// The same for the first creation of CSINode (`initBackoff`).
+const INIT_BACKOFF: (Duration, u32) = (Duration::from_millis(15), 6);
+
+/// Why a plugin could not be registered.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum RegistrationError {
+    /// {0}
+    Call(String),
+    /// plugin {name} has type `{kind}`, only CSIPlugin is handled
+    Type {
+        /// The plugin.
+        name: String,
+        /// Its type.
+        kind: String,
+    },
+    /// driver `{name}`: none of the versions specified [{versions}] are supported
+    Versions {
+        /// The plugin.
+        name: String,
+        /// What it offers.
+        versions: String,
+    },
+    /// the plugin's name must not be empty
+    NoName,
+    /// driver `{0}` returned an empty node ID
+    NoNodeId(String),
+    /// detected topology value collision: driver reported "{key}":"{new}" but existing label is "{key}":"{old}"
+    Topology {
+        /// The label.
+        key: String,
+        /// The driver's value.
+        new: String,
+        /// The label's value.
+        old: String,
+    },
+    /// error updating {object}: {error}
+    Api {
+        /// Which object.
+        object: &'static str,
+        /// What the API server said.
+        error: String,
+    },
+}
+
+impl From<StepError> for RegistrationError {
+    fn from(error: StepError) -> Self {
+        Self::Call(error.message().to_owned())
+    }
+}
+
+/// Makes sure that the CSINode exists, so that the node may become Ready; tries until it does.
+pub(super) async fn initialize_csi_node(agent: &Agent, node: &Node) {
+    let api = agent.client.all::<CSINode>();
+    let mut wait = INIT_BACKOFF.0;
+    loop {
+        match ensure(&api, node).await {
+            Ok(_) => break,
+            Err(_) => agent.ctx.sleep(wait).await,
+        }
+        wait = (wait * INIT_BACKOFF.1).min(Duration::from_secs(10));
+    }
+    agent.csi_node_exists.store(true, Ordering::Relaxed);
+    agent.status_due.notify_one();
+}
+
+/// Reads the CSINode of `node`, creates it when missing, and makes it anew when it belongs to an older Node.
+async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<CSINode, ApiError> {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    match api.get(&name).await {
+        Ok(found) => {
+            let owners = found.metadata.owner_references.as_deref().unwrap_or_default();
+            if owners.iter().any(|o| Some(&o.uid) == node.metadata.uid.as_ref()) {
+                return Ok(found);
+            }
+            api.delete(&name, &crate::kube::DeleteParams::default()).await?;
+        }
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error),
+    }
+    api.create(&CSINode {
+        metadata: ObjectMeta { name: Some(name), owner_references: Some(vec![owner(node)]), ..ObjectMeta::default() },
+        spec: CSINodeSpec { drivers: Vec::new() },
+    })
+    .await
+}
+
+/// Registers the plugin whose registration socket is `registration`. `dial` turns the endpoint that it names into
+/// the driver's service. Returns the driver's name.
+///
+/// # Errors
+/// The first step that failed; the plugin was told.
+pub(super) async fn register(
+    agent: &Agent,
+    registration: HttpService,
+    dial: impl Fn(&str) -> HttpService,
+) -> Result<String, RegistrationError> {
+    let timers = &agent.config.timers;
+    let mut client = RegistrationClient::new(Channel(registration));
+    let plugin = bounded(&agent.ctx, timers.registration_get_info_timeout, client.get_info(InfoRequest {})).await?;
+    let result = install(agent, &plugin, dial).await;
+    let status = RegistrationStatus {
+        plugin_registered: result.is_ok(),
+        error: result.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+    };
+    let notify = client.notify_registration_status(status);
+    let told = bounded(&agent.ctx, timers.registration_notify_timeout, notify).await;
+    result?;
+    told?;
+    Ok(plugin.name)
+}
+
+async fn install(
+    agent: &Agent,
+    plugin: &PluginInfo,
+    dial: impl Fn(&str) -> HttpService,
+) -> Result<(), RegistrationError> {
+    validate(plugin)?;
+    let driver = Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout).await?;
+    // Mounts may begin before Node and CSINode are updated, as upstream's driver store is filled first.
+    let info = driver.info(&agent.ctx).await?;
+    agent.drivers().insert(plugin.name.clone(), driver);
+    agent.changed();
+    if info.node_id.is_empty() {
+        return Err(RegistrationError::NoNodeId(plugin.name.clone()));
+    }
+    let node = update_node(agent, &plugin.name, &info).await?;
+    update_csi_node(agent, &node, |csi_node| install_driver(csi_node, &plugin.name, &info)).await
+}
+
+/// What kubelet checks before it registers a plugin.
+fn validate(plugin: &PluginInfo) -> Result<(), RegistrationError> {
+    if plugin.name.is_empty() {
+        return Err(RegistrationError::NoName);
+    }
+    if plugin.r#type != "CSIPlugin" {
+        return Err(RegistrationError::Type { name: plugin.name.clone(), kind: plugin.r#type.clone() });
+    }
+    let is_v1 = |v: &String| v.trim_start_matches('v').split('.').next() == Some("1");
+    if !plugin.supported_versions.iter().any(is_v1) {
+        let versions = plugin.supported_versions.join(" ");
+        return Err(RegistrationError::Versions { name: plugin.name.clone(), versions });
+    }
+    Ok(())
+}
+
+fn segments(info: &NodeGetInfoResponse) -> BTreeMap<String, String> {
+    info.accessible_topology.as_ref().map(|t| t.segments.clone()).unwrap_or_default()
+}
+
+/// The strategic merge patch that puts node id and topology on the Node; nothing when they are there.
+///
+/// # Errors
+/// When a topology label is there with another value.
+pub(super) fn node_patch(
+    node: &Node,
+    driver: &str,
+    info: &NodeGetInfoResponse,
+) -> Result<Option<Value>, RegistrationError> {
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    let mut new_labels = BTreeMap::new();
+    for (key, new) in segments(info) {
+        match labels.get(&key) {
+            Some(old) if *old != new => {
+                return Err(RegistrationError::Topology { key, new, old: old.clone() });
+            }
+            Some(_) => {}
+            None => drop(new_labels.insert(key, new)),
+        }
+    }
+    let mut ids = node_ids(node);
+    let known = ids.insert(driver.to_owned(), info.node_id.clone());
+    let mut metadata = serde_json::Map::new();
+    if known.as_ref() != Some(&info.node_id) {
+        metadata.insert("annotations".to_owned(), json!({ NODE_ID_ANNOTATION: json!(ids).to_string() }));
+    }
+    if !new_labels.is_empty() {
+        metadata.insert("labels".to_owned(), json!(new_labels));
+    }
+    Ok((!metadata.is_empty()).then(|| json!({ "metadata": metadata })))
+}
+
+fn node_ids(node: &Node) -> BTreeMap<String, String> {
+    let annotation = node.metadata.annotations.as_ref().and_then(|a| a.get(NODE_ID_ANNOTATION));
+    // An annotation that cannot be read is written anew.
+    annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) -> Result<Node, RegistrationError> {
+    let api = agent.client.all::<Node>();
+    let name = &agent.config.node_name;
+    let mut wait = UPDATE_BACKOFF.0;
+    let mut last = None;
+    for _ in 0..UPDATE_TRIES {
+        match api.get(name).await {
+            Ok(node) => match node_patch(&node, driver, info)? {
+                None => return Ok(node),
+                Some(patch) => match api.patch_status(name, &Patch::Strategic(patch)).await {
+                    Ok(node) => return Ok(node),
+                    Err(error) => last = Some(error),
+                },
+            },
+            Err(error) => last = Some(error),
+        }
+        agent.ctx.sleep(wait).await;
+        wait *= UPDATE_BACKOFF.1;
+    }
+    Err(api_error("Node", last))
+}
+
+fn api_error(object: &'static str, error: Option<ApiError>) -> RegistrationError {
+    RegistrationError::Api { object, error: error.map(|e| e.to_string()).unwrap_or_default() }
+}
+
+/// The CSINode with the driver's entry as `info` says; nothing when it is so already.
+pub(super) fn install_driver(csi_node: &CSINode, driver: &str, info: &NodeGetInfoResponse) -> Option<CSINode> {
+    let keys: Vec<String> = segments(info).into_keys().collect();
+    let entry = CSINodeDriver {
+        name: driver.to_owned(),
+        node_id: info.node_id.clone(),
+        topology_keys: (!keys.is_empty()).then_some(keys),
+        // 0 leaves it open; a negative count is nonsense and counts as none.
+        allocatable: (info.max_volumes_per_node > 0)
+            .then(|| VolumeNodeResources { count: Some(i32::try_from(info.max_volumes_per_node).unwrap_or(i32::MAX)) }),
+    };
+    if csi_node.spec.drivers.contains(&entry) {
+        return None;
+    }
+    let mut changed = csi_node.clone();
+    changed.spec.drivers.retain(|d| d.name != driver);
+    changed.spec.drivers.push(entry);
+    Some(changed)
+}
+
+async fn update_csi_node(
+    agent: &Agent,
+    node: &Node,
+    change: impl Fn(&CSINode) -> Option<CSINode>,
+) -> Result<(), RegistrationError> {
+    let api = agent.client.all::<CSINode>();
+    let mut wait = UPDATE_BACKOFF.0;
+    let mut last = None;
+    for _ in 0..UPDATE_TRIES {
+        match ensure(&api, node).await {
+            Ok(csi_node) => match change(&csi_node) {
+                None => return Ok(()),
+                Some(changed) => match api.replace(&changed).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) => last = Some(error),
+                },
+            },
+            Err(error) => last = Some(error),
+        }
+        agent.ctx.sleep(wait).await;
+        wait *= UPDATE_BACKOFF.1;
+    }
+    Err(api_error("CSINode", last))
+}
+
+/// Takes a driver whose socket is gone off Node and CSINode.
+///
+/// # Errors
+/// When the API server refuses.
+pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
+    agent.drivers().remove(driver);
+    let api = agent.client.all::<Node>();
+    let name = &agent.config.node_name;
+    let node = api.get(name).await.map_err(|e| api_error("Node", Some(e)))?;
+    let mut ids = node_ids(&node);
+    if ids.remove(driver).is_some() {
+        let value = if ids.is_empty() { Value::Null } else { json!(json!(ids).to_string()) };
+        let patch = json!({ "metadata": { "annotations": { NODE_ID_ANNOTATION: value } } });
+        api.patch_status(name, &Patch::Strategic(patch)).await.map_err(|e| api_error("Node", Some(e)))?;
+    }
+    update_csi_node(agent, &node, |csi_node| {
+        let mut changed = csi_node.clone();
+        changed.spec.drivers.retain(|d| d.name != driver);
+        (changed.spec.drivers.len() != csi_node.spec.drivers.len()).then_some(changed)
+    })
+    .await
+}
+
+/// Registers one plugin, again and again until it succeeds; backoff 500 ms ×2 up to 2 m 2 s on the 1 s grid of the
+/// plugin reconciler. Returns the driver's name.
+pub(super) async fn keep_trying(
+    agent: &Arc<Agent>,
+    registration: HttpService,
+    dial: impl Fn(&str) -> HttpService,
+) -> String {
+    let timers = &agent.config.timers;
+    let mut backoff = timers.pending_initial;
+    loop {
+        match register(agent, registration.clone(), &dial).await {
+            Ok(driver) => {
+                let fields = json!({ "node": agent.config.node_name, "driver": driver });
+                agent.ctx.emit("node-agent.registered", fields);
+                return driver;
+            }
+            Err(error) => agent.ctx.emit(
+                "node-agent.registration-failed",
+                json!({ "node": agent.config.node_name, "error": error.to_string() }),
+            ),
+        }
+        agent.ctx.sleep(backoff.max(timers.registration_reconcile)).await;
+        backoff = (backoff * 2).min(timers.pending_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::csi::Topology;
+
+    use super::*;
+
+    fn info(max: i64) -> NodeGetInfoResponse {
+        NodeGetInfoResponse {
+            node_id: "i-1".to_owned(),
+            max_volumes_per_node: max,
+            accessible_topology: Some(Topology {
+                segments: [("topology.kubernetes.io/zone".to_owned(), "a".to_owned())].into(),
+            }),
+        }
+    }
+
+    fn node(zone: Option<&str>) -> Node {
+        let labels = zone.map(|z| json!({ "topology.kubernetes.io/zone": z }));
+        serde_json::from_value(json!({ "metadata": { "name": "n", "labels": labels } })).expect("a node")
+    }
+
+    #[test]
+    fn a_node_gets_the_annotation_and_the_labels_that_it_lacks() {
+        let patch = node_patch(&node(None), "d", &info(1)).expect("no collision").expect("a patch");
+        assert_eq!(patch["metadata"]["annotations"][NODE_ID_ANNOTATION], r#"{"d":"i-1"}"#);
+        assert_eq!(patch["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
+        let patch = node_patch(&node(Some("a")), "d", &info(1)).expect("no collision").expect("a patch");
+        assert_eq!(patch["metadata"]["labels"], Value::Null);
+    }
+
+    #[test]
+    fn another_zone_is_a_collision() {
+        let error = node_patch(&node(Some("b")), "d", &info(1)).expect_err("a collision");
+        assert_eq!(
+            error.to_string(),
+            "detected topology value collision: driver reported \"topology.kubernetes.io/zone\":\"a\" but existing \
+             label is \"topology.kubernetes.io/zone\":\"b\""
+        );
+    }
+
+    #[test]
+    fn the_driver_entry_is_replaced_only_when_it_differs() {
+        let empty = CSINode::default();
+        let one = install_driver(&empty, "d", &info(26)).expect("a change");
+        assert_eq!(one.spec.drivers[0].allocatable.as_ref().and_then(|a| a.count), Some(26));
+        assert_eq!(install_driver(&one, "d", &info(26)), None);
+        let open = install_driver(&one, "d", &info(0)).expect("a change");
+        assert_eq!((open.spec.drivers.len(), open.spec.drivers[0].allocatable.is_none()), (1, true));
+    }
+
+    #[test]
+    fn only_csi_plugins_of_version_1_are_taken() {
+        let plugin = |kind: &str, versions: &[&str]| PluginInfo {
+            r#type: kind.to_owned(),
+            name: "d".to_owned(),
+            endpoint: String::new(),
+            supported_versions: versions.iter().map(|v| (*v).to_owned()).collect(),
+        };
+        assert_eq!(validate(&plugin("CSIPlugin", &["1.0.0"])), Ok(()));
+        assert!(validate(&plugin("DevicePlugin", &["1.0.0"])).is_err());
+        assert!(validate(&plugin("CSIPlugin", &["0.3.0"])).is_err());
+    }
+}

@@ -1,0 +1,342 @@
+//! The shell of the volume manager: runs the reconciler on its 100 ms grid when there is a reason to, and performs
+//! the steps of its operations.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_mock::disk::{DiskError, MountKind};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use serde_json::json;
+
+use super::agent::{Agent, next_on_grid};
+use super::csi::{Driver, PublishContext};
+use super::names::{attachment_name, vol_data_path};
+use super::populate::populate;
+use super::reconstruct::{VolumeData, scan};
+use super::volume_manager::operation::NodeFacts;
+use super::volume_manager::{Next, Operation, Step, StepError, Task, VolumeSpec};
+use crate::kube::{Delta, reference};
+
+/// How long to wait when a live read that the reconciler needs has failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Reconstructs, then reconciles for ever.
+pub(super) async fn run(agent: Arc<Agent>) {
+    loop {
+        match scan(&agent).await {
+            Ok(found) => {
+                agent.volumes().reconstruct(&found);
+                break;
+            }
+            Err(error) => {
+                let fields = json!({ "node": agent.config.node_name, "error": error.to_string() });
+                agent.ctx.emit("node-agent.scan-failed", fields);
+                agent.ctx.sleep(RETRY).await;
+            }
+        }
+    }
+    let period = agent.ctx.scaled(agent.config.timers.reconciler_loop);
+    agent.changed();
+    loop {
+        let retry = agent.volumes().retry_at();
+        tokio::select! { biased;
+            () = agent.reconcile_due() => {}
+            () = agent.ctx.sleep_until(retry.unwrap_or_default()), if retry.is_some() => {}
+        }
+        agent.ctx.sleep_until(next_on_grid(agent.ctx.now().mono, period)).await;
+        tick(&agent).await;
+    }
+}
+
+async fn tick(agent: &Arc<Agent>) {
+    let (wanted, unprocessed) = agent.pods().wanted();
+    agent.volumes().retain_pods(&wanted);
+    for pod in unprocessed {
+        agent.ctx.spawn(populate(agent.clone(), pod));
+    }
+    let needs_node_status = agent.volumes().needs_node_status();
+    if needs_node_status {
+        match agent.client.all::<Node>().get(&agent.config.node_name).await {
+            Ok(node) => agent.volumes().reconstructed_from_node_status(&Agent::attached(&node)),
+            Err(_) => {
+                let agent = agent.clone();
+                agent.ctx.clone().spawn(async move {
+                    agent.ctx.sleep(RETRY).await;
+                    agent.changed();
+                });
+            }
+        }
+    }
+    let now = agent.ctx.now().mono;
+    let done = agent.volumes().reconcile(now);
+    for operation in done.started {
+        agent.ctx.spawn(perform(agent.clone(), operation));
+    }
+}
+
+/// Follows `status.volumesAttached` of the cached Node.
+pub(super) async fn follow_node(agent: Arc<Agent>) {
+    let mut changes = agent.node.subscribe();
+    while let Some(change) = changes.recv().await {
+        let attached = match &change {
+            Delta::Applied { new, .. } => Agent::attached(new),
+            Delta::Deleted(_) => BTreeSet::new(),
+        };
+        if agent.volumes().set_attached_in_status(attached) {
+            agent.changed();
+        }
+    }
+}
+
+/// Performs one operation to its end.
+async fn perform(agent: Arc<Agent>, operation: Operation) {
+    let labels = agent.node.get("", &agent.config.node_name).and_then(|n| n.metadata.labels.clone());
+    let facts = NodeFacts { name: agent.config.node_name.clone(), labels: labels.unwrap_or_default() };
+    let Some(task) = agent.volumes().task(&operation).cloned() else { return };
+    let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, &facts);
+    while let Next::Do(step) = next {
+        let result = take(&agent, &operation, &task, step).await;
+        next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
+    }
+    if let Next::Failed(failure) = next {
+        agent.ctx.emit(
+            "node-agent.operation-failed",
+            json!({
+                "node": agent.config.node_name, "volume": task.spec.handle, "operation": operation.name(),
+                "error": failure.message,
+            }),
+        );
+        if let Some(pod) = failure.pod {
+            agent.recorder.event(&reference::<Pod>(&pod), "Warning", "FailedMount", failure.message);
+        }
+    } else {
+        let kind = match operation {
+            Operation::Mount { .. } => Some("node-agent.mounted"),
+            Operation::Unmount { .. } => Some("node-agent.unmounted"),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let pod = if task.pod_name.is_empty() { operation.uid().unwrap_or_default() } else { &task.pod_name };
+            agent.ctx.emit(kind, json!({ "volume": task.spec.handle, "node": agent.config.node_name, "pod": pod }));
+        }
+        if let (Operation::Unmount { .. }, Some(uid)) = (&operation, operation.uid())
+            && !agent.pods().knows(uid)
+        {
+            // The pod was gone before kubelet started: nobody else clears its directory.
+            remove_pod_dirs(&agent, uid).await;
+        }
+    }
+    agent.changed();
+}
+
+async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> Result<(), StepError> {
+    let spec = &task.spec;
+    match step {
+        Step::VerifyControllerAttached => verify_attached(agent, spec).await,
+        Step::WaitForAttach => attachment(agent, spec).await.map(drop),
+        Step::Stage => stage(agent, task).await,
+        Step::Publish => publish(agent, operation.uid().unwrap_or_default(), task).await,
+        Step::Unpublish => unpublish(agent, operation.uid().unwrap_or_default(), spec).await,
+        Step::Unstage => unstage(agent, spec).await,
+    }
+}
+
+async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    let node = agent
+        .client
+        .all::<Node>()
+        .get(&agent.config.node_name)
+        .await
+        .map_err(|e| StepError::Transient(format!("failed fetching node: {e}")))?;
+    if Agent::attached(&node).contains(spec.name.as_str()) {
+        Ok(())
+    } else {
+        Err(StepError::Transient("Volume not attached according to node status".to_owned()))
+    }
+}
+
+/// One GET of the VolumeAttachment; it must be attached. Answers the publish_context.
+async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, StepError> {
+    let name = attachment_name(&spec.handle, &spec.driver, &agent.config.node_name);
+    let attachment = agent.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
+        StepError::Transient(format!("volume {} has GET error for volume attachment {name}: {e}", spec.handle))
+    })?;
+    attached(&attachment, spec).map_err(StepError::Transient)
+}
+
+/// What a VolumeAttachment says (`verifyAttachmentStatus`).
+fn attached(attachment: &VolumeAttachment, spec: &VolumeSpec) -> Result<PublishContext, String> {
+    if attachment.metadata.deletion_timestamp.is_some() {
+        return Err("volume attachment is being deleted".to_owned());
+    }
+    match &attachment.status {
+        Some(status) if status.attached => Ok(status.attachment_metadata.clone().unwrap_or_default()),
+        status => Err(match status.as_ref().and_then(|s| s.attach_error.as_ref()) {
+            Some(error) => error.message.clone().unwrap_or_default(),
+            None => format!(
+                "volume {} is not attached for volume attachment {}",
+                spec.handle,
+                attachment.metadata.name.as_deref().unwrap_or_default()
+            ),
+        }),
+    }
+}
+
+async fn publish_context(agent: &Agent, task: &Task) -> Result<PublishContext, StepError> {
+    if task.attachable { attachment(agent, &task.spec).await } else { Ok(PublishContext::new()) }
+}
+
+fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
+    agent.drivers().get(&spec.driver).cloned().ok_or_else(|| {
+        StepError::Transient(format!(
+            "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",
+            spec.driver
+        ))
+    })
+}
+
+fn disk_error(error: &DiskError) -> StepError {
+    StepError::Transient(format!("kubernetes.io/csi: {error}"))
+}
+
+async fn write_data(agent: &Agent, beside: &Path, data: &VolumeData) -> Result<(), StepError> {
+    let text = serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))?;
+    agent.config.disk.write(&vol_data_path(beside), &text).await.map_err(|e| disk_error(&e))
+}
+
+async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
+    let spec = &task.spec;
+    let driver = driver(agent, spec, "attacher.MountDevice failed to create newCsiDriverClient")?;
+    if !driver.stage_unstage {
+        return Ok(());
+    }
+    let context = publish_context(agent, task).await?;
+    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
+    let data = VolumeData {
+        spec_vol_id: String::new(),
+        volume_handle: spec.handle.clone(),
+        driver_name: spec.driver.clone(),
+        node_name: String::new(),
+        attachment_id: String::new(),
+        volume_lifecycle_mode: String::new(),
+    };
+    write_data(agent, &staging, &data).await?;
+    let result = driver.stage(&agent.ctx, spec, &staging, context).await;
+    if matches!(result, Err(StepError::Final(_))) {
+        clear(agent, &staging).await;
+    }
+    result
+}
+
+async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
+    let spec = &task.spec;
+    let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
+    let context = publish_context(agent, task).await?;
+    let target = agent.paths.target_path(uid, &spec.pv);
+    agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
+    let data = VolumeData {
+        spec_vol_id: spec.pv.clone(),
+        volume_handle: spec.handle.clone(),
+        driver_name: spec.driver.clone(),
+        node_name: agent.config.node_name.clone(),
+        attachment_id: attachment_name(&spec.handle, &spec.driver, &agent.config.node_name),
+        volume_lifecycle_mode: "Persistent".to_owned(),
+    };
+    write_data(agent, &target, &data).await?;
+    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let readonly = task.readonly || spec.readonly;
+    let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, context).await;
+    if matches!(result, Err(StepError::Final(_))) {
+        clear(agent, &target).await;
+    }
+    result
+}
+
+async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
+    let target = agent.paths.target_path(uid, &spec.pv);
+    driver.unpublish(&agent.ctx, &spec.handle, &target).await?;
+    clear(agent, &target).await;
+    Ok(())
+}
+
+async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
+    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
+    let references: Vec<String> = mounts
+        .iter()
+        .filter(|m| m.volume == spec.handle && m.kind == MountKind::Target)
+        .map(|m| m.path.display().to_string())
+        .collect();
+    if !references.is_empty() {
+        return Err(StepError::Transient(format!(
+            "GetDeviceMountRefs check failed: the device mount path {:?} is still mounted by other references [{}]",
+            staging.display().to_string(),
+            references.join(" ")
+        )));
+    }
+    if driver.stage_unstage {
+        driver.unstage(&agent.ctx, &spec.handle, &staging).await?;
+    }
+    clear(agent, &staging).await;
+    Ok(())
+}
+
+/// Removes a staging or target path, the metadata beside it and their directory.
+async fn clear(agent: &Agent, path: &Path) {
+    let disk = &agent.config.disk;
+    // Upstream logs what it cannot remove; the next attempt, or reconstruction, finds it again.
+    let _ = disk.remove_dir(path).await;
+    let _ = disk.remove_file(&vol_data_path(path)).await;
+    if let Some(parent) = path.parent() {
+        let _ = disk.remove_dir(parent).await;
+    }
+}
+
+/// Removes a pod's directories as far as they are empty.
+pub(super) async fn remove_pod_dirs(agent: &Agent, uid: &str) {
+    for dir in agent.paths.pod_dirs(uid) {
+        if agent.config.disk.remove_dir(&dir).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn verdict(metadata: Value, status: Value) -> Result<PublishContext, String> {
+        let attachment: VolumeAttachment = serde_json::from_value(json!({
+            "metadata": metadata, "status": status,
+            "spec": { "attacher": "d", "nodeName": "n", "source": {} },
+        }))
+        .expect("an attachment");
+        attached(&attachment, &VolumeSpec::reconstructed("d", "vol-1", "pv"))
+    }
+
+    #[test]
+    fn only_an_attached_attachment_that_stays_will_do() {
+        let name = json!({ "name": "csi-x" });
+        let context =
+            verdict(name.clone(), json!({ "attached": true, "attachmentMetadata": { "devicePath": "/dev/xvdaa" } }));
+        assert_eq!(context.map(|c| c["devicePath"].clone()), Ok("/dev/xvdaa".to_owned()));
+        assert_eq!(
+            verdict(name.clone(), json!({ "attached": false })),
+            Err("volume vol-1 is not attached for volume attachment csi-x".to_owned())
+        );
+        assert_eq!(
+            verdict(name, json!({ "attached": false, "attachError": { "message": "no" } })),
+            Err("no".to_owned())
+        );
+        let going = json!({ "name": "csi-x", "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        assert_eq!(verdict(going, json!({ "attached": true })), Err("volume attachment is being deleted".to_owned()));
+    }
+}
