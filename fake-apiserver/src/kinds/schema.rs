@@ -263,4 +263,21 @@ mod tests {
         let object = json!({"spec": {"containers": [{"name": "a"}, {"name": "b", "imagee": "x"}]}});
         assert_eq!(unknown_fields(pod, &object), ["spec.containers[1].imagee"]);
     }
+
+    /// Objects of a real server have no field that the table lacks; reads `../shared/data/protobuf-vectors.jsonl`.
+    #[test]
+    fn recorded_objects_have_only_known_fields() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/protobuf-vectors.jsonl");
+        let Ok(text) = std::fs::read_to_string(path) else {
+            eprintln!("skipped: {path} is not there");
+            return;
+        };
+        for line in text.lines() {
+            let vector: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| vector[name].as_str().unwrap().to_owned();
+            if let Some(kind) = kinds::find_kind(&text("groupVersion"), &text("kind")) {
+                assert_eq!(unknown_fields(kind, &vector["json"]), Vec::<String>::new(), "{kind:?}");
+            }
+        }
+    }
 }

@@ -39,6 +39,37 @@ fn columns_are_those_of_a_real_server() {
     }
 }
 
+/// Cells of recorded objects are those that the real server printed for them, ages apart.
+#[test]
+fn recorded_objects_print_as_the_real_server_printed_them() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
+    let lines = |name: &str| -> Option<Vec<Value>> {
+        let text = std::fs::read_to_string(format!("{folder}/{name}")).ok()?;
+        Some(text.lines().map(|l| serde_json::from_str(l).unwrap()).collect())
+    };
+    let (Some(tables), Some(vectors)) = (lines("tables.jsonl"), lines("protobuf-vectors.jsonl")) else {
+        eprintln!("skipped: {folder} is not there");
+        return;
+    };
+    let mut compared = 0;
+    for vector in vectors {
+        let text = |name: &str| vector[name].as_str().unwrap().to_owned();
+        let Some(kind) = kinds::find_kind(&text("groupVersion"), &text("kind")) else { continue };
+        let table = tables.iter().find(|t| t["path"] == kind.root()).unwrap();
+        let object = &vector["json"];
+        let rows = table["rows"].as_array().unwrap();
+        let Some(row) = rows.iter().find(|r| r["name"] == object["metadata"]["name"]) else { continue };
+        let ours = cells::of(kind, object, Timestamp::UNIX_EPOCH);
+        for ((column, ours), theirs) in columns::of(kind).iter().zip(&ours).zip(row["cells"].as_array().unwrap()) {
+            if !matches!(column.name, "Age" | "Attached") {
+                assert_eq!(ours, theirs, "{} {}", kind.kind, column.name);
+            }
+        }
+        compared += 1;
+    }
+    assert!(compared > 8, "{compared}");
+}
+
 #[test]
 fn every_row_has_as_many_cells_as_there_are_columns() {
     for kind in kinds::all() {
