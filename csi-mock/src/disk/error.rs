@@ -82,6 +82,12 @@ impl DiskError {
         Self::io(op, path, errno)
     }
 
+    /// Whether the disk said ENOENT or ENOTDIR: there is no such file or directory.
+    pub fn is_not_found(&self) -> bool {
+        let codes = [rustix::io::Errno::NOENT, rustix::io::Errno::NOTDIR].map(|e| Some(e.raw_os_error()));
+        matches!(self, Self::Io { source, .. } if codes.contains(&source.raw_os_error()))
+    }
+
     /// Whether the disk said EIO: the device is gone or broken under its mount.
     pub fn is_eio(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()))

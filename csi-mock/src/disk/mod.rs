@@ -11,9 +11,14 @@ use std::path::{Path, PathBuf};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
+mod blocking;
+mod directory;
 mod error;
 mod memory;
+mod root;
+mod stat;
 
+pub use directory::DirectoryDisk;
 pub use error::DiskError;
 pub use memory::MemoryDisks;
 

@@ -1,0 +1,556 @@
+//! The disk for machines without root: a volume is a directory, a mount is a symlink to it.
+//!
+//! What it is not: there is no block device, no filesystem of its own, no limit of bytes, no read-only mount, and
+//! power loss loses nothing. A stage or publish makes a symlink as the last component of the path; every parent is
+//! resolved without symlinks. What is mounted is read back from the links, so a restarted driver needs no memory.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::blocking::blocking;
+use super::root::Root;
+use super::{
+    Backend, Device, Disk, DiskError, DiskFuture, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage,
+};
+
+/// The node's own directory below its root: one record for each device and each mount.
+const RECORDS: &str = ".mooring";
+
+/// The disk of one node, with volumes that are directories.
+#[derive(Clone, Debug)]
+pub struct DirectoryDisk(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    node: String,
+    root: Root,
+    volumes: Root,
+    /// Operations on one node are one after another: each takes microseconds.
+    serial: Mutex<()>,
+}
+
+/// What is written down of a plugged volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct DeviceRecord {
+    volume: String,
+    name: String,
+    file: String,
+    size_bytes: u64,
+}
+
+/// What is written down of a mount; it counts only while the link is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MountRecord {
+    volume: String,
+    path: PathBuf,
+    staging: bool,
+}
+
+impl DirectoryDisk {
+    /// The disk of `node`, with the node's root directory and the directory of all volumes. Both are made.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(node: &str, root: &Path, volumes: &Path) -> Result<Self, DiskError> {
+        let (root, volumes) = (Root::open(root)?, Root::open(volumes)?);
+        for kind in ["devices", "mounts"] {
+            root.make_dirs(&root.path().join(RECORDS).join(kind))?;
+        }
+        Ok(Self(Arc::new(Inner { node: node.to_owned(), root, volumes, serial: Mutex::default() })))
+    }
+
+    /// Runs `act` on a blocking thread, alone on this node.
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
+    ) -> DiskFuture<'a, T> {
+        let inner = self.0.clone();
+        Box::pin(blocking(move || {
+            let _alone = inner.serial.lock().unwrap_or_else(PoisonError::into_inner);
+            act(&inner)
+        }))
+    }
+}
+
+fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
+    DiskError::Occupied { path: path.display().to_string(), by: by.into() }
+}
+
+/// A name that is one ordinary path component.
+pub(super) fn plain_name(what: &str, name: &str) -> Result<(), DiskError> {
+    let mut parts = Path::new(name).components();
+    let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
+    if plain && name.len() <= 128 && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(DiskError::BadPath { path: name.to_owned(), reason: format!("{what} must be one plain name") })
+}
+
+impl Inner {
+    fn record_path(&self, kind: &str, key: &str) -> PathBuf {
+        self.root.path().join(RECORDS).join(kind).join(key)
+    }
+
+    fn mount_key(path: &Path) -> String {
+        use sha2::{Digest, Sha256};
+        hex::encode(&Sha256::digest(path.as_os_str().as_encoded_bytes())[..16])
+    }
+
+    fn records<T: for<'de> Deserialize<'de>>(&self, kind: &str) -> Result<Vec<T>, DiskError> {
+        let dir = self.root.path().join(RECORDS).join(kind);
+        let mut records = Vec::new();
+        for name in self.root.list(&dir)?.unwrap_or_default() {
+            // A record that cannot be read was cut off while it was written; it never counted.
+            if let Some(record) = self.root.read(&dir.join(name))?.and_then(|d| serde_json::from_slice(&d).ok()) {
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
+    fn write<T: Serialize>(&self, path: &Path, record: &T) -> Result<(), DiskError> {
+        let data = serde_json::to_vec(record)
+            .map_err(|e| DiskError::io("write", path.display().to_string(), std::io::Error::other(e)))?;
+        self.root.write(path, &data)
+    }
+
+    fn bytes(&self, file: &str) -> PathBuf {
+        self.volumes.path().join(format!("{file}.dir"))
+    }
+
+    fn device_record(&self, volume: &str) -> Result<Option<DeviceRecord>, DiskError> {
+        plain_name("a volume id", volume)?;
+        let data = self.root.read(&self.record_path("devices", volume))?;
+        Ok(data.and_then(|d| serde_json::from_slice(&d).ok()))
+    }
+
+    fn device(&self, record: DeviceRecord) -> Device {
+        let path = self.bytes(&record.file);
+        Device { volume: record.volume, name: record.name, path, size_bytes: record.size_bytes }
+    }
+
+    /// The mounts whose link is still there, ordered by path.
+    fn mounts(&self) -> Result<Vec<Mount>, DiskError> {
+        let mut mounts = Vec::new();
+        for record in self.records::<MountRecord>("mounts")? {
+            if self.root.read_link(&record.path)?.is_some_and(|to| to.starts_with(self.volumes.path())) {
+                let kind = if record.staging { MountKind::Staging } else { MountKind::Target };
+                mounts.push(Mount { volume: record.volume, path: record.path, kind, readonly: false });
+            }
+        }
+        mounts.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(mounts)
+    }
+
+    fn mount(&self, volume: &str, path: &Path, staging: bool) -> Result<(), DiskError> {
+        let record = self.device_record(volume)?.ok_or_else(|| DiskError::NotPlugged(volume.to_owned()))?;
+        let mount = MountRecord { volume: volume.to_owned(), path: path.to_owned(), staging };
+        // The record goes first: a record without a link is nothing, a link without a record could not be found.
+        self.write(&self.record_path("mounts", &Self::mount_key(path)), &mount)?;
+        self.root.link(&self.bytes(&record.file), path)
+    }
+
+    fn unmount(&self, path: &Path) -> Result<(), DiskError> {
+        self.root.remove_file(path)?;
+        self.root.remove_file(&self.record_path("mounts", &Self::mount_key(path)))?;
+        Ok(())
+    }
+
+    /// Where file operations on `path` go: below the volume when it lies in a mount, else below the node's root.
+    fn place(&self, path: &Path) -> Result<(&Root, PathBuf), DiskError> {
+        let path = self.root.absolute(path)?;
+        for mount in self.mounts()? {
+            if let Ok(rest) = path.strip_prefix(&mount.path) {
+                let target = self.root.read_link(&mount.path)?.unwrap_or_default();
+                return Ok((&self.volumes, target.join(rest)));
+            }
+        }
+        Ok((&self.root, path))
+    }
+
+    fn stage(&self, stage: &Stage) -> Result<Staged, DiskError> {
+        if stage.readonly {
+            return Err(cannot("stage read-only"));
+        }
+        let path = self.root.absolute(&stage.path)?;
+        let mounts = self.mounts()?;
+        if let Some(there) = mounts.iter().find(|m| m.path == path) {
+            if there.volume != stage.volume {
+                return Err(occupied(&path, format!("volume {} is mounted", there.volume)));
+            }
+            return Ok(Staged { formatted: false, readonly: false, already: true, other_writers: Vec::new() });
+        }
+        if let Some(m) = mounts.iter().find(|m| m.volume == stage.volume && m.kind == MountKind::Staging) {
+            return Err(occupied(&path, format!("volume {} is staged at {}", stage.volume, m.path.display())));
+        }
+        let record = self.device_record(&stage.volume)?.ok_or_else(|| DiskError::NotPlugged(stage.volume.clone()))?;
+        let bytes = self.bytes(&record.file);
+        let formatted = self.volumes.list(&bytes)?.is_none();
+        self.volumes.make_dirs(&bytes)?;
+        if let Some(parent) = path.parent() {
+            self.root.make_dirs(parent)?;
+        }
+        self.mount(&stage.volume, &path, true)?;
+        Ok(Staged { formatted, readonly: false, already: false, other_writers: Vec::new() })
+    }
+
+    fn unstage(&self, volume: &str, path: &Path) -> Result<bool, DiskError> {
+        let path = self.root.absolute(path)?;
+        let mounts = self.mounts()?;
+        match mounts.iter().find(|m| m.path == path) {
+            None => return Ok(false),
+            Some(m) if m.volume != volume => {
+                return Err(occupied(&path, format!("volume {} is mounted", m.volume)));
+            }
+            Some(_) => {}
+        }
+        let others: Vec<_> = mounts
+            .iter()
+            .filter(|m| m.volume == volume && m.path != path)
+            .map(|m| m.path.display().to_string())
+            .collect();
+        if !others.is_empty() {
+            let by = format!("also mounted at {}", others.join(", "));
+            return Err(DiskError::Busy { volume: volume.to_owned(), by });
+        }
+        self.unmount(&path)?;
+        self.root.make_dirs(&path)?;
+        Ok(true)
+    }
+
+    fn publish(&self, publish: &Publish) -> Result<Published, DiskError> {
+        if publish.readonly {
+            return Err(cannot("publish read-only"));
+        }
+        let (staging, path) = (self.root.absolute(&publish.staging_path)?, self.root.absolute(&publish.path)?);
+        let mounts = self.mounts()?;
+        if !mounts.iter().any(|m| m.path == staging && m.volume == publish.volume) {
+            let path = staging.display().to_string();
+            return Err(DiskError::NotStaged { volume: publish.volume.clone(), path });
+        }
+        match mounts.iter().find(|m| m.path == path) {
+            Some(m) if m.volume == publish.volume => return Ok(Published { readonly: false, already: true }),
+            Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
+            None => {}
+        }
+        self.mount(&publish.volume, &path, false)?;
+        Ok(Published { readonly: false, already: false })
+    }
+
+    fn unpublish(&self, volume: &str, path: &Path) -> Result<bool, DiskError> {
+        let path = self.root.absolute(path)?;
+        match self.mounts()?.into_iter().find(|m| m.path == path) {
+            Some(m) if m.volume != volume => Err(occupied(&path, format!("volume {} is mounted", m.volume))),
+            Some(m) if m.kind == MountKind::Staging => Err(occupied(&path, "the volume is staged here")),
+            Some(_) => self.unmount(&path).map(|()| true),
+            // Nothing is mounted; what may be left is the directory.
+            None => self.root.remove_dir(&path).map(|_| false),
+        }
+    }
+
+    fn unplug(&self, volume: &str, force: bool) -> Result<bool, DiskError> {
+        if self.device_record(volume)?.is_none() {
+            return Ok(false);
+        }
+        let mounts: Vec<_> = self.mounts()?.into_iter().filter(|m| m.volume == volume).collect();
+        if !force && !mounts.is_empty() {
+            let at = mounts.iter().map(|m| m.path.display().to_string()).collect::<Vec<_>>().join(", ");
+            return Err(DiskError::Busy { volume: volume.to_owned(), by: format!("mounted at {at}") });
+        }
+        // A pulled directory stays reachable through its links: there is no device to take away.
+        self.root.remove_file(&self.record_path("devices", volume))
+    }
+
+    fn crash(&self) -> Result<(), DiskError> {
+        for mount in self.mounts()? {
+            self.unmount(&mount.path)?;
+            self.root.make_dirs(&mount.path)?;
+        }
+        for device in self.records::<DeviceRecord>("devices")? {
+            self.root.remove_file(&self.record_path("devices", &device.volume))?;
+        }
+        Ok(())
+    }
+}
+
+fn cannot(what: &str) -> DiskError {
+    DiskError::Unsupported {
+        backend: Backend::Directory,
+        reason: format!("{what}: a symlink cannot refuse writes; run as root on Linux to get the loop backend"),
+    }
+}
+
+impl Disk for DirectoryDisk {
+    fn backend(&self) -> Backend {
+        Backend::Directory
+    }
+
+    fn node(&self) -> &str {
+        &self.0.node
+    }
+
+    fn plug<'a>(&'a self, plug: &'a Plug) -> DiskFuture<'a, Device> {
+        let plug = plug.clone();
+        self.run(move |disk| {
+            plain_name("a volume's file", &plug.file)?;
+            if let Some(record) = disk.device_record(&plug.volume)? {
+                return Ok(disk.device(record));
+            }
+            let Plug { volume, device, file, size_bytes } = plug;
+            let record = DeviceRecord { volume, name: device, file, size_bytes };
+            disk.write(&disk.record_path("devices", &record.volume), &record)?;
+            Ok(disk.device(record))
+        })
+    }
+
+    fn unplug<'a>(&'a self, volume: &'a str, force: bool) -> DiskFuture<'a, bool> {
+        let volume = volume.to_owned();
+        self.run(move |disk| disk.unplug(&volume, force))
+    }
+
+    fn find<'a>(&'a self, volume: &'a str) -> DiskFuture<'a, Option<Device>> {
+        let volume = volume.to_owned();
+        self.run(move |disk| Ok(disk.device_record(&volume)?.map(|r| disk.device(r))))
+    }
+
+    fn devices(&self) -> DiskFuture<'_, Vec<Device>> {
+        self.run(|disk| {
+            let mut devices: Vec<_> = disk.records("devices")?.into_iter().map(|r| disk.device(r)).collect();
+            devices.sort_by(|a, b| a.volume.cmp(&b.volume));
+            Ok(devices)
+        })
+    }
+
+    fn mounts(&self) -> DiskFuture<'_, Vec<Mount>> {
+        self.run(Inner::mounts)
+    }
+
+    fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged> {
+        let stage = stage.clone();
+        self.run(move |disk| disk.stage(&stage))
+    }
+
+    fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
+        let (volume, path) = (volume.to_owned(), path.to_owned());
+        self.run(move |disk| disk.unstage(&volume, &path))
+    }
+
+    fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published> {
+        let publish = publish.clone();
+        self.run(move |disk| disk.publish(&publish))
+    }
+
+    fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
+        let (volume, path) = (volume.to_owned(), path.to_owned());
+        self.run(move |disk| disk.unpublish(&volume, &path))
+    }
+
+    fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            let dir = root.dir(&place)?;
+            super::stat::usage(&dir).map_err(|e| DiskError::errno("statfs", path.display().to_string(), e))
+        })
+    }
+
+    fn crash(&self) -> DiskFuture<'_, ()> {
+        self.run(Inner::crash)
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.make_dirs(&place)
+        })
+    }
+
+    fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let absolute = disk.root.absolute(&path)?;
+            if disk.mounts()?.iter().any(|m| m.path == absolute) {
+                let by = "something is mounted there".to_owned();
+                return Err(DiskError::Busy { volume: path.display().to_string(), by });
+            }
+            let (root, place) = disk.place(&path)?;
+            root.remove_dir(&place).map(drop)
+        })
+    }
+
+    fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.list(&place)
+        })
+    }
+
+    fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        let (path, data) = (path.to_owned(), data.to_owned());
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.append(&place, &data)
+        })
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        let (path, data) = (path.to_owned(), data.to_owned());
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.write(&place, &data)
+        })
+    }
+
+    fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.sync(&place)
+        })
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.read(&place)
+        })
+    }
+
+    fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        let path = path.to_owned();
+        self.run(move |disk| {
+            let (root, place) = disk.place(&path)?;
+            root.remove_file(&place).map(drop)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World {
+        dir: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { dir: tempfile::tempdir().unwrap() }
+        }
+
+        fn node(&self, name: &str) -> DirectoryDisk {
+            DirectoryDisk::new(name, &self.dir.path().join(name), &self.dir.path().join("volumes")).unwrap()
+        }
+    }
+
+    fn at(disk: &DirectoryDisk, path: &str) -> PathBuf {
+        disk.0.root.path().join(path)
+    }
+
+    async fn staged(disk: &DirectoryDisk) -> Staged {
+        let plug =
+            Plug { volume: "vol-1".into(), device: "/dev/xvdaa".into(), file: "vol-1.img".into(), size_bytes: 1 };
+        disk.plug(&plug).await.unwrap();
+        let (path, fs_type) = (at(disk, "stage/globalmount"), "ext4".to_owned());
+        disk.make_dir(&path).await.unwrap();
+        let stage = Stage { volume: "vol-1".into(), path, fs_type, mount_flags: Vec::new(), readonly: false };
+        disk.stage(&stage).await.unwrap()
+    }
+
+    async fn published(disk: &DirectoryDisk) -> Published {
+        disk.make_dir(&at(disk, "pods/p")).await.unwrap();
+        let publish = Publish {
+            volume: "vol-1".into(),
+            staging_path: at(disk, "stage/globalmount"),
+            path: at(disk, "pods/p/mount"),
+            mount_flags: Vec::new(),
+            readonly: false,
+        };
+        disk.publish(&publish).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn bytes_written_on_one_node_are_there_on_the_next() {
+        let world = World::new();
+        let a = world.node("a");
+        assert!(staged(&a).await.formatted);
+        published(&a).await;
+        let file = at(&a, "pods/p/mount/records");
+        a.append(&file, b"hello").await.unwrap();
+        a.sync(&file).await.unwrap();
+        assert!(matches!(a.unstage("vol-1", &at(&a, "stage/globalmount")).await, Err(DiskError::Busy { .. })));
+        assert!(matches!(a.unplug("vol-1", false).await, Err(DiskError::Busy { .. })));
+        assert!(a.unpublish("vol-1", &at(&a, "pods/p/mount")).await.unwrap());
+        assert!(a.unstage("vol-1", &at(&a, "stage/globalmount")).await.unwrap());
+        assert!(a.unplug("vol-1", false).await.unwrap());
+        assert!(a.mounts().await.unwrap().is_empty() && a.devices().await.unwrap().is_empty());
+        assert_eq!(a.list_dir(&at(&a, "pods/p")).await.unwrap(), Some(vec![]));
+        let b = world.node("b");
+        assert!(!staged(&b).await.formatted);
+        published(&b).await;
+        assert_eq!(b.read(&at(&b, "pods/p/mount/records")).await.unwrap(), Some(b"hello".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_restarted_driver_reads_its_mounts_back_from_the_links() {
+        let world = World::new();
+        staged(&world.node("a")).await;
+        let again = world.node("a");
+        let mounts = again.mounts().await.unwrap();
+        assert_eq!((mounts.len(), mounts[0].kind), (1, MountKind::Staging));
+        assert!(staged(&again).await.already);
+        std::fs::remove_file(at(&again, "stage/globalmount")).unwrap();
+        assert!(again.mounts().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn read_only_is_refused_because_a_symlink_cannot_keep_it() {
+        let world = World::new();
+        let disk = world.node("a");
+        staged(&disk).await;
+        let publish = Publish {
+            volume: "vol-1".into(),
+            staging_path: at(&disk, "stage/globalmount"),
+            path: at(&disk, "t"),
+            mount_flags: Vec::new(),
+            readonly: true,
+        };
+        assert!(matches!(disk.publish(&publish).await, Err(DiskError::Unsupported { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_link_out_of_the_root_is_not_a_way_out() {
+        let world = World::new();
+        let disk = world.node("a");
+        staged(&disk).await;
+        std::os::unix::fs::symlink(world.dir.path(), at(&disk, "out")).unwrap();
+        let publish = Publish {
+            volume: "vol-1".into(),
+            staging_path: at(&disk, "stage/globalmount"),
+            path: at(&disk, "out/t"),
+            mount_flags: Vec::new(),
+            readonly: false,
+        };
+        assert!(matches!(disk.publish(&publish).await, Err(DiskError::BadPath { .. })));
+        assert!(!world.dir.path().join("t").exists());
+        for file in ["../x", "a/b", ".x", "", ".."] {
+            let plug = Plug { volume: "vol-2".into(), device: "d".into(), file: file.into(), size_bytes: 1 };
+            assert!(disk.plug(&plug).await.is_err(), "{file}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_crash_takes_every_mount_and_device() {
+        let world = World::new();
+        let disk = world.node("a");
+        staged(&disk).await;
+        published(&disk).await;
+        disk.crash().await.unwrap();
+        assert!(disk.mounts().await.unwrap().is_empty() && disk.devices().await.unwrap().is_empty());
+    }
+}

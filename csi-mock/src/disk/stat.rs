@@ -1,0 +1,21 @@
+//! How full a filesystem is, from fstatvfs.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use super::Usage;
+
+/// Asks the filesystem that the open directory lies on.
+pub(super) fn usage(dir: &OwnedFd) -> Result<Usage, Errno> {
+    let stat = rustix::fs::fstatvfs(dir)?;
+    let blocks = |n: u64| n.saturating_mul(stat.f_frsize);
+    Ok(Usage {
+        total_bytes: blocks(stat.f_blocks),
+        used_bytes: blocks(stat.f_blocks.saturating_sub(stat.f_bfree)),
+        available_bytes: blocks(stat.f_bavail),
+        total_inodes: stat.f_files,
+        used_inodes: stat.f_files.saturating_sub(stat.f_ffree),
+        available_inodes: stat.f_favail,
+    })
+}
