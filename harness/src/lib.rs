@@ -1,6 +1,10 @@
-//! harness.
+//! Puts a cloud and a cluster together in either world; scenarios, invariants, timeline, the `mooring` command.
 
+pub mod cli;
+pub mod cluster;
 pub mod invariants;
 pub mod output;
+pub mod report;
+pub mod runner;
 pub mod scenario;
 pub mod timeline;

@@ -1,12 +1,13 @@
 //! The `mooring` command.
 
+mod component;
 mod doctor;
 mod run;
 mod up;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::output::Format;
 
@@ -19,8 +20,18 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// How results are printed on standard output.
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
-    output: Format,
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Output,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON envelope.
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,6 +47,9 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
+    /// Run one component as a process of its own, with its own command line.
+    #[command(after_help = "Example:\n  mooring component mock-ec2 --listen 127.0.0.1:4566", disable_help_flag = true)]
+    Component(component::Args),
 }
 
 /// Runs the command line `args`, the program's name first.
@@ -48,9 +62,14 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
+    let format = match cli.output {
+        Output::Text => Format::Human,
+        Output::Json => Format::Json,
+    };
     match cli.command {
-        Command::Run(args) => run::main(&args, cli.output),
-        Command::Up(args) => up::main(&args, cli.output),
-        Command::Doctor(args) => doctor::main(&args, cli.output),
+        Command::Run(args) => run::main(&args, format),
+        Command::Up(args) => up::main(&args, format),
+        Command::Doctor(args) => doctor::main(&args, format),
+        Command::Component(args) => component::main(args),
     }
 }

@@ -1,7 +1,10 @@
 //! A cluster and its cloud, put together in either world.
 
-mod assemble;
+pub mod assemble;
 pub mod namespace;
+pub mod live;
+mod simulated;
+mod sockets;
 pub mod spec;
 mod story;
 pub mod wiring;
@@ -14,6 +17,7 @@ use csi_mock::disk::Disk;
 use substrate::{HttpService, Process, World, WorldKind};
 
 use crate::runner::Objects;
+pub use assemble::ClusterError;
 pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;
 
@@ -27,6 +31,22 @@ pub struct Cluster {
     processes: BTreeMap<String, Process>,
     down: Mutex<BTreeSet<String>>,
     story: Arc<Story>,
+    endpoints: Option<Endpoints>,
+}
+
+/// Where users reach a live cluster.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    /// The cloud, `http://…`.
+    pub ec2: String,
+    /// The API server with TLS, `https://…`.
+    pub kubernetes: String,
+    /// The API server without TLS, `http://…`.
+    pub kubernetes_http: String,
+    /// The CA of the API server's certificate, PEM.
+    pub ca_pem: String,
+    /// The CSI controller's socket.
+    pub csi: std::path::PathBuf,
 }
 
 struct Node {
@@ -85,6 +105,31 @@ impl Cluster {
         found.process.restart();
         self.down().remove(node);
         Ok(())
+    }
+
+    /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
+    pub async fn stop(&self) {
+        for process in self.processes.values().chain(self.nodes.values().map(|node| &node.process)) {
+            process.crash();
+        }
+        if self.simulated() {
+            return;
+        }
+        for (name, node) in &self.nodes {
+            if let Err(error) = node.disk.crash().await {
+                eprintln!("warning: the disk of {name} could not be taken down: {error}");
+            }
+        }
+    }
+
+    /// Where users reach it; nothing in simulation.
+    pub fn endpoints(&self) -> Option<&Endpoints> {
+        self.endpoints.as_ref()
+    }
+
+    /// What carries the bytes of its volumes.
+    pub fn backend(&self) -> String {
+        self.nodes.values().next().map_or_else(|| "no".to_owned(), |node| node.disk.backend().to_string())
     }
 
     /// The nodes that were crashed and not restarted.

@@ -2,18 +2,19 @@
 
 pub mod condition;
 pub mod objects;
+pub mod defaults;
 mod steps;
 mod teardown;
 mod watchman;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
 use substrate::Event;
 
 use crate::cluster::Cluster;
-use crate::invariants::{Invariants, Violation};
+use crate::invariants::{Invariants, Leftovers, Violation};
 use crate::scenario::model::{Scenario, Step};
 use watchman::Watchman;
 
@@ -26,20 +27,22 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// Invariants that were broken, in order.
     pub violations: Vec<Violation>,
-    /// What was left behind after the teardown, one line each.
-    pub leftovers: Vec<String>,
+    /// What was left behind after the teardown.
+    pub leftovers: Leftovers,
     /// Faults that were declared and never fired.
     pub silent_faults: Vec<String>,
     /// The whole trace.
     pub events: Vec<Event>,
     /// Time that passed in the world.
     pub elapsed: Duration,
+    /// What carried the bytes: `memory`, `directory` or `loop`.
+    pub backend: String,
 }
 
 impl Outcome {
     /// Whether everything went as the scenario says.
     pub fn passed(&self) -> bool {
-        self.failure.is_none() && self.violations.is_empty() && self.leftovers.is_empty() && self.silent_faults.is_empty()
+        self.failure.is_none() && self.violations.is_empty() && self.silent_faults.is_empty()
     }
 }
 
@@ -58,13 +61,13 @@ pub struct Failure {
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
-    let invariants = Arc::new(Invariants::new());
+    let invariants = Arc::new(Mutex::new(Invariants::new()));
     let watchman = Arc::new(Watchman::default());
     let world = cluster.world().clone();
     {
         let (invariants, watchman) = (invariants.clone(), watchman.clone());
         world.trace().observe(move |event| {
-            invariants.observe(event);
+            invariants.lock().unwrap_or_else(PoisonError::into_inner).observe(event);
             watchman.observe(event);
         });
     }
@@ -90,16 +93,19 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
     };
     let elapsed = world.clock().mono() - started;
     let silent_faults = run.silent_faults(result.is_ok());
-    let mut leftovers = Vec::new();
+    let mut leftovers = Leftovers::default();
     if scenario.teardown && result.is_ok() {
-        leftovers = teardown::tear_down(scenario, cluster, &invariants).await;
+        leftovers = teardown::tear_down(cluster).await;
+        invariants.lock().unwrap_or_else(PoisonError::into_inner).at_quiescence(&leftovers);
     }
+    let violations = invariants.lock().unwrap_or_else(PoisonError::into_inner).violations().to_vec();
     Outcome {
         failure: result.err(),
-        violations: invariants.violations(),
+        violations,
         leftovers,
         silent_faults,
         events: world.trace().events(),
         elapsed,
+        backend: cluster.backend(),
     }
 }

@@ -8,7 +8,7 @@ use substrate::fault::Fault;
 
 use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
-use super::{Failure, condition};
+use super::{Failure, condition, defaults};
 use crate::cluster::Cluster;
 use crate::scenario::model::{Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, Manifest, Scenario, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
@@ -47,6 +47,7 @@ impl<'a> Run<'a> {
             let object = ObjectRef::new(Kind::Node, None, &node.name);
             self.wait(&object, State::Ready, None, Duration::from_secs(120)).await?;
         }
+        self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
         self.apply(&self.scenario.objects).await?;
         for fault in &self.scenario.faults {
             self.fault(fault)?;

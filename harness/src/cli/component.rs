@@ -1,0 +1,44 @@
+//! `mooring component`: one component as a process of its own, from this same binary.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+/// The components that are processes of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Component {
+    /// The cloud.
+    MockEc2,
+    /// The Kubernetes API server.
+    FakeApiserver,
+    /// The CSI driver.
+    CsiMock,
+    /// The control loops.
+    Controllers,
+    /// kubelet's volume side.
+    NodeAgent,
+}
+
+/// Arguments of `mooring component`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Which component.
+    #[arg(value_enum)]
+    component: Component,
+    /// Its own arguments; `--help` shows them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+pub(super) fn main(args: Args) -> ExitCode {
+    let name = args.component.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default();
+    let line = std::iter::once(OsString::from(name)).chain(args.args);
+    match args.component {
+        Component::MockEc2 => mock_ec2::main_with(line),
+        Component::FakeApiserver => fake_apiserver::main_with(line),
+        Component::CsiMock => csi_mock::main_with(line),
+        Component::Controllers => controllers::main_with(line),
+        Component::NodeAgent => controllers::node_agent_main_with(line),
+    }
+}

@@ -1,0 +1,206 @@
+//! `mooring up`: a live cluster that serves until it is interrupted.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use substrate::World;
+use substrate::clock::TimeScale;
+use substrate::world::Options;
+
+use crate::cluster::spec::node_name;
+use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, live};
+use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
+use crate::runner::defaults;
+use crate::scenario::model::LatencyProfile;
+
+/// Arguments of `mooring up`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How many nodes; they are called node-a, node-b, … and take turns through the zones.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=500))]
+    nodes: u16,
+    /// The name of this Mooring; two of them side by side need two names.
+    #[arg(long, value_name = "RUN", default_value = "default")]
+    name: String,
+    /// Where the cloud listens.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
+    ec2_listen: SocketAddr,
+    /// Where the API server listens with TLS.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
+    kubernetes_listen: SocketAddr,
+    /// Where the API server listens without TLS; a free port when absent.
+    #[arg(long, value_name = "ADDR:PORT")]
+    http_listen: Option<SocketAddr>,
+    /// Written in one step once requests are answered.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Where the kubeconfig goes; ~/.mooring/RUN/kubeconfig when absent.
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    /// Components that are left to somebody else, by their upstream names, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    without: Vec<String>,
+    /// The latency profile of the cloud: instant, aws or aws-recent.
+    #[arg(long, value_name = "PROFILE", default_value = "instant")]
+    latency: String,
+    /// The backend of the disks; what works here when absent.
+    #[arg(long, value_name = "BACKEND")]
+    backend: Option<live::BackendChoice>,
+    /// Divides the durations that loops wait and mocks take.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    time_scale: f64,
+    /// The seed of all randomness.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The cloud's region.
+    #[arg(long, default_value = "us-east-1")]
+    region: String,
+    /// The cloud's account, twelve digits.
+    #[arg(long, value_name = "ID", default_value = "000000000000")]
+    account_id: String,
+    /// The availability zones, separated by commas; REGIONa, REGIONb and REGIONc when absent.
+    #[arg(long, value_name = "ZONES", value_delimiter = ',')]
+    zones: Vec<String>,
+    /// A host name that requests may carry beside localhost and IP addresses; may be repeated.
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
+}
+
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    match serve(args, format) {
+        Ok(code) => code,
+        Err((exit, failure)) => output::finish(format, &Envelope::failed("up", exit, failure), "", Style::stderr()).into(),
+    }
+}
+
+type Refusal = (Exit, Failure);
+
+fn usage(message: impl Into<String>) -> Refusal {
+    (Exit::Usage, Failure::new("usage", message))
+}
+
+fn environment(message: impl Into<String>) -> Refusal {
+    (Exit::Environment, Failure::new("environment", message).action("run `mooring doctor` to see what this machine can do"))
+}
+
+fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
+    let valid = controllers::component_names();
+    for name in &args.without {
+        if !valid.contains(&name.as_str()) {
+            return Err(usage(format!("--without {name}: no such component; there are {}", valid.join(", "))));
+        }
+    }
+    let zones = if args.zones.is_empty() { ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec() } else { args.zones.clone() };
+    let latency = match args.latency.as_str() {
+        "instant" => LatencyProfile::Instant,
+        "aws" => LatencyProfile::Aws,
+        "aws-recent" => LatencyProfile::AwsRecent,
+        other => return Err(usage(format!("--latency {other}: there are instant, aws and aws-recent"))),
+    };
+    for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--kubernetes-listen", args.kubernetes_listen)] {
+        if !address.ip().is_loopback() {
+            return Err(usage(format!("{flag} {address}: `mooring up` serves loopback only; start the server's own binary with a token to serve others")));
+        }
+    }
+    if args.http_listen.is_some_and(|a| !a.ip().is_loopback()) {
+        return Err(usage("--http-listen: plain HTTP is served on loopback only"));
+    }
+    let nodes = (0..usize::from(args.nodes))
+        .map(|i| NodeSpec { name: node_name(i), zone: zones[i % zones.len()].clone(), instance_type: "m5.large".to_owned() })
+        .collect();
+    Ok(ClusterSpec {
+        nodes,
+        region: args.region.clone(),
+        account_id: args.account_id.clone(),
+        zones,
+        latency,
+        without: args.without.iter().cloned().collect::<BTreeSet<_>>(),
+        ..ClusterSpec::default()
+    })
+}
+
+fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
+    let spec = spec(args)?;
+    if args.name.is_empty() || !args.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err(usage(format!("--name {:?}: letters, digits and - only", args.name)));
+    }
+    let home = home(&args.name)?;
+    let _lock = lock(&home, &args.name)?;
+    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
+    let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
+    let code = runtime.block_on(async {
+        let options = Options { seed: args.seed, scale: TimeScale::new(args.time_scale), watchdog: None, ..Options::default() };
+        let world = World::live(options);
+        world.trace().keep(50_000);
+        let addresses = live::Addresses {
+            ec2: Some(args.ec2_listen),
+            kubernetes: Some(args.kubernetes_listen),
+            kubernetes_http: args.http_listen,
+            allowed_hosts: args.allow_host.clone(),
+        };
+        let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|e| environment(e.to_string()))?;
+        let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
+        defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+        let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
+        announce(args, &endpoints, &kubeconfig, &site, &progress, format)?;
+        let code = substrate::host::stopped().await;
+        progress.note("taking everything down");
+        cluster.stop().await;
+        Ok(code)
+    });
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    code
+}
+
+/// Writes kubeconfig and ready file, and says how to use them.
+fn announce(args: &Args, endpoints: &Endpoints, kubeconfig: &Path, site: &live::Site, progress: &Progress, format: Format) -> Result<(), Refusal> {
+    let failed = |path: &Path| { let path = path.display().to_string(); move |e: std::io::Error| environment(format!("{path}: {e}")) };
+    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, "mooring");
+    fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
+    let ready: Value = json!({
+        "ec2": endpoints.ec2,
+        "kubernetes": endpoints.kubernetes,
+        "kubernetesHttp": endpoints.kubernetes_http,
+        "kubeconfig": kubeconfig,
+        "csi": format!("unix://{}", endpoints.csi.display()),
+        "admin": format!("{}/admin/v1", endpoints.ec2),
+    });
+    if let Some(path) = &args.ready_file {
+        substrate::ready::write(path, &ready).map_err(failed(path))?;
+    }
+    let env = kubeconfig.with_file_name("env");
+    let exports = format!(
+        "export KUBECONFIG={}\nexport AWS_ENDPOINT_URL={}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_DEFAULT_REGION={}\nexport AWS_EC2_METADATA_DISABLED=true\n",
+        kubeconfig.display(), endpoints.ec2, args.region
+    );
+    std::fs::write(&env, exports).map_err(failed(&env))?;
+    progress.note(&site.describe());
+    if format == Format::Json {
+        println!("{}", Envelope::passed("up", ready).line());
+    } else {
+        println!("ready\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.", endpoints.ec2, endpoints.kubernetes, kubeconfig.display(), env.display());
+    }
+    Ok(())
+}
+
+fn home(name: &str) -> Result<PathBuf, Refusal> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).ok_or_else(|| environment("HOME is not set"))?;
+    let directory = home.join(".mooring").join(name);
+    std::fs::create_dir_all(&directory).map_err(|e| environment(format!("{}: {e}", directory.display())))?;
+    Ok(directory)
+}
+
+/// Holds the run's name for as long as the process lives; the kernel lets go of it even after `kill -9`.
+fn lock(home: &Path, name: &str) -> Result<std::fs::File, Refusal> {
+    let path = home.join("lock");
+    let file = std::fs::File::create(&path).map_err(|e| environment(format!("{}: {e}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => Err(environment(format!("a Mooring called {name} is up already; stop it, or use another --name"))),
+    }
+}

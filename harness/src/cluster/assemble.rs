@@ -1,0 +1,259 @@
+//! Puts the components of a cluster together as processes of one world.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use controllers::Timers;
+use controllers::kube::Client;
+use controllers::node_agent::{self, NodeAgentConfig, Plugins};
+use csi_mock::controller::ControllerConfig;
+use csi_mock::disk::Disk;
+use csi_mock::node::NodeConfig;
+use csi_mock::plug::{self, PlugConfig};
+use fake_apiserver::Apiserver;
+use mock_ec2::{Ec2, InstanceSpec, LatencyProfile};
+use serde_json::json;
+use substrate::{Ctx, HttpService, Process, World};
+
+use super::story::Story;
+use super::wiring::Wiring;
+use super::{Cluster, ClusterSpec, Node, NodeSpec};
+use crate::runner::Objects;
+use crate::scenario::model;
+
+/// Why a cluster cannot be put together.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum ClusterError {
+    /// the cloud: {0}
+    Cloud(#[from] mock_ec2::Error),
+    /// {0}
+    Wiring(String),
+    /// node {0} has no instance in the cloud
+    NoInstance(String),
+    /// the process {0} ended while it started
+    Stillborn(String),
+    /// the disk of node {0}: {1}
+    Disk(String, String),
+}
+
+/// What differs between the worlds.
+pub struct Parts {
+    /// How components reach each other.
+    pub wiring: Arc<dyn Wiring>,
+    /// The disk of each node, by name.
+    pub disks: BTreeMap<String, Arc<dyn Disk>>,
+    /// Where the cloud keeps the volumes' bytes; nowhere in simulation, where the disks have them.
+    pub volume_dir: Option<PathBuf>,
+    /// Where a node's kubelet root is, by name.
+    pub roots: BTreeMap<String, PathBuf>,
+}
+
+/// What every component needs to start.
+#[derive(Clone)]
+struct Yard {
+    world: World,
+    spec: Arc<ClusterSpec>,
+    wiring: Arc<dyn Wiring>,
+}
+
+impl Cluster {
+    /// Starts all components of `spec` in `world`.
+    ///
+    /// # Errors
+    /// When a server cannot listen or the cloud's configuration is refused.
+    pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
+        let story = Arc::new(Story::default());
+        {
+            let story = story.clone();
+            world.trace().observe(move |event| story.observe(event));
+        }
+        let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring };
+        let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir.clone()))?;
+        let mut processes = BTreeMap::new();
+        yard.add(&mut processes, yard.cloud(ec2.clone()));
+        yard.add(&mut processes, yard.apiserver());
+        if !yard.is_without("csi-mock") {
+            yard.add(&mut processes, yard.csi_controller());
+        }
+        yard.add(&mut processes, yard.controllers());
+        let mut nodes = BTreeMap::new();
+        for node in &yard.spec.nodes {
+            let instance = ec2.instances().into_iter().find(|i| i.name == node.name);
+            let instance = instance.ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
+            let disk = parts.disks.get(&node.name).cloned().ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
+            let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
+            world.trace().info(&Arc::from("cluster"), "cluster.node", json!({ "node": node.name, "instance": instance.id, "zone": node.zone }));
+            let process = yard.node(node, instance.id, root, disk.clone());
+            nodes.insert(node.name.clone(), Node { process, disk });
+        }
+        let user = Process::start(world, "user", |_| pending()).ctx().ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
+        let objects = Objects::new(yard.connect(&user, "apiserver")?);
+        let cloud = yard.connect(&user, "ec2")?;
+        Ok(Self {
+            world: world.clone(),
+            spec: ClusterSpec::clone(&yard.spec),
+            objects,
+            ec2: cloud,
+            nodes,
+            processes,
+            down: Mutex::new(BTreeSet::new()),
+            story,
+            endpoints: None,
+        })
+    }
+}
+
+impl Yard {
+    fn add(&self, processes: &mut BTreeMap<String, Process>, process: Process) {
+        processes.insert(process.name().to_string(), process);
+    }
+
+    fn is_without(&self, component: &str) -> bool {
+        self.spec.without.contains(component)
+    }
+
+    fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, ClusterError> {
+        self.wiring.connect(ctx, name).map_err(ClusterError::Wiring)
+    }
+
+    /// Publishes and then lives until the process is crashed; a server that cannot listen says so and ends.
+    async fn serve(self, ctx: Ctx, name: &str, service: HttpService) {
+        match self.wiring.publish(&ctx, name, service) {
+            Ok(()) => pending().await,
+            Err(error) => ctx.emit("process.failed", json!({ "error": error })),
+        }
+    }
+
+    fn cloud(&self, ec2: Ec2) -> Process {
+        let yard = self.clone();
+        Process::start(&self.world, "mock-ec2", move |ctx| {
+            let (yard, service) = (yard.clone(), ec2.start(&ctx));
+            async move { yard.serve(ctx, "ec2", service).await }
+        })
+    }
+
+    fn apiserver(&self) -> Process {
+        let yard = self.clone();
+        let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), fake_apiserver::Config::default());
+        Process::start(&self.world, "fake-apiserver", move |ctx| {
+            let (yard, service) = (yard.clone(), apiserver.start(&ctx));
+            async move { yard.serve(ctx, "apiserver", service).await }
+        })
+    }
+
+    fn csi_controller(&self) -> Process {
+        let yard = self.clone();
+        Process::start(&self.world, "csi-controller", move |ctx| {
+            let yard = yard.clone();
+            async move {
+                let ec2 = match yard.wiring.connect(&ctx, "ec2") {
+                    Ok(ec2) => ec2,
+                    Err(error) => return ctx.emit("process.failed", json!({ "error": error })),
+                };
+                let config = ControllerConfig {
+                    region: yard.spec.region.clone(),
+                    driver_name: yard.spec.driver_name.clone(),
+                    ..ControllerConfig::new(ec2)
+                };
+                let service = csi_mock::controller::start(&ctx, config);
+                yard.serve(ctx, "csi-controller", service).await;
+            }
+        })
+    }
+
+    fn controllers(&self) -> Process {
+        let yard = self.clone();
+        Process::start(&self.world, "controllers", move |ctx| {
+            let yard = yard.clone();
+            async move {
+                let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|a| Ok((a, yard.wiring.connect(&ctx, "csi-controller")?)));
+                match peers {
+                    Ok((apiserver, csi)) => {
+                        controllers::run_all(ctx, apiserver, csi, &yard.spec.without, Timers::default()).await;
+                    }
+                    Err(error) => ctx.emit("process.failed", json!({ "error": error })),
+                }
+            }
+        })
+    }
+
+    fn node(&self, node: &NodeSpec, instance_id: String, root: PathBuf, disk: Arc<dyn Disk>) -> Process {
+        let (yard, node) = (self.clone(), node.clone());
+        Process::start(&self.world, &node.name.clone(), move |ctx| {
+            let (yard, node, instance_id) = (yard.clone(), node.clone(), instance_id.clone());
+            let (root, disk) = (root.clone(), disk.clone());
+            async move {
+                if let Err(error) = yard.run_node(&ctx, &node, &instance_id, root, disk).await {
+                    ctx.emit("process.failed", json!({ "error": error }));
+                }
+            }
+        })
+    }
+
+    /// One machine: the driver's node service, the device plug and the node agent share its fate.
+    async fn run_node(&self, ctx: &Ctx, node: &NodeSpec, instance_id: &str, root: PathBuf, disk: Arc<dyn Disk>) -> Result<(), String> {
+        let (csi, registration) = (format!("csi-{}", node.name), format!("csi-registration-{}", node.name));
+        if !self.is_without("csi-mock") {
+            let mut config = NodeConfig::new(&node.name, instance_id, &node.zone, disk.clone());
+            config.driver_name = self.spec.driver_name.clone();
+            let service = csi_mock::node::start(ctx, config);
+            self.wiring.publish(ctx, &csi, service)?;
+            let service = csi_mock::registration::start(ctx, &self.spec.driver_name, &csi);
+            self.wiring.publish(ctx, &registration, service)?;
+        }
+        let ec2 = self.wiring.connect(ctx, "ec2")?;
+        ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, instance_id, &node.name, disk.clone())));
+        if self.is_without("kubelet") {
+            return pending().await;
+        }
+        let client = Client::new(ctx, self.wiring.connect(ctx, "apiserver")?, "kubelet");
+        let plugins = Plugins::Known {
+            registration: self.wiring.connect(ctx, &registration)?,
+            csi: self.wiring.connect(ctx, &csi)?,
+        };
+        let config = NodeAgentConfig {
+            region: self.spec.region.clone(),
+            instance_type: node.instance_type.clone(),
+            root,
+            container_start: container_start(self.spec.latency),
+            ..NodeAgentConfig::new(&node.name, instance_id, &node.zone, disk, plugins)
+        };
+        node_agent::run(ctx.clone(), client, config).await;
+        Ok(())
+    }
+}
+
+fn cloud_config(spec: &ClusterSpec, volume_dir: Option<PathBuf>) -> mock_ec2::Config {
+    let instance = |node: &NodeSpec| InstanceSpec {
+        instance_type: node.instance_type.clone(),
+        ..InstanceSpec::new(&node.name, &node.zone)
+    };
+    mock_ec2::Config {
+        region: spec.region.clone(),
+        account_id: spec.account_id.clone(),
+        zones: spec.zones.clone(),
+        latency: latency(spec.latency),
+        instances: spec.nodes.iter().map(instance).collect(),
+        volume_dir,
+        ..mock_ec2::Config::default()
+    }
+}
+
+fn latency(profile: model::LatencyProfile) -> LatencyProfile {
+    match profile {
+        model::LatencyProfile::Instant => LatencyProfile::Instant,
+        model::LatencyProfile::Aws => LatencyProfile::Aws,
+        model::LatencyProfile::AwsRecent => LatencyProfile::AwsRecent,
+    }
+}
+
+/// How long a container takes from its mounts to running: 1–3 s where operators measured (the image is there).
+fn container_start(profile: model::LatencyProfile) -> (Duration, Duration) {
+    match profile {
+        model::LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
+        model::LatencyProfile::Aws | model::LatencyProfile::AwsRecent => (Duration::from_secs(1), Duration::from_secs(3)),
+    }
+}

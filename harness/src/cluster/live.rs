@@ -1,0 +1,157 @@
+//! A cluster in the live world: sockets, and the best disks that this machine has.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use csi_mock::disk::{self, Disk};
+use substrate::World;
+
+use super::assemble::{ClusterError, Parts};
+use super::namespace::{self, NamespaceError};
+pub use super::sockets::{Addresses, SocketError, Sockets};
+use super::{Cluster, ClusterSpec};
+
+/// Which disks to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BackendChoice {
+    /// Loop devices with real filesystems; needs root on Linux.
+    Loop,
+    /// Directories; works anywhere.
+    Directory,
+}
+
+/// Where a live cluster lives on this machine.
+#[derive(Debug)]
+pub struct Site {
+    directory: tempfile::TempDir,
+    backend: BackendChoice,
+    why_not_loop: Option<String>,
+}
+
+/// Why this machine cannot have a live cluster.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum SiteError {
+    /// loop devices do not work here: {0}
+    NoLoop(String),
+    /// {0}
+    Namespace(#[from] NamespaceError),
+    /// no directory can be made for the run: {0}
+    Directory(std::io::Error),
+}
+
+impl Site {
+    /// Chooses the backend, enters a private mount namespace when it mounts, and makes the run's directory (in
+    /// `parent` when given). Call it before any thread starts.
+    ///
+    /// # Errors
+    /// When `choice` does not work here.
+    pub fn prepare(choice: Option<BackendChoice>, parent: Option<&Path>) -> Result<Self, SiteError> {
+        let loops = disk::capability().loop_backend;
+        let (backend, why_not_loop) = match (choice, loops) {
+            (Some(BackendChoice::Directory), _) => (BackendChoice::Directory, None),
+            (_, Ok(())) => (BackendChoice::Loop, None),
+            (Some(BackendChoice::Loop), Err(why)) => return Err(SiteError::NoLoop(why)),
+            (None, Err(why)) => (BackendChoice::Directory, Some(why)),
+        };
+        if backend == BackendChoice::Loop {
+            namespace::enter_private()?;
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("mooring-");
+        let directory = parent.map_or_else(|| builder.tempdir(), |p| builder.tempdir_in(p)).map_err(SiteError::Directory)?;
+        Ok(Self { directory, backend, why_not_loop })
+    }
+
+    /// One line that says what the disks are.
+    pub fn describe(&self) -> String {
+        match (self.backend, &self.why_not_loop) {
+            (BackendChoice::Loop, _) => "disks: loop devices with real filesystems, in a private mount namespace".to_owned(),
+            (BackendChoice::Directory, None) => "disks: directories (no block devices, no mkfs, no mounts)".to_owned(),
+            (BackendChoice::Directory, Some(why)) => {
+                format!("disks: directories (no block devices, no mkfs, no mounts), because loop devices do not work here: {why}")
+            }
+        }
+    }
+
+    /// The run's directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The backend in use.
+    pub fn backend(&self) -> BackendChoice {
+        self.backend
+    }
+
+    /// The name of the run: what tags its loop devices.
+    pub fn run_name(&self) -> String {
+        self.path().file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Where the cloud keeps the volumes' bytes.
+    pub fn volume_dir(&self) -> PathBuf {
+        self.path().join("volumes")
+    }
+
+    /// Where the kubelet root and the devices of a node are.
+    pub fn node_root(&self, node: &str) -> PathBuf {
+        self.path().join("nodes").join(node)
+    }
+
+    /// Where unix sockets are.
+    pub fn socket_dir(&self) -> PathBuf {
+        self.path().join("s")
+    }
+
+    /// The disk of a node.
+    ///
+    /// # Errors
+    /// When its directories cannot be made.
+    pub fn disk(&self, node: &str) -> Result<Arc<dyn Disk>, ClusterError> {
+        let (root, volumes) = (self.node_root(node), self.volume_dir());
+        let disk: Result<Arc<dyn Disk>, disk::DiskError> = match self.backend {
+            BackendChoice::Loop => disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
+            BackendChoice::Directory => disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
+        };
+        disk.map_err(|e| ClusterError::Disk(node.to_owned(), e.to_string()))
+    }
+}
+
+/// The runtime of the live world.
+///
+/// # Errors
+/// When the system has no resources for it.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
+
+impl Cluster {
+    /// Starts a cluster of one OS process in the live world.
+    ///
+    /// # Errors
+    /// When an address is taken or a directory cannot be made.
+    pub fn live(world: &World, spec: ClusterSpec, site: &Site, addresses: &Addresses) -> Result<Self, ClusterError> {
+        for dir in [site.volume_dir(), site.socket_dir()] {
+            std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
+        }
+        let tls = fake_apiserver::tls::generate(&addresses.allowed_hosts).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let sockets = Sockets::open(addresses, &site.socket_dir(), tls.server).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let sockets = Arc::new(sockets);
+        let mut disks = std::collections::BTreeMap::new();
+        let mut roots = std::collections::BTreeMap::new();
+        for node in &spec.nodes {
+            disks.insert(node.name.clone(), site.disk(&node.name)?);
+            roots.insert(node.name.clone(), site.node_root(&node.name));
+        }
+        let parts = Parts { wiring: sockets.clone(), disks, volume_dir: Some(site.volume_dir()), roots };
+        let mut cluster = Self::start(world, spec, parts)?;
+        cluster.endpoints = Some(super::Endpoints {
+            ec2: sockets.endpoint("ec2").to_owned(),
+            kubernetes: sockets.endpoint("apiserver-tls").to_owned(),
+            kubernetes_http: sockets.endpoint("apiserver").to_owned(),
+            ca_pem: tls.ca_pem,
+            csi: sockets.unix_path("csi-controller"),
+        });
+        Ok(cluster)
+    }
+}

@@ -1,0 +1,124 @@
+//! Takes down what a scenario made, waits until it is gone, and looks for what was left behind (I5).
+
+use std::time::Duration;
+
+use http::Request;
+use serde_json::Value;
+use substrate::body::{call, collect, empty};
+
+use super::objects::ObjectError;
+use crate::cluster::Cluster;
+use crate::invariants::Leftovers;
+use crate::scenario::object::{Kind, ObjectRef};
+
+/// How long the cluster may take to let go of everything: a forced detach and a bit.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often is looked.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Ends faults, starts nodes that are down, deletes pods and claims, and returns what is left once nothing changes.
+pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
+    cluster.world().faults().clear(None);
+    for node in cluster.down_nodes() {
+        // A node that is in the list exists.
+        let _ = cluster.restart(&node).await;
+        untaint(cluster, &node).await;
+    }
+    delete_all(cluster, Kind::Pod).await;
+    let patience = cluster.scaled(PATIENCE);
+    let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
+    let mut waited = Duration::ZERO;
+    let mut claims_deleted = false;
+    loop {
+        if !claims_deleted && cluster.objects().list(Kind::Pod).await.is_ok_and(|pods| pods.is_empty()) {
+            delete_all(cluster, Kind::PersistentVolumeClaim).await;
+            claims_deleted = true;
+        }
+        let left = leftovers(cluster).await;
+        if (claims_deleted && left.is_empty()) || waited >= patience {
+            return left;
+        }
+        tokio::time::sleep(look).await;
+        waited += look;
+    }
+}
+
+async fn delete_all(cluster: &Cluster, kind: Kind) {
+    for object in cluster.objects().list(kind).await.unwrap_or_default() {
+        if let Some(name) = object["metadata"]["name"].as_str() {
+            let reference = ObjectRef::new(kind, object["metadata"]["namespace"].as_str(), name);
+            // What cannot be deleted is found as a leftover.
+            let _ = cluster.objects().delete(&reference, None).await;
+        }
+    }
+}
+
+/// Takes the out-of-service taint off, as an operator does once the node is back.
+async fn untaint(cluster: &Cluster, node: &str) {
+    let object = ObjectRef::new(Kind::Node, None, node);
+    let Ok(Some(value)) = cluster.objects().get(&object).await else { return };
+    let mut taints = value["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let before = taints.len();
+    taints.retain(|t| t["key"] != "node.kubernetes.io/out-of-service");
+    if taints.len() != before {
+        // A taint that stays keeps pods away, and what they hold is found as a leftover.
+        let _ = cluster.objects().patch(&object, &serde_json::json!({ "spec": { "taints": taints } })).await;
+    }
+}
+
+/// What there is now that should not be there once all pods and claims are gone.
+pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
+    let mut left = Leftovers::default();
+    let names = |objects: Result<Vec<Value>, ObjectError>| -> Vec<String> {
+        match objects {
+            Ok(objects) => objects.iter().filter_map(|o| o["metadata"]["name"].as_str().map(str::to_owned)).collect(),
+            Err(e) => vec![format!("(unknown: {e})")],
+        }
+    };
+    left.volume_attachments = names(cluster.objects().list(Kind::VolumeAttachment).await);
+    left.persistent_volumes = names(cluster.objects().list(Kind::PersistentVolume).await);
+    for kind in [Kind::Pod, Kind::PersistentVolumeClaim] {
+        for object in cluster.objects().list(kind).await.unwrap_or_default() {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let finalizers = object["metadata"]["finalizers"].to_string();
+            left.finalizers.push(format!("{}/{name}: {finalizers}", kind.short()));
+        }
+    }
+    match cloud_state(cluster).await {
+        Ok(state) => cloud_leftovers(&state, &mut left),
+        Err(e) => left.cloud_volumes.push(format!("(unknown: {e})")),
+    }
+    for node in &cluster.spec().nodes {
+        let Some(disk) = cluster.disk(&node.name) else { continue };
+        let mounts = disk.mounts().await.unwrap_or_default();
+        left.mounts.extend(mounts.iter().map(|m| format!("{}: {}", node.name, m.path.display())));
+        let devices = disk.devices().await.unwrap_or_default();
+        left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name)));
+    }
+    left
+}
+
+async fn cloud_state(cluster: &Cluster) -> Result<Value, substrate::BoxError> {
+    let request = Request::get("/admin/v1/state").header("host", "localhost").body(empty())?;
+    let response = call(cluster.ec2().clone(), request).await?;
+    let bytes = collect(response.into_body(), 64 << 20).await?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+fn cloud_leftovers(state: &Value, left: &mut Leftovers) {
+    let volumes = match &state["volumes"] {
+        Value::Array(volumes) => volumes.clone(),
+        Value::Object(map) => map.values().cloned().collect(),
+        _ => Vec::new(),
+    };
+    for volume in volumes {
+        if volume["root"] == true {
+            continue;
+        }
+        let id = volume["id"].as_str().or(volume["volumeId"].as_str()).unwrap_or("?").to_owned();
+        for attachment in volume["attachments"].as_array().into_iter().flatten() {
+            left.cloud_attachments.push(format!("{id} on {}", attachment["instance"].as_str().unwrap_or("?")));
+        }
+        left.cloud_volumes.push(id);
+    }
+}
