@@ -3,9 +3,11 @@
 //! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
 //! (informer → world → executor). [`kube`] is what the shells share.
 
+pub mod all;
 pub mod attach_detach;
 pub mod attacher;
 pub mod binder;
+pub mod cli;
 pub mod grid;
 pub mod kube;
 pub mod node_agent;
@@ -14,5 +16,7 @@ pub mod protection;
 pub mod provisioner;
 pub mod timers;
 
+pub use all::{component_names, run_all};
+pub use cli::{main_with, node_agent_main_with};
 pub use pending::PendingOperations;
 pub use timers::Timers;

@@ -1,0 +1,102 @@
+//! All loops in one process: kube-controller-manager's, the scheduler, the sidecars.
+
+use std::collections::BTreeSet;
+
+use substrate::body::HttpService;
+use substrate::process::Ctx;
+
+use crate::kube::Client;
+use crate::timers::Timers;
+use crate::{attach_detach, attacher, binder, protection, provisioner};
+
+/// The loops, by the names of their originals.
+pub const LOOPS: &[&str] = &[
+    "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolume-attach-detach-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+    "kube-scheduler",
+    "csi-attacher",
+    "csi-provisioner",
+];
+
+/// What a whole cluster can leave out: the loops, the node agent and the driver.
+const COMPONENTS: &[&str] = &[
+    "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolume-attach-detach-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
+    "kube-scheduler",
+    "csi-attacher",
+    "csi-provisioner",
+    "kubelet",
+    "csi-mock",
+];
+
+/// The names that `--without` takes for a whole cluster: the [`LOOPS`], `kubelet` and `csi-mock`.
+pub fn component_names() -> &'static [&'static str] {
+    COMPONENTS
+}
+
+/// The user agent of a component of Kubernetes, as client-go builds it.
+pub fn agent(binary: &str, component: &str) -> String {
+    let slash = if component.is_empty() { "" } else { "/" };
+    format!("{binary}/v1.36.2 (linux/amd64) kubernetes/mooring{slash}{component}")
+}
+
+/// Runs all loops but those in `without` (names of [`LOOPS`]; others are ignored) until the process ends.
+///
+/// `apiserver` is the API server, `csi` the driver's controller socket. Each loop has its original's user agent;
+/// kube-controller-manager's loops share their informers.
+pub async fn run_all(
+    ctx: Ctx,
+    apiserver: HttpService,
+    csi: HttpService,
+    without: &BTreeSet<String>,
+    timers: Timers,
+) {
+    let manager = Client::new(&ctx, apiserver.clone(), &agent("kube-controller-manager", "shared-informers"));
+    let own = |name: &str| manager.named(&agent("kube-controller-manager", name));
+    let alone = |binary: &str| Client::new(&ctx, apiserver.clone(), binary);
+    for &name in LOOPS {
+        if without.contains(name) {
+            continue;
+        }
+        let (ctx, timers) = (ctx.clone(), timers.clone());
+        match name {
+            "persistentvolume-binder-controller" => {
+                let client = own("persistent-volume-binder");
+                ctx.clone().spawn(binder::run(ctx, client, timers));
+            }
+            "persistentvolumeclaim-protection-controller" => {
+                let client = own("pvc-protection-controller");
+                ctx.clone().spawn(protection::claim::run(ctx, client));
+            }
+            "persistentvolume-protection-controller" => {
+                let client = own("pv-protection-controller");
+                ctx.clone().spawn(protection::volume::run(ctx, client));
+            }
+            "persistentvolume-attach-detach-controller" => {
+                let client = own("attachdetach-controller");
+                ctx.clone().spawn(attach_detach::run(ctx, client, timers));
+            }
+            "csi-attacher" => {
+                let client = alone("csi-attacher");
+                ctx.clone().spawn(attacher::run(ctx, client, csi.clone(), timers));
+            }
+            "csi-provisioner" => {
+                let client = alone("csi-provisioner");
+                let config = provisioner::Config::new(csi.clone(), timers);
+                ctx.clone().spawn(provisioner::run(ctx, client, config));
+            }
+            _ => {}
+        }
+    }
+    std::future::pending().await
+}
