@@ -107,7 +107,9 @@ where
     let without: BTreeSet<String> = args.without.iter().cloned().collect();
     let sidecars = ["csi-attacher", "csi-provisioner"].iter().any(|name| !without.contains(*name));
     if sidecars && args.csi.is_none() {
-        eprintln!("controllers: --csi is needed by csi-attacher and csi-provisioner; name the driver's controller socket, or add --without csi-attacher,csi-provisioner");
+        eprintln!(
+            "controllers: --csi is needed by csi-attacher and csi-provisioner; name the driver's controller socket, or add --without csi-attacher,csi-provisioner"
+        );
         return ExitCode::from(2);
     }
     let host = args.common.host();
