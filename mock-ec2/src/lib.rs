@@ -1,45 +1,24 @@
 //! EC2 and EBS as their clients know them: the Query API over a pure state machine.
+//!
+//! - [`state`] is the cloud as a pure machine; it knows neither sockets nor XML.
+//! - [`wire`] turns forms into commands and replies into XML; it knows no state.
+//! - [`service`] joins the two: lock, apply, notify, and one task that sleeps until the next deadline.
+//! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
+//! - [`serve`] is the only place that names sockets; [`cli`] is the `mock-ec2` program.
+//!
+//! The instance metadata service will be one more peer beside `wire` and `admin`, over the same machine.
 
+pub mod admin;
+pub mod cli;
 pub mod config;
+pub mod serve;
+pub mod service;
 pub mod state;
+pub mod wire;
 
-use substrate::{Ctx, HttpService, Seed};
+mod cloud;
+mod files;
 
+pub use cli::main_with;
+pub use cloud::Ec2;
 pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, Token};
-
-/// The cloud. Made outside of the process that serves it, so that its state survives a restart of that process.
-#[derive(Clone, Debug)]
-pub struct Ec2 {
-    config: Config,
-}
-
-impl Ec2 {
-    /// A cloud with the instances of `config`; ids and durations come from `seed`.
-    ///
-    /// # Errors
-    /// When a field of `config` makes no sense or the volume directory cannot be used.
-    pub fn new(_seed: &Seed, config: Config) -> Result<Self, Error> {
-        Ok(Self { config })
-    }
-
-    /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
-    pub fn start(&self, _ctx: &Ctx) -> HttpService {
-        substrate::body::from_router(axum::Router::new())
-    }
-
-    /// All instances, in the order of the seed list, then of their start.
-    pub fn instances(&self) -> Vec<InstanceInfo> {
-        self.config.instances.iter().map(|_| unreachable_info()).collect()
-    }
-}
-
-fn unreachable_info() -> InstanceInfo {
-    InstanceInfo {
-        id: String::new(),
-        name: String::new(),
-        zone: String::new(),
-        instance_type: String::new(),
-        private_dns_name: String::new(),
-        private_ip: String::new(),
-    }
-}

@@ -1,3 +1,271 @@
-//! The pure machine.
+//! The cloud as a pure machine: no IO, no ambient time, no ambient randomness.
+//!
+//! Whoever drives it gives the time with every call. [`State::apply`] first lets everything happen that is due, so a
+//! read at a time sees all transitions up to it, in whatever order tasks run. Durations and ids are drawn from named
+//! children of one seed: a draw is named by what it is for, so one more request changes no other draw.
 
+pub mod client_token;
+pub mod command;
+pub mod device;
+pub mod error;
+pub mod event;
+pub mod filter;
+pub mod ids;
+pub mod instance;
+pub mod instance_types;
 pub mod latency;
+pub mod page;
+pub mod timers;
+pub mod volume;
+pub mod zone;
+
+mod attach;
+mod describe;
+pub(crate) use describe::time;
+mod instances;
+mod tags;
+mod volumes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use substrate::{Now, Seed, TimeScale};
+
+use crate::config::InstanceSpec;
+use client_token::ClientTokens;
+use command::{Action, Command, CreateVolume, Reply, RunInstances};
+use error::{Ec2Error, Missing};
+use event::Event;
+use ids::{InstanceId, VolumeId};
+use instance::Instance;
+use latency::{LatencyProfile, Operation};
+use timers::{Progress, Subject, Timers};
+use volume::Volume;
+use zone::Zone;
+
+pub use volumes::NewVolume;
+
+/// What does not change while the machine runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The region.
+    pub region: String,
+    /// The account.
+    pub account_id: String,
+    /// The zones; at least one.
+    pub zones: Vec<Zone>,
+    /// How long transitions take.
+    pub latency: LatencyProfile,
+}
+
+/// The whole state of the cloud.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    settings: Settings,
+    seed: Seed,
+    scale: TimeScale,
+    volumes: BTreeMap<VolumeId, Arc<Volume>>,
+    instances: BTreeMap<InstanceId, Arc<Instance>>,
+    volume_tokens: ClientTokens<CreateVolume, VolumeId>,
+    instance_tokens: ClientTokens<RunInstances, Vec<InstanceId>>,
+    timers: Timers,
+    /// Transitions that a fault holds, by the fault's name.
+    stuck: Vec<(String, Subject)>,
+    /// Volumes, instances and reservations made so far; they name the draws of ids.
+    made: Made,
+    events: Vec<Event>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Made {
+    volumes: u64,
+    instances: u64,
+    reservations: u64,
+}
+
+impl State {
+    /// A cloud with the instances of `specs`, all running.
+    ///
+    /// # Errors
+    /// The field of the list that makes no sense, and why.
+    pub fn new(settings: Settings, seed: Seed, specs: &[InstanceSpec]) -> Result<Self, (String, String)> {
+        let mut state = Self {
+            settings,
+            seed,
+            scale: TimeScale::default(),
+            volumes: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            volume_tokens: ClientTokens::default(),
+            instance_tokens: ClientTokens::default(),
+            timers: Timers::default(),
+            stuck: Vec::new(),
+            made: Made::default(),
+            events: Vec::new(),
+        };
+        state.seed_instances(specs)?;
+        Ok(state)
+    }
+
+    /// What does not change.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Tells the machine the time scale, and stamps what was there before any clock was with `wall`.
+    pub fn power_on(&mut self, scale: TimeScale, wall: Timestamp) {
+        self.scale = scale;
+        for instance in self.instances.values_mut().filter(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
+            Arc::make_mut(instance).launch_time = wall;
+        }
+        for volume in self.volumes.values_mut().filter(|v| v.create_time == Timestamp::UNIX_EPOCH) {
+            let volume = Arc::make_mut(volume);
+            volume.create_time = wall;
+            volume.attachments.values_mut().for_each(|a| a.attach_time = wall);
+        }
+    }
+
+    /// Does what `command` asks.
+    ///
+    /// # Errors
+    /// EC2's own; the state is then as it was, but for what was due.
+    pub fn apply(&mut self, now: Now, command: &Command) -> Result<Reply, Ec2Error> {
+        self.catch_up(now);
+        let Command { action, dry_run, stick } = command;
+        let call = Call { now, dry_run: *dry_run, stick: stick.as_deref() };
+        match action {
+            Action::AttachVolume(a) => self.attach_volume(call, a),
+            Action::CreateTags(c) => self.create_tags(call, c),
+            Action::CreateVolume(c) => self.create_volume(call, c),
+            Action::DeleteTags(d) => self.delete_tags(call, d),
+            Action::DeleteVolume(volume) => self.delete_volume(call, volume),
+            Action::DescribeAvailabilityZones(d) => call.read(self.describe_availability_zones(d)),
+            Action::DescribeInstances(d) => call.read(self.describe_instances(d)),
+            Action::DescribeInstanceTypes(d) => call.read(self.describe_instance_types(d)),
+            Action::DescribeVolumes(d) => call.read(self.describe_volumes(d)),
+            Action::DetachVolume(d) => self.detach_volume(call, d),
+            Action::RunInstances(r) => self.run_instances(call, r),
+        }
+    }
+
+    /// Lets everything happen that is due before a command is looked at: with `instant`, all that is under way.
+    pub fn catch_up(&mut self, now: Now) {
+        self.advance(if self.settings.latency.settles_at_once() { Duration::MAX } else { now.mono });
+    }
+
+    /// When something happens next by itself, as monotonic time.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.timers.next()
+    }
+
+    /// Lets everything happen that is due at `now`, and gives all events that were not taken yet.
+    pub fn tick(&mut self, now: Now) -> Vec<Event> {
+        self.advance(now.mono);
+        self.take_events()
+    }
+
+    /// The events since they were last taken, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Lets the transitions go on that are held by a fault which is no longer in force.
+    pub fn release_stuck(&mut self, now: Now, in_force: impl Fn(&str) -> bool) {
+        let (kept, released) = std::mem::take(&mut self.stuck).into_iter().partition(|(fault, _)| in_force(fault));
+        self.stuck = kept;
+        let released: Vec<(String, Subject)> = released;
+        for (fault, subject) in released {
+            let Some(progress) = self.progress(&subject) else { continue };
+            if *progress == Progress::Stuck(fault) {
+                let until = Progress::Until(self.timers.set(now.mono, subject.clone()));
+                if let Some(progress) = self.progress(&subject) {
+                    *progress = until;
+                }
+            }
+        }
+    }
+
+    /// All volumes, in the order of ids.
+    pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
+        self.volumes.values()
+    }
+
+    /// All instances, in the order of their start.
+    pub fn instances(&self) -> Vec<&Arc<Instance>> {
+        let mut all: Vec<_> = self.instances.values().collect();
+        all.sort_by_key(|i| i.ordinal);
+        all
+    }
+
+    /// The instance `id`.
+    ///
+    /// # Errors
+    /// `InvalidInstanceID.NotFound`.
+    pub fn instance(&self, id: &InstanceId) -> Result<&Arc<Instance>, Ec2Error> {
+        self.instances.get(id).ok_or_else(|| Ec2Error::InstanceNotFound(Missing(vec![id.to_string()])))
+    }
+
+    /// The volume `id`.
+    ///
+    /// # Errors
+    /// `InvalidVolume.NotFound`.
+    pub fn volume(&self, id: &VolumeId) -> Result<&Arc<Volume>, Ec2Error> {
+        self.volumes.get(id).ok_or_else(|| Ec2Error::VolumeNotFound(Missing(vec![id.to_string()])))
+    }
+
+    fn advance(&mut self, until: Duration) {
+        while let Some(subject) = self.timers.pop(until) {
+            match subject {
+                Subject::Volume(volume) => self.end_volume_transition(&volume),
+                Subject::Attachment(volume, instance) => self.end_attachment_transition(&volume, &instance),
+                Subject::Instance(instance) => self.end_instance_transition(&instance),
+            }
+        }
+    }
+
+    /// Starts a transition of `subject` that takes one draw of `operation`, or none while a fault holds it.
+    fn begin(&mut self, call: Call<'_>, operation: Operation, draw: &str, subject: Subject) -> Progress {
+        if let Some(fault) = call.stick {
+            self.stuck.push((fault.to_owned(), subject));
+            return Progress::Stuck(fault.to_owned());
+        }
+        let latency = self.settings.latency;
+        let drawn = latency.draw(operation, &self.seed.child("latency").child(draw));
+        let lasting = if latency.settles_at_once() { drawn } else { self.scale.apply(drawn) };
+        Progress::Until(self.timers.set(call.now.mono + lasting, subject))
+    }
+
+    fn progress(&mut self, subject: &Subject) -> Option<&mut Progress> {
+        match subject {
+            Subject::Volume(volume) => self.volumes.get_mut(volume).map(|v| &mut Arc::make_mut(v).progress),
+            Subject::Attachment(volume, instance) => {
+                let volume = Arc::make_mut(self.volumes.get_mut(volume)?);
+                volume.attachments.get_mut(instance).map(|a| &mut a.progress)
+            }
+            Subject::Instance(instance) => self.instances.get_mut(instance).map(|i| &mut Arc::make_mut(i).progress),
+        }
+    }
+}
+
+/// What every action is called with besides its parameters.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    now: Now,
+    dry_run: bool,
+    stick: Option<&'a str>,
+}
+
+impl Call<'_> {
+    /// Ends a dry run; called once everything is checked and before anything is changed.
+    fn check_dry_run(self) -> Result<(), Ec2Error> {
+        if self.dry_run { Err(Ec2Error::DryRun) } else { Ok(()) }
+    }
+
+    /// The answer of an action that changes nothing.
+    fn read(self, reply: Result<Reply, Ec2Error>) -> Result<Reply, Ec2Error> {
+        let reply = reply?;
+        self.check_dry_run()?;
+        Ok(reply)
+    }
+}

@@ -1,0 +1,119 @@
+//! The device stream: which devices an instance has, and each that comes or goes, as JSON lines.
+//!
+//! Whoever plays the instance's hardware follows it and plugs or pulls a block device for each line. File names are
+//! given out here and never taken in.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::{App, error};
+use crate::state::State as Machine;
+use crate::state::error::Ec2Error;
+use crate::state::event::Event;
+use crate::state::ids::{InstanceId, VolumeId};
+use crate::state::volume::AttachmentState;
+
+/// Lines that wait for a slow reader before its stream is cut; it then follows anew and gets the whole picture.
+const BACKLOG: usize = 1_024;
+
+/// One line of the stream.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line<'a> {
+    /// The device is there.
+    Attached {
+        volume: &'a VolumeId,
+        device: &'a str,
+        /// The name of the backing file, relative to the volume directory.
+        file: &'a str,
+        size_bytes: u64,
+    },
+    /// The lines before this one are all devices that were there when the stream began.
+    Synced,
+    /// The device is about to go.
+    Detaching { volume: &'a VolumeId, forced: bool },
+    /// The device is gone.
+    Detached { volume: &'a VolumeId, forced: bool },
+}
+
+impl Line<'_> {
+    fn bytes(&self) -> Bytes {
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line.into()
+    }
+}
+
+/// Everyone who follows an instance.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceStreams(Vec<(InstanceId, mpsc::Sender<Bytes>)>);
+
+impl DeviceStreams {
+    /// A new stream of `instance`, with what is there now already in it.
+    pub(crate) fn follow(&mut self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Bytes>, Ec2Error> {
+        let slots = &state.instance(instance)?.slots;
+        let (lines, stream) = mpsc::channel(BACKLOG);
+        for volume in slots.values().filter_map(|id| state.volume(id).ok()).filter(|v| !v.root) {
+            let Some(attachment) = volume.attachments.get(instance) else { continue };
+            if attachment.state != AttachmentState::Attaching {
+                let line = attached(&volume.id, &attachment.device, volume.size_gib);
+                // The channel holds more lines than an instance has slots.
+                let _ = lines.try_send(line.bytes());
+            }
+            if attachment.state == AttachmentState::Detaching {
+                let line = Line::Detaching { volume: &volume.id, forced: attachment.forced };
+                let _ = lines.try_send(line.bytes());
+            }
+        }
+        let _ = lines.try_send(Line::Synced.bytes());
+        self.0.push((instance.clone(), lines));
+        Ok(stream)
+    }
+
+    /// Tells those who follow the instance of `event`. A stream that nobody reads, or too slowly, ends.
+    pub(crate) fn tell(&mut self, event: &Event) {
+        let Event::Attachment { volume, instance, device, state, forced, size_gib } = event else { return };
+        let forced = *forced;
+        let line = match *state {
+            "attached" => attached(volume, device, *size_gib),
+            "detaching" => Line::Detaching { volume, forced },
+            "detached" => Line::Detached { volume, forced },
+            _ => return,
+        };
+        let bytes = line.bytes();
+        self.0.retain(|(followed, lines)| followed != instance || lines.try_send(bytes.clone()).is_ok());
+    }
+}
+
+fn attached<'a>(volume: &'a VolumeId, device: &'a str, size_gib: u64) -> Line<'a> {
+    Line::Attached { volume, device, file: volume.as_str(), size_bytes: size_gib << 30 }
+}
+
+/// `GET /admin/v1/devices?instance=i-…`.
+pub(crate) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("instance=")) else {
+        return error(StatusCode::BAD_REQUEST, "instance: name one, as in /admin/v1/devices?instance=i-…");
+    };
+    let instance: InstanceId = match text.parse() {
+        Ok(instance) => instance,
+        Err(e) => return error(StatusCode::BAD_REQUEST, format!("instance: `{text}` {e}")),
+    };
+    let lines = match app.ec2.follow(&app.ctx, &instance) {
+        Ok(lines) => lines,
+        Err(e) => return error(StatusCode::NOT_FOUND, e),
+    };
+    let lines = futures_util::stream::unfold(lines, async |mut lines| {
+        lines.recv().await.map(|line| (Ok::<_, Infallible>(line), lines))
+    });
+    let mut response = Response::new(axum::body::Body::from_stream(lines));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response
+}

@@ -1,0 +1,107 @@
+//! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not.
+
+pub mod devices;
+pub mod faults;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Serialize;
+use serde_json::{Value, json};
+use substrate::{Ctx, HttpService, body};
+
+use crate::cloud::Ec2;
+use crate::state::ids::InstanceId;
+
+/// What every handler works on.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) ec2: Ec2,
+    pub(crate) ctx: Ctx,
+}
+
+/// The peer that answers for the admin API of `ec2` in process `ctx`.
+pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
+    let app = Arc::new(App { ec2, ctx });
+    let router = Router::new()
+        .route("/admin/v1/health", get(async || reply(StatusCode::OK, &json!({ "status": "ok" }))))
+        .route("/admin/v1/state", get(state))
+        .route("/admin/v1/reset", post(reset))
+        .route("/admin/v1/devices", get(devices::stream))
+        .route("/admin/v1/instances/{id}/crash", post(crash))
+        .route("/admin/v1/faults", get(faults::list).post(faults::add).delete(faults::clear))
+        .route("/admin/v1/faults/{name}", get(faults::get).delete(faults::remove))
+        .fallback(async |uri: Uri| error(StatusCode::NOT_FOUND, format!("nothing is served at {}", uri.path())))
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+            error(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {}", uri.path()))
+        })
+        .layer(from_fn_with_state(app.clone(), gate))
+        .with_state(app);
+    body::from_router(router)
+}
+
+/// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
+async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    match refusal(&app, &request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    }
+}
+
+fn refusal(app: &App, request: &Request) -> Option<Response> {
+    let text = |name| request.headers().get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+    if let Some(token) = &app.ec2.config().admin_token {
+        let given = text(header::AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
+        if !given.is_some_and(|given| token.matches(given)) {
+            return Some(error(StatusCode::UNAUTHORIZED, "admin requests need `Authorization: Bearer <token>`"));
+        }
+    }
+    let json = text(header::CONTENT_TYPE)
+        .is_some_and(|v| v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
+    if request.method() == Method::POST && !json {
+        return Some(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"));
+    }
+    None
+}
+
+async fn state(State(app): State<Arc<App>>) -> Response {
+    reply(StatusCode::OK, &app.ec2.dump())
+}
+
+async fn reset(State(app): State<Arc<App>>) -> Response {
+    match app.ec2.reset(&app.ctx) {
+        Ok(()) => reply(StatusCode::OK, &json!({ "status": "reset" })),
+        Err(e) => error(StatusCode::INTERNAL_SERVER_ERROR, e),
+    }
+}
+
+async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
+    let id: InstanceId = match id.parse() {
+        Ok(id) => id,
+        Err(e) => return error(StatusCode::BAD_REQUEST, format!("instance: `{id}` {e}")),
+    };
+    match app.ec2.crash(&app.ctx, &id) {
+        Ok(()) => reply(StatusCode::OK, &json!({ "instance": id, "state": "impaired" })),
+        Err(e) => error(StatusCode::NOT_FOUND, e),
+    }
+}
+
+/// An answer in JSON.
+pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let mut response = Response::new(axum::body::Body::from(text + "\n"));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A refusal in JSON: `{"error": "…"}`.
+pub(crate) fn error(status: StatusCode, message: impl ToString) -> Response {
+    let body: Value = json!({ "error": message.to_string() });
+    reply(status, &body)
+}

@@ -1,0 +1,261 @@
+//! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use substrate::{Ctx, HttpService, Now, Seed, ids as make_id};
+use tokio::sync::{Notify, mpsc};
+
+use crate::admin::devices::DeviceStreams;
+use crate::config::{Config, Error, InstanceInfo};
+use crate::files::VolumeFiles;
+use crate::state::command::{Action, Command, Reply};
+use crate::state::error::Ec2Error;
+use crate::state::event::Event;
+use crate::state::ids::InstanceId;
+use crate::state::zone::Zone;
+use crate::state::{Settings, State};
+use crate::wire::encode::Surroundings;
+
+/// The cloud. Made outside of the process that serves it, so that its state survives a restart of that process.
+/// Cheap to clone; all clones are one cloud.
+#[derive(Clone)]
+pub struct Ec2(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    settings: Settings,
+    surroundings: Surroundings,
+    seed: Seed,
+    inner: Mutex<Inner>,
+    /// The next deadline is another one.
+    rescheduled: Notify,
+}
+
+struct Inner {
+    state: State,
+    files: Option<VolumeFiles>,
+    streams: DeviceStreams,
+    requests: u64,
+}
+
+impl std::fmt::Debug for Ec2 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ec2").field("config", &self.0.config).finish_non_exhaustive()
+    }
+}
+
+impl Ec2 {
+    /// A cloud with the instances of `config`, all running; ids and durations come from `seed`.
+    ///
+    /// # Errors
+    /// When a field of `config` makes no sense or the volume directory cannot be used.
+    pub fn new(seed: &Seed, config: Config) -> Result<Self, Error> {
+        let settings = settings(&config)?;
+        let state = State::new(settings.clone(), seed.clone(), &config.instances)
+            .map_err(|(field, reason)| Error::Config { field, reason })?;
+        let files = config.volume_dir.as_deref().map(|dir| VolumeFiles::open(dir, config.disk_limit)).transpose()?;
+        let inner = Inner { state, files, streams: DeviceStreams::default(), requests: 0 };
+        Ok(Self(Arc::new(Shared {
+            surroundings: (&settings).into(),
+            settings,
+            config,
+            seed: seed.clone(),
+            inner: Mutex::new(inner),
+            rescheduled: Notify::new(),
+        })))
+    }
+
+    /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        let now = ctx.now();
+        {
+            let mut inner = self.lock();
+            inner.state.power_on(ctx.world().scale(), now.wall);
+            inner.publish(ctx, now);
+        }
+        let (ec2, driver) = (self.clone(), ctx.clone());
+        ctx.spawn(async move { ec2.drive(driver).await });
+        crate::service::router(self.clone(), ctx.clone())
+    }
+
+    /// All instances, in the order of the seed list, then of their start.
+    pub fn instances(&self) -> Vec<InstanceInfo> {
+        self.lock().state.instances().into_iter().map(|i| i.info()).collect()
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    /// The whole state as JSON: what `GET /admin/v1/state` answers.
+    pub fn dump(&self) -> Value {
+        let inner = self.lock();
+        let state = &inner.state;
+        let settings = state.settings();
+        let zones: Vec<Value> = settings.zones.iter().map(|z| json!({ "name": z.name, "id": z.id })).collect();
+        json!({
+            "region": settings.region,
+            "accountId": settings.account_id,
+            "latency": settings.latency,
+            "zones": zones,
+            "instances": state.instances(),
+            "volumes": state.volumes().collect::<Vec<_>>(),
+            "requests": inner.requests,
+            "nextDeadlineMs": state.next_deadline().map(|d| d.as_millis() as u64),
+        })
+    }
+
+    /// Removes the backing files of all volumes; for the end of a run, when nothing serves the cloud any more.
+    pub fn close(&self) {
+        if let Some(files) = &mut self.lock().files {
+            files.clear();
+        }
+    }
+
+    /// Does one command, makes its file first if it makes a volume, and tells everyone what happened.
+    pub(crate) fn perform(&self, ctx: &Ctx, command: &Command) -> Result<Reply, Ec2Error> {
+        self.change(ctx, |inner, now| {
+            let Action::CreateVolume(request) = &command.action else {
+                return inner.state.apply(now, command);
+            };
+            let new = inner.state.preview(now, request, command.dry_run)?;
+            if let (Some(new), Some(files)) = (new, &mut inner.files) {
+                files.create(now.mono, &new)?;
+            }
+            inner.state.apply(now, command)
+        })
+    }
+
+    /// Lets happen what may happen now, after a fault has ended.
+    pub(crate) fn refresh(&self, ctx: &Ctx) {
+        self.change(ctx, |_, _| ());
+    }
+
+    /// Lets instance `id` lose power.
+    pub(crate) fn crash(&self, ctx: &Ctx, id: &InstanceId) -> Result<(), Ec2Error> {
+        self.change(ctx, |inner, _| inner.state.crash_instance(id))
+    }
+
+    /// Begins anew: the instances of the configuration and nothing else. Devices go, files go; faults stay.
+    pub(crate) fn reset(&self, ctx: &Ctx) -> Result<(), Error> {
+        self.change(ctx, |inner, now| {
+            let mut fresh = State::new(self.0.settings.clone(), self.0.seed.clone(), &self.0.config.instances)
+                .map_err(|(field, reason)| Error::Config { field, reason })?;
+            fresh.power_on(ctx.world().scale(), now.wall);
+            inner.state.note_end();
+            inner.publish(ctx, now);
+            inner.state = fresh;
+            if let Some(files) = &mut inner.files {
+                files.clear();
+            }
+            Ok(())
+        })
+    }
+
+    /// Follows the devices of `instance`: those there now, then each change.
+    pub(crate) fn follow(&self, ctx: &Ctx, instance: &InstanceId) -> Result<mpsc::Receiver<bytes::Bytes>, Ec2Error> {
+        self.change(ctx, |inner, now| {
+            inner.state.catch_up(now);
+            inner.publish(ctx, now);
+            inner.streams.follow(&inner.state, instance)
+        })
+    }
+
+    /// A new request id, unique in the run.
+    pub(crate) fn request_id(&self) -> String {
+        let number = {
+            let mut inner = self.lock();
+            inner.requests += 1;
+            inner.requests
+        };
+        make_id::uuid(&mut self.0.seed.child("request").child(&number.to_string()).rng()).to_string()
+    }
+
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.0.surroundings
+    }
+
+    fn change<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut Inner, Now) -> T) -> T {
+        let now = ctx.now();
+        let mut inner = self.lock();
+        let before = inner.state.next_deadline();
+        let faults = ctx.faults();
+        inner.state.release_stuck(now, |fault| faults.get(fault).is_some());
+        let out = work(&mut inner, now);
+        inner.publish(ctx, now);
+        let moved = inner.state.next_deadline() != before;
+        drop(inner);
+        if moved {
+            self.0.rescheduled.notify_one();
+        }
+        out
+    }
+
+    /// Lets transitions end when they are due.
+    async fn drive(self, ctx: Ctx) {
+        loop {
+            let next = self.lock().state.next_deadline();
+            let due = async {
+                match next {
+                    Some(at) => ctx.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! { biased;
+                () = self.0.rescheduled.notified() => {}
+                () = due => {
+                    let now = ctx.now();
+                    self.lock().publish(&ctx, now);
+                }
+            }
+        }
+    }
+
+    // Held for single calls only, never over an await. Observers of the trace run while it is held, which keeps the
+    // trace in the order of events; they must not call back.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Lets happen what is due, then hands every event to the trace, the device streams and the files.
+    fn publish(&mut self, ctx: &Ctx, now: Now) {
+        for event in self.state.tick(now) {
+            ctx.emit(event.kind(), event.fields());
+            self.streams.tell(&event);
+            if let (Event::Volume { volume, state: "deleted", .. }, Some(files)) = (&event, &mut self.files)
+                && let Err(error) = files.remove(volume)
+            {
+                ctx.emit("ec2.file_left", json!({ "volume": volume, "error": error.to_string() }));
+            }
+        }
+    }
+}
+
+fn settings(config: &Config) -> Result<Settings, Error> {
+    let bad = |field: &str, reason: String| Err(Error::Config { field: field.to_owned(), reason });
+    let region = &config.region;
+    if region.split('-').count() < 3 || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return bad("region", format!("`{region}` is not a region name, such as us-east-1"));
+    }
+    let account = &config.account_id;
+    if account.len() != 12 || !account.bytes().all(|b| b.is_ascii_digit()) {
+        return bad("account id", format!("`{account}` must be twelve digits"));
+    }
+    if config.zones.is_empty() {
+        return bad("zones", "at least one is needed".to_owned());
+    }
+    for (position, zone) in config.zones.iter().enumerate() {
+        if !zone.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') || zone.is_empty() {
+            return bad("zones", format!("`{zone}` is not a zone name, such as {region}a"));
+        }
+        if config.zones[..position].contains(zone) {
+            return bad("zones", format!("`{zone}` is there twice"));
+        }
+    }
+    let zones = config.zones.iter().zip(1..).map(|(name, number)| Zone::new(region, name, number)).collect();
+    Ok(Settings { region: region.clone(), account_id: account.clone(), zones, latency: config.latency })
+}

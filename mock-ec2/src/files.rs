@@ -1,0 +1,209 @@
+//! The bytes of volumes: one sparse file per volume, named by its id, in a directory that nobody else uses.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::Error;
+use crate::state::NewVolume;
+use crate::state::error::Ec2Error;
+use crate::state::ids::VolumeId;
+
+/// Marks a directory as mock-ec2's own, and is locked while one uses it.
+const LOCK_FILE: &str = ".mock-ec2.lock";
+/// Free space that is left to others: below it no volume is made.
+const RESERVE: u64 = 64 << 20;
+/// How long a count of used bytes is believed; counting looks at every file.
+const COUNT_AGE: Duration = Duration::from_secs(1);
+
+/// The directory of backing files.
+#[derive(Debug)]
+pub(crate) struct VolumeFiles {
+    dir: PathBuf,
+    limit: Option<u64>,
+    counted: Option<(Duration, u64)>,
+    _lock: File,
+}
+
+impl VolumeFiles {
+    /// Opens `dir`, makes it if need be, and removes what a killed run left there.
+    ///
+    /// # Errors
+    /// When another mock-ec2 uses it, it holds files that look like volumes and are not ours, or it cannot be used.
+    pub(crate) fn open(dir: &Path, limit: Option<u64>) -> Result<Self, Error> {
+        let bad = |reason: String| Error::VolumeDir { path: dir.to_owned(), reason };
+        let io = |e: io::Error| bad(e.to_string());
+        fs::create_dir_all(dir).map_err(io)?;
+        let lock_path = dir.join(LOCK_FILE);
+        if !lock_path.exists()
+            && let Some(found) = volumes_in(dir).map_err(io)?.first()
+        {
+            return Err(bad(format!("holds {found}, which no mock-ec2 made; use an empty directory")));
+        }
+        let lock = OpenOptions::new().create(true).append(true).open(&lock_path).map_err(io)?;
+        lock.try_lock().map_err(|e| match e {
+            fs::TryLockError::WouldBlock => bad("is used by another mock-ec2; give each its own".to_owned()),
+            fs::TryLockError::Error(e) => io(e),
+        })?;
+        // Only who holds the lock becomes a value, because dropping it removes files.
+        let mut files = Self { dir: dir.to_owned(), limit, counted: None, _lock: lock };
+        files.clear();
+        Ok(files)
+    }
+
+    /// Makes the file of `new`, all holes.
+    pub(crate) fn create(&mut self, now: Duration, new: &NewVolume) -> Result<(), Ec2Error> {
+        self.check_room(now)?;
+        let path = self.path(&new.id);
+        let made = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|file| {
+            let bytes = new.size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?;
+            file.set_len(bytes)
+        });
+        made.map_err(|error| {
+            // A file without its full length must not stay.
+            let _ = fs::remove_file(&path);
+            Ec2Error::InsufficientVolumeCapacity(format!(
+                "The backing file of {} GiB cannot be made in {}: {error}",
+                new.size_gib,
+                self.dir.display()
+            ))
+        })
+    }
+
+    /// Removes the file of `volume`; no file is no error.
+    pub(crate) fn remove(&mut self, volume: &VolumeId) -> io::Result<()> {
+        self.counted = None;
+        match fs::remove_file(self.path(volume)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of all volumes.
+    pub(crate) fn clear(&mut self) {
+        for volume in volumes_in(&self.dir).unwrap_or_default() {
+            // What cannot be removed now is found again at the next start.
+            let _ = self.remove(&volume);
+        }
+    }
+
+    fn check_room(&mut self, now: Duration) -> Result<(), Ec2Error> {
+        let full = |text: String| Ec2Error::InsufficientVolumeCapacity(text);
+        let dir = self.dir.display();
+        let space = rustix::fs::statvfs(&self.dir).map_err(|e| full(format!("{dir}: {e}")))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < RESERVE {
+            let text = format!(
+                "The filesystem of {dir} has {} MiB left; at least {} MiB must stay free.",
+                free >> 20,
+                RESERVE >> 20
+            );
+            return Err(full(text));
+        }
+        let Some(limit) = self.limit else { return Ok(()) };
+        let used = match self.counted {
+            Some((at, used)) if now < at + COUNT_AGE => used,
+            _ => volumes_in(&self.dir).and_then(|all| self.used(&all)).map_err(|e| full(format!("{dir}: {e}")))?,
+        };
+        self.counted = Some((now, used));
+        if used >= limit {
+            let dir = self.dir.display();
+            return Err(full(format!(
+                "The volumes in {dir} occupy {} MiB, the limit is {} MiB. Delete volumes or raise --disk-limit.",
+                used >> 20,
+                limit >> 20
+            )));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the files of `volumes` really occupy.
+    fn used(&self, volumes: &[VolumeId]) -> io::Result<u64> {
+        let mut total: u64 = 0;
+        for volume in volumes {
+            match fs::symlink_metadata(self.path(volume)) {
+                // st_blocks counts 512-byte units whatever the filesystem's block size.
+                Ok(meta) => total = total.saturating_add(meta.blocks().saturating_mul(512)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+
+    fn path(&self, volume: &VolumeId) -> PathBuf {
+        self.dir.join(volume.as_str())
+    }
+}
+
+/// The files in `dir` that are named like volumes.
+fn volumes_in(dir: &Path) -> io::Result<Vec<VolumeId>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<VolumeId>().ok()));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+impl Drop for VolumeFiles {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(id: &str, size_gib: u64) -> NewVolume {
+        NewVolume { id: id.parse().unwrap(), size_gib }
+    }
+
+    #[test]
+    fn a_file_is_sparse_has_the_volumes_size_and_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = VolumeFiles::open(dir.path(), Some(1 << 20)).unwrap();
+        let volume = new("vol-0123456789abcdef0", 100);
+        files.create(Duration::ZERO, &volume).unwrap();
+        let meta = fs::metadata(dir.path().join("vol-0123456789abcdef0")).unwrap();
+        assert_eq!(meta.len(), 100 << 30);
+        assert!(meta.blocks() < 100);
+        files.remove(&volume.id).unwrap();
+        assert_eq!(volumes_in(dir.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_full_cap_is_a_clear_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = VolumeFiles::open(dir.path(), Some(4096)).unwrap();
+        files.create(Duration::ZERO, &new("vol-00000001", 1)).unwrap();
+        fs::write(dir.path().join("vol-00000001"), vec![1; 8192]).unwrap();
+        let later = Duration::from_secs(2);
+        let error = files.create(later, &new("vol-00000002", 1)).unwrap_err();
+        assert_eq!(error.code(), "InsufficientVolumeCapacity");
+        assert!(error.to_string().contains("--disk-limit"), "{error}");
+        assert!(!dir.path().join("vol-00000002").exists());
+    }
+
+    #[test]
+    fn a_directory_has_one_user_and_leftovers_of_a_dead_one_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = VolumeFiles::open(dir.path(), None).unwrap();
+        assert!(VolumeFiles::open(dir.path(), None).unwrap_err().to_string().contains("another mock-ec2"));
+        drop(first);
+        fs::write(dir.path().join("vol-00000001"), "left").unwrap();
+        let _again = VolumeFiles::open(dir.path(), None).unwrap();
+        assert_eq!(volumes_in(dir.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn files_of_others_are_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("vol-00000001"), "precious").unwrap();
+        assert!(VolumeFiles::open(dir.path(), None).unwrap_err().to_string().contains("vol-00000001"));
+        assert_eq!(fs::read(dir.path().join("vol-00000001")).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,31 @@
+//! The sockets. Everything else of this crate is reachable without any.
+
+use std::net::{SocketAddr, TcpListener};
+
+use substrate::{Ctx, HttpService, guard, listen};
+
+/// Binds `address` at once, so that a port in use is known before anything starts.
+///
+/// # Errors
+/// What the system says.
+pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves `service` on `listener` for ever, within process `ctx`. `allowed_hosts` are the names, besides IP addresses
+/// and localhost, under which requests may come.
+///
+/// # Errors
+/// When the runtime cannot take the listener.
+pub async fn http(
+    ctx: Ctx,
+    listener: TcpListener,
+    service: HttpService,
+    allowed_hosts: &[String],
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    listen::tcp(ctx, listener, guard::guard(service, allowed_hosts), None).await;
+    Ok(())
+}

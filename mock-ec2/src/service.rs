@@ -1,0 +1,225 @@
+//! The EC2 endpoint: who calls, what is asked, which fault strikes, what is answered.
+
+use std::convert::Infallible;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::LengthLimitError;
+use serde_json::{Map, Value};
+use substrate::fault::{Effect, Firing, Moment, Plane, Point};
+use substrate::{Body, BoxError, Ctx, HttpService, body};
+
+use crate::cloud::Ec2;
+use crate::state::command::{Command, Reply};
+use crate::state::error::Ec2Error;
+use crate::wire::form::Form;
+use crate::wire::{auth, decode, encode};
+
+/// Longest body; a thousand ids with a thousand filter values take a tenth of it.
+const BODY_LIMIT: usize = 1 << 20;
+
+/// The caller's connection was cut on purpose.
+#[derive(Clone, Copy, Debug, displaydoc::Display, thiserror::Error)]
+#[displaydoc("the reply was dropped by a fault")]
+struct ReplyDropped;
+
+/// The peer that answers for `ec2` in process `ctx`.
+pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
+    let admin = crate::admin::router(ec2.clone(), ctx.clone());
+    let endpoint = Endpoint { ec2, ctx };
+    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let (admin, endpoint) = (admin.clone(), endpoint.clone());
+        async move {
+            if request.uri().path().starts_with("/admin/") {
+                body::call(admin, request).await
+            } else {
+                endpoint.serve(request).await
+            }
+        }
+    }))
+}
+
+#[derive(Clone)]
+struct Endpoint {
+    ec2: Ec2,
+    ctx: Ctx,
+}
+
+/// How a request ends.
+enum Ending {
+    Reply(&'static str, Reply),
+    Error(Ec2Error),
+    /// A bare status, as load balancers answer.
+    Status(u16),
+    Dropped,
+}
+
+impl From<Ec2Error> for Ending {
+    fn from(error: Ec2Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Endpoint {
+    async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let request_id = self.ec2.request_id();
+        let (parts, body) = request.into_parts();
+        let (status, text) = match self.answer(&parts, body).await {
+            Ok(Ending::Reply(action, reply)) => (200, self.ec2.surroundings().reply(action, &request_id, &reply)),
+            Ok(Ending::Error(error)) | Err(Ending::Error(error)) => {
+                (error.status(), encode::error(&request_id, &error))
+            }
+            Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, String::new()),
+            Ok(Ending::Dropped) | Err(Ending::Dropped) => return Err(ReplyDropped.into()),
+            Err(Ending::Reply(..)) => return Err("a reply is no failure".into()),
+        };
+        let mut response = Response::new(body::full(text));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml;charset=UTF-8"));
+        headers.insert(header::SERVER, HeaderValue::from_static("AmazonEC2"));
+        if let Ok(id) = HeaderValue::from_str(&request_id) {
+            headers.insert("x-amzn-requestid", id);
+        }
+        Ok(response)
+    }
+
+    async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
+        let caller = auth::caller(parts)?;
+        let command = read(parts, body).await?;
+        let ending = self.perform(&caller, command).await;
+        Ok(ending)
+    }
+
+    async fn perform(&self, caller: &str, mut command: Command) -> Ending {
+        let action = command.action.name();
+        let mut drop_reply = false;
+        let named = Named::of(&command, caller);
+        match self.strike(action, &named, Moment::Before).await {
+            Struck::Not => {}
+            Struck::End(ending) => return self.ended(action, caller, ending),
+            Struck::DropReply => drop_reply = true,
+            Struck::Stick(fault) => command.stick = Some(fault),
+        }
+        let result = self.ec2.perform(&self.ctx, &command);
+        let named = match &result {
+            Ok(reply) => named.with(reply),
+            Err(_) => named,
+        };
+        for moment in [Moment::AfterEffect, Moment::BeforeReply] {
+            match self.strike(action, &named, moment).await {
+                Struck::Not | Struck::Stick(_) => {}
+                Struck::End(ending) => return self.ended(action, caller, ending),
+                Struck::DropReply => drop_reply = true,
+            }
+        }
+        let ending = match result {
+            _ if drop_reply => Ending::Dropped,
+            Ok(reply) => Ending::Reply(action, reply),
+            Err(error) => Ending::Error(error),
+        };
+        self.ended(action, caller, ending)
+    }
+
+    /// Records how a request ended.
+    fn ended(&self, action: &str, caller: &str, ending: Ending) -> Ending {
+        self.ctx.trace().trace(self.ctx.name(), "ec2.request", || {
+            let mut fields = Map::from_iter([
+                ("action".to_owned(), Value::from(action)),
+                ("caller".to_owned(), Value::from(caller)),
+            ]);
+            let error = match &ending {
+                Ending::Reply(..) => None,
+                Ending::Error(error) => Some(error.code().to_owned()),
+                Ending::Status(status) => Some(format!("HTTP {status}")),
+                Ending::Dropped => Some("reply dropped".to_owned()),
+            };
+            fields.extend(error.map(|error| ("error".to_owned(), Value::from(error))));
+            Value::Object(fields)
+        });
+        ending
+    }
+
+    /// Asks for a fault at `moment`, and does what it says.
+    async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> Struck {
+        let attributes: Vec<(&str, &str)> = named.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
+        let Some(Firing { name, effect }) = self.ctx.fault(&point) else { return Struck::Not };
+        match effect {
+            Effect::Error(code) => Struck::End(Ec2Error::injected(&code, &name).into()),
+            Effect::Http(status) => Struck::End(Ending::Status(status)),
+            Effect::Delay(span) => {
+                self.ctx.sleep(span.0).await;
+                Struck::Not
+            }
+            Effect::Hang(true) => match std::future::pending::<Infallible>().await {},
+            Effect::DropReply(true) => Struck::DropReply,
+            Effect::Stick(_) => Struck::Stick(name),
+            // Refused where faults are added (see `admin::faults::check`).
+            _ => Struck::Not,
+        }
+    }
+}
+
+/// What a fault made of a request at one moment.
+enum Struck {
+    Not,
+    End(Ending),
+    DropReply,
+    Stick(String),
+}
+
+/// What a request is about, as fault attributes.
+struct Named(Vec<(&'static str, String)>);
+
+impl Named {
+    fn of(command: &Command, caller: &str) -> Self {
+        let volumes = command.action.volumes().into_iter().map(|v| ("volume", v.to_string()));
+        let instances = command.action.instances().into_iter().map(|i| ("instance", i.to_string()));
+        Self(std::iter::once(("caller", caller.to_owned())).chain(volumes).chain(instances).collect())
+    }
+
+    /// Adds what only the reply knows: the volume or the instances that were made.
+    fn with(mut self, reply: &Reply) -> Self {
+        match reply {
+            Reply::Volume(volume) => self.0.push(("volume", volume.id.to_string())),
+            Reply::Reservation(instances) => {
+                self.0.extend(instances.iter().map(|i| ("instance", i.instance.id.to_string())));
+            }
+            Reply::Attachment(attachment) if !self.0.iter().any(|(k, _)| *k == "instance") => {
+                self.0.push(("instance", attachment.instance.to_string()));
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+/// Reads the command of a request: from the body of a POST, from the query of a GET.
+async fn read(parts: &Parts, body: Body) -> Result<Command, Ec2Error> {
+    if !matches!(parts.uri.path(), "/" | "") {
+        return Err(Ec2Error::InvalidRequest(format!("Nothing is served at {}; use /.", parts.uri.path())));
+    }
+    let mut form = Form::parse(parts.uri.query().unwrap_or_default().as_bytes())?;
+    if parts.method == Method::POST {
+        let bytes = body::collect(body, BODY_LIMIT).await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Ec2Error::RequestTooLarge(BODY_LIMIT)
+            } else {
+                Ec2Error::InvalidRequest(format!("The request body did not arrive: {error}"))
+            }
+        })?;
+        form.add(&bytes)?;
+    } else if parts.method != Method::GET {
+        return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
+    }
+    let command = decode::command(form)?;
+    // A browser can be made to GET anything from any page.
+    if parts.method == Method::GET && !command.action.reads_only() {
+        let name = command.action.name();
+        return Err(Ec2Error::InvalidRequest(format!(
+            "The action {name} changes state and is not served over GET; use POST."
+        )));
+    }
+    Ok(command)
+}

@@ -1,0 +1,285 @@
+//! The Describe actions: by id, filtered, page by page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::State;
+use super::command::{DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeVolumes, Reply};
+use super::error::{Ec2Error, Missing};
+use super::filter::{Filterable, check, matches};
+use super::instance::ROOT_DEVICE;
+use super::instance_types::{self, InstanceType};
+use super::volume::{Attachment, Volume};
+use super::zone::Zone;
+
+impl State {
+    pub(super) fn describe_volumes(&self, request: &DescribeVolumes) -> Result<Reply, Ec2Error> {
+        let page = request.page.check((!request.ids.is_empty()).then_some("volumeSet"))?;
+        check::<VolumeView<'_>>(&request.filters, true)?;
+        let missing: Vec<String> = distinct(&request.ids)
+            .into_iter()
+            .filter(|id| !self.volumes.contains_key(*id))
+            .map(ToString::to_string)
+            .collect();
+        if !missing.is_empty() {
+            return Err(Ec2Error::VolumeNotFound(Missing(missing)));
+        }
+        let passes = |v: &&std::sync::Arc<Volume>| matches(&VolumeView { volume: v, state: self }, &request.filters);
+        let (volumes, next_token) = if request.ids.is_empty() {
+            page.cut(self.volumes.values().filter(passes).cloned(), |v| v.id.as_str())
+        } else {
+            let asked = distinct(&request.ids).into_iter().filter_map(|id| self.volumes.get(id));
+            page.cut(asked.filter(passes).cloned(), |v| v.id.as_str())
+        };
+        Ok(Reply::Volumes { volumes, next_token })
+    }
+
+    pub(super) fn describe_instances(&self, request: &DescribeInstances) -> Result<Reply, Ec2Error> {
+        let page = request.page.check((!request.ids.is_empty()).then_some("instancesSet"))?;
+        check::<InstanceView<'_>>(&request.filters, true)?;
+        let missing: Vec<String> = distinct(&request.ids)
+            .into_iter()
+            .filter(|id| !self.instances.contains_key(*id))
+            .map(ToString::to_string)
+            .collect();
+        if !missing.is_empty() {
+            return Err(Ec2Error::InstanceNotFound(Missing(missing)));
+        }
+        let asked = distinct(&request.ids);
+        let wanted = self
+            .instances
+            .values()
+            .filter(|i| asked.is_empty() || asked.contains(&i.id))
+            .map(|i| self.with_mapping(i))
+            .filter(|i| matches(&InstanceView { reply: i, state: self }, &request.filters));
+        let (instances, next_token) = page.cut(wanted, |i| i.instance.id.as_str());
+        Ok(Reply::Instances { instances, next_token })
+    }
+
+    pub(super) fn describe_instance_types(&self, request: &DescribeInstanceTypes) -> Result<Reply, Ec2Error> {
+        let page = request.page.check((!request.names.is_empty()).then_some("instanceTypes"))?;
+        check::<InstanceType>(&request.filters, false)?;
+        let missing: Vec<&str> =
+            request.names.iter().map(String::as_str).filter(|name| instance_types::find(name).is_none()).collect();
+        if !missing.is_empty() {
+            return Err(Ec2Error::InstanceTypeNotFound(missing.join(", ")));
+        }
+        let all = instance_types::all();
+        let wanted = all
+            .into_iter()
+            .filter(|t| request.names.is_empty() || request.names.contains(&t.name))
+            .filter(|t| matches(t, &request.filters));
+        let (types, next_token) = page.cut(wanted, |t| t.name.as_str());
+        Ok(Reply::InstanceTypes { types, next_token })
+    }
+
+    pub(super) fn describe_availability_zones(&self, request: &DescribeAvailabilityZones) -> Result<Reply, Ec2Error> {
+        check::<ZoneView<'_>>(&request.filters, false)?;
+        let zones = &self.settings.zones;
+        let names = request.names.iter().filter(|name| !zones.iter().any(|z| z.name == **name));
+        let ids = request.ids.iter().filter(|id| !zones.iter().any(|z| z.id == **id));
+        let missing: Vec<String> = names.chain(ids).cloned().collect();
+        if !missing.is_empty() {
+            return Err(Ec2Error::ZoneNotFound(Missing(missing)));
+        }
+        let wanted = zones.iter().filter(|z| {
+            (request.names.is_empty() || request.names.contains(&z.name))
+                && (request.ids.is_empty() || request.ids.contains(&z.id))
+                && matches(&ZoneView { zone: z, region: &self.settings.region }, &request.filters)
+        });
+        Ok(Reply::Zones(wanted.cloned().collect()))
+    }
+
+    /// The id of the zone called `name`.
+    pub(crate) fn zone_id(&self, name: &str) -> &str {
+        self.settings.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
+    }
+}
+
+fn distinct<T: Ord>(ids: &[T]) -> BTreeSet<&T> {
+    ids.iter().collect()
+}
+
+/// A time as EC2 writes it: `2026-01-01T00:00:00.000Z`.
+pub(crate) fn time(t: Timestamp) -> String {
+    format!("{}.{:03}Z", t.strftime("%Y-%m-%dT%H:%M:%S"), t.subsec_millisecond().max(0))
+}
+
+struct VolumeView<'a> {
+    volume: &'a Volume,
+    state: &'a State,
+}
+
+impl Filterable for VolumeView<'_> {
+    const NAMES: &'static [&'static str] = &[
+        "attachment.attach-time",
+        "attachment.delete-on-termination",
+        "attachment.device",
+        "attachment.instance-id",
+        "attachment.status",
+        "availability-zone",
+        "availability-zone-id",
+        "create-time",
+        "encrypted",
+        "fast-restored",
+        "multi-attach-enabled",
+        "operator.managed",
+        "operator.principal",
+        "size",
+        "snapshot-id",
+        "status",
+        "volume-id",
+        "volume-type",
+    ];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        let volume = self.volume;
+        if let Some(field) = name.strip_prefix("attachment.") {
+            for (instance, attachment) in &volume.attachments {
+                match field {
+                    "instance-id" => found(instance.as_str()),
+                    field => attachment_value(attachment, field, found),
+                }
+            }
+            return;
+        }
+        match name {
+            "availability-zone" => found(&volume.zone),
+            "availability-zone-id" => found(self.state.zone_id(&volume.zone)),
+            "create-time" => found(&time(volume.create_time)),
+            "encrypted" => found(flag(volume.encrypted)),
+            "fast-restored" | "operator.managed" => found("false"),
+            "multi-attach-enabled" => found(flag(volume.multi_attach_enabled)),
+            "size" => found(&volume.size_gib.to_string()),
+            "snapshot-id" => found(""),
+            "status" => found(volume.state.as_str()),
+            "volume-id" => found(volume.id.as_str()),
+            "volume-type" => found(volume.volume_type.as_str()),
+            // operator.principal: no volume here is managed by a service.
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        Some(&self.volume.tags)
+    }
+}
+
+fn attachment_value(attachment: &Attachment, field: &str, found: &mut dyn FnMut(&str)) {
+    match field {
+        "attach-time" => found(&time(attachment.attach_time)),
+        "delete-on-termination" => found(flag(attachment.delete_on_termination)),
+        "device" | "device-name" => found(&attachment.device),
+        "status" => found(attachment.state.as_str()),
+        _ => {}
+    }
+}
+
+struct InstanceView<'a> {
+    reply: &'a super::command::InstanceReply,
+    state: &'a State,
+}
+
+impl Filterable for InstanceView<'_> {
+    const NAMES: &'static [&'static str] = &[
+        "availability-zone",
+        "availability-zone-id",
+        "block-device-mapping.attach-time",
+        "block-device-mapping.delete-on-termination",
+        "block-device-mapping.device-name",
+        "block-device-mapping.status",
+        "block-device-mapping.volume-id",
+        "image-id",
+        "instance-id",
+        "instance-state-code",
+        "instance-state-name",
+        "instance-type",
+        "owner-id",
+        "private-dns-name",
+        "private-ip-address",
+        "reservation-id",
+        "root-device-name",
+        "root-device-type",
+    ];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        let instance = &self.reply.instance;
+        if let Some(field) = name.strip_prefix("block-device-mapping.") {
+            for item in &self.reply.mapping {
+                match field {
+                    "volume-id" => found(item.volume.as_str()),
+                    field => attachment_value(&item.attachment, field, found),
+                }
+            }
+            return;
+        }
+        match name {
+            "availability-zone" => found(&instance.zone),
+            "availability-zone-id" => found(self.state.zone_id(&instance.zone)),
+            "image-id" => found(&instance.image_id),
+            "instance-id" => found(instance.id.as_str()),
+            "instance-state-code" => found(&instance.state.wire().1.to_string()),
+            "instance-state-name" => found(instance.state.wire().0),
+            "instance-type" => found(&instance.instance_type),
+            "owner-id" => found(&self.state.settings.account_id),
+            "private-dns-name" => found(&instance.private_dns_name),
+            "private-ip-address" => found(&instance.private_ip),
+            "reservation-id" => found(&instance.reservation_id),
+            "root-device-name" => found(ROOT_DEVICE),
+            "root-device-type" => found("ebs"),
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        Some(&self.reply.instance.tags)
+    }
+}
+
+impl Filterable for InstanceType {
+    const NAMES: &'static [&'static str] = &["hypervisor", "instance-type", "vcpu-info.default-vcpus"];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        match name {
+            "hypervisor" => found(self.hypervisor),
+            "instance-type" => found(&self.name),
+            "vcpu-info.default-vcpus" => found(&self.vcpus.to_string()),
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+}
+
+struct ZoneView<'a> {
+    zone: &'a Zone,
+    region: &'a str,
+}
+
+impl Filterable for ZoneView<'_> {
+    const NAMES: &'static [&'static str] =
+        &["group-name", "opt-in-status", "region-name", "state", "zone-id", "zone-name", "zone-type"];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        match name {
+            "group-name" | "region-name" => found(self.region),
+            "opt-in-status" => found("opt-in-not-required"),
+            "state" => found("available"),
+            "zone-id" => found(&self.zone.id),
+            "zone-name" => found(&self.zone.name),
+            "zone-type" => found("availability-zone"),
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+}
+
+fn flag(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}

@@ -1,0 +1,79 @@
+//! Device names: which are valid on HVM instances, and which are one and the same slot (reference §6).
+
+use std::fmt;
+
+/// The place behind a device name. `/dev/sdf` and `/dev/xvdf` are one slot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceSlot(String);
+
+impl DeviceSlot {
+    /// The slot of the root volume: `/dev/sda1`, `/dev/xvda`.
+    pub fn root() -> Self {
+        Self("a".to_owned())
+    }
+
+    /// The slot that `name` stands for, or nothing when it is not a valid EBS device name.
+    ///
+    /// Valid are `sd[a-z]`, `sda1`, `sda2`, `xvd[a-z]` and `xvd[a-d][a-z]` up to `xvddx`, with or without `/dev/`;
+    /// the last group was found by the EBS driver's authors by trial.
+    pub fn parse(name: &str) -> Option<Self> {
+        let bare = name.strip_prefix("/dev/").unwrap_or(name);
+        let (suffix, xen) = match bare.strip_prefix("xvd") {
+            Some(suffix) => (suffix, true),
+            None => (bare.strip_prefix("sd")?, false),
+        };
+        let valid = match suffix.as_bytes() {
+            [b'a'..=b'z'] => true,
+            b"a1" | b"a2" => !xen,
+            [b'a'..=b'c', b'a'..=b'z'] | [b'd', b'a'..=b'x'] => xen,
+            _ => false,
+        };
+        valid.then(|| if suffix == "a1" { Self::root() } else { Self(suffix.to_owned()) })
+    }
+}
+
+impl fmt::Display for DeviceSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn valid_names_have_a_slot_and_sd_is_xvd() {
+        for (name, slot) in [
+            ("/dev/sdf", "f"),
+            ("/dev/xvdf", "f"),
+            ("xvdf", "f"),
+            ("/dev/sda1", "a"),
+            ("/dev/xvda", "a"),
+            ("/dev/sda2", "a2"),
+            ("/dev/xvdaa", "aa"),
+            ("/dev/xvdca", "ca"),
+            ("/dev/xvddx", "dx"),
+        ] {
+            assert_eq!(DeviceSlot::parse(name).unwrap().to_string(), slot, "{name}");
+        }
+    }
+
+    #[test]
+    fn invalid_names_have_none() {
+        for name in [
+            "banana",
+            "",
+            "/dev/",
+            "/dev/xvd",
+            "/dev/xvdeo",
+            "/dev/xvddy",
+            "/dev/sdf1",
+            "/dev/sdaa",
+            "/dev/nvme1n1",
+            "/dev/xvdF",
+        ] {
+            assert_eq!(DeviceSlot::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! EC2's errors: code, HTTP status and text. Texts are exact where the reference (§4.2) knows them.
+
+use std::fmt;
+
+use super::ids::{InstanceId, VolumeId};
+
+/// Ids that were asked for and do not exist. Clients scrape ids from the text, so it names exactly these (E4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub Vec<String>);
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, " '{one}' does"),
+            many => write!(f, "s '{}' do", many.join(", ")),
+        }
+    }
+}
+
+/// Why EC2 refuses a request.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum Ec2Error {
+    /// The volume{0} not exist.
+    VolumeNotFound(Missing),
+    /// The instance ID{0} not exist
+    InstanceNotFound(Missing),
+    /// The snapshot{0} not exist.
+    SnapshotNotFound(Missing),
+    /// The ID '{0}' is not valid
+    InvalidId(String),
+    /// The zone{0} not exist
+    ZoneNotFound(Missing),
+    /// The following supplied instance types do not exist: [{0}]
+    InstanceTypeNotFound(String),
+    /// Value ({value}) for parameter {parameter} is invalid. Expected: '{expected}-...'.
+    MalformedVolumeId {
+        /// The parameter, as EC2 spells it in texts.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// What ids of the kind begin with.
+        expected: &'static str,
+    },
+    /// Invalid id: "{0}"
+    MalformedInstanceId(String),
+    /// {0} is already attached to an instance
+    AlreadyAttached(VolumeId),
+    /// Volume {volume} is currently attached to {instance}
+    VolumeInUse {
+        /// The volume that should be deleted.
+        volume: VolumeId,
+        /// One of its instances.
+        instance: InstanceId,
+    },
+    /// The volume '{volume}' is not in the same availability zone as instance '{instance}'
+    ZoneMismatch {
+        /// The volume.
+        volume: VolumeId,
+        /// The instance.
+        instance: InstanceId,
+    },
+    /// Instance '{0}' is not 'running'.
+    InstanceNotRunning(InstanceId),
+    /// {0} is not 'available'.
+    VolumeNotAvailable(VolumeId),
+    /// Volume '{volume}' is in the '{state}' state.
+    VolumeInState {
+        /// The volume.
+        volume: VolumeId,
+        /// Its state.
+        state: &'static str,
+    },
+    /// The volume '{volume}' is not attached to instance '{instance}'{device}.
+    NotAttached {
+        /// The volume.
+        volume: VolumeId,
+        /// The instance that was named.
+        instance: String,
+        /// Empty, or ` as device '…'`.
+        device: String,
+    },
+    /// Unable to detach root volume '{volume}' from instance '{instance}'
+    RootVolume {
+        /// The root volume.
+        volume: VolumeId,
+        /// The running instance.
+        instance: InstanceId,
+    },
+    /// You may attach up to {0} devices for this instance type. Detach a device and try again.
+    AttachmentLimit(u32),
+    /// Value ({0}) for parameter device is invalid. {0} is not a valid EBS device name.
+    BadDevice(String),
+    /// Invalid value '{0}' for unixDevice. Attachment point {0} is already in use
+    DeviceInUse(String),
+    /// Unknown volume type '{0}'
+    UnknownVolumeType(String),
+    /// You may not use the same client token for requests with different parameters.
+    TokenMismatch,
+    /// The client token you have provided is associated with a resource that is already deleted. Please use a different client token.
+    TokenOfDeleted,
+    /// {0}
+    InvalidParameterValue(String),
+    /// {0}
+    InvalidParameterCombination(String),
+    /// {0}
+    InvalidParameterDependency(String),
+    /// The request must contain the parameter {0}
+    MissingParameter(String),
+    /// The parameter {0} is not recognized
+    UnknownParameter(String),
+    /// {0}
+    UnsupportedOperation(String),
+    /// The specified token is not valid.
+    InvalidNextToken,
+    /// You have reached the maximum number of tags allowed for this resource: {0}.
+    TagLimit(usize),
+    /// Request would have succeeded, but DryRun flag is set.
+    DryRun,
+    /// {0}
+    InsufficientVolumeCapacity(String),
+    /// The action {0} is not valid for this web service.
+    InvalidAction(String),
+    /// {0}
+    InvalidRequest(String),
+    /// Request is missing Authentication Token
+    MissingAuthenticationToken,
+    /// {0}
+    IncompleteSignature(String),
+    /// The request body is larger than {0} bytes.
+    RequestTooLarge(usize),
+    /// {message}
+    Injected {
+        /// The code, as the fault names it.
+        code: String,
+        /// The text.
+        message: String,
+    },
+}
+
+impl Ec2Error {
+    /// The error code on the wire.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::VolumeNotFound(_) => "InvalidVolume.NotFound",
+            Self::InstanceNotFound(_) => "InvalidInstanceID.NotFound",
+            Self::SnapshotNotFound(_) => "InvalidSnapshot.NotFound",
+            Self::InvalidId(_) => "InvalidID",
+            Self::ZoneNotFound(_) => "InvalidZone.NotFound",
+            Self::InstanceTypeNotFound(_) => "InvalidInstanceType",
+            Self::MalformedInstanceId(_) => "InvalidInstanceID.Malformed",
+            Self::AlreadyAttached(_) | Self::VolumeInUse { .. } => "VolumeInUse",
+            Self::ZoneMismatch { .. } => "InvalidVolume.ZoneMismatch",
+            Self::InstanceNotRunning(_) | Self::VolumeNotAvailable(_) | Self::VolumeInState { .. } => "IncorrectState",
+            Self::NotAttached { .. } => "InvalidAttachment.NotFound",
+            Self::RootVolume { .. } => "OperationNotPermitted",
+            Self::AttachmentLimit(_) => "AttachmentLimitExceeded",
+            Self::UnknownVolumeType(_) => "UnknownVolumeType",
+            Self::TokenMismatch | Self::TokenOfDeleted => "IdempotentParameterMismatch",
+            Self::MalformedVolumeId { .. }
+            | Self::BadDevice(_)
+            | Self::DeviceInUse(_)
+            | Self::InvalidParameterValue(_) => "InvalidParameterValue",
+            Self::InvalidParameterCombination(_) => "InvalidParameterCombination",
+            Self::InvalidParameterDependency(_) => "InvalidParameterDependency",
+            Self::MissingParameter(_) => "MissingParameter",
+            Self::UnknownParameter(_) => "UnknownParameter",
+            Self::UnsupportedOperation(_) => "UnsupportedOperation",
+            Self::InvalidNextToken => "InvalidNextToken",
+            Self::TagLimit(_) => "TagLimitExceeded",
+            Self::DryRun => "DryRunOperation",
+            Self::InsufficientVolumeCapacity(_) => "InsufficientVolumeCapacity",
+            Self::InvalidAction(_) => "InvalidAction",
+            Self::InvalidRequest(_) => "InvalidRequest",
+            Self::MissingAuthenticationToken => "MissingAuthenticationToken",
+            Self::IncompleteSignature(_) => "IncompleteSignature",
+            Self::RequestTooLarge(_) => "RequestEntityTooLarge",
+            Self::Injected { code, .. } => code,
+        }
+    }
+
+    /// The HTTP status: 400 but for DryRun (412), a missing signature (403), a body that is too large (413), and the
+    /// codes of server trouble and throttling (500, 503).
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::DryRun => 412,
+            Self::MissingAuthenticationToken => 403,
+            Self::RequestTooLarge(_) => 413,
+            Self::Injected { code, .. } => match code.as_str() {
+                "RequestLimitExceeded" | "Unavailable" | "ServiceUnavailable" | "SlowDown" => 503,
+                "InternalError" | "InternalFailure" | "InsufficientVolumeCapacity" => 500,
+                "DryRunOperation" => 412,
+                "UnauthorizedOperation" => 403,
+                "AuthFailure" => 401,
+                _ => 400,
+            },
+            _ => 400,
+        }
+    }
+
+    /// The error that a fault asks for, by code.
+    pub fn injected(code: &str, fault: &str) -> Self {
+        let message = match code {
+            "RequestLimitExceeded" => "Request limit exceeded.".to_owned(),
+            "InternalError" => "An internal error has occurred".to_owned(),
+            "Unavailable" => "The service is unavailable. Please try again shortly.".to_owned(),
+            _ => format!("Injected by the fault `{fault}`."),
+        };
+        Self::Injected { code: code.to_owned(), message }
+    }
+}

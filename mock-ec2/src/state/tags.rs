@@ -1,0 +1,80 @@
+//! CreateTags and DeleteTags.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::command::{CreateTags, DeleteTags, Reply, ResourceId};
+use super::error::Ec2Error;
+use super::{Call, State};
+
+/// Most tags of one resource.
+const MOST: usize = 50;
+/// Longest key and longest value, in characters.
+const LONGEST: (usize, usize) = (127, 255);
+
+/// Checks that a resource with the tags `old` may get the tags `new`.
+pub(super) fn check_tags(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Result<(), Ec2Error> {
+    for (key, value) in new {
+        if key.is_empty() || key.chars().count() > LONGEST.0 {
+            let text = format!("Tag key must be between 1 and {} characters: '{key}'", LONGEST.0);
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        if key.starts_with("aws:") {
+            let text = "Tag keys starting with 'aws:' are reserved for internal use";
+            return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
+        }
+        if value.chars().count() > LONGEST.1 {
+            let text = format!("Tag value of '{key}' must be at most {} characters", LONGEST.1);
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+    }
+    let total = old.len() + new.keys().filter(|key| !old.contains_key(*key)).count();
+    if total > MOST { Err(Ec2Error::TagLimit(MOST)) } else { Ok(()) }
+}
+
+impl State {
+    pub(super) fn create_tags(&mut self, call: Call<'_>, request: &CreateTags) -> Result<Reply, Ec2Error> {
+        for resource in &request.resources {
+            check_tags(self.tags_of(resource)?, &request.tags)?;
+        }
+        call.check_dry_run()?;
+        for resource in &request.resources {
+            if let Some(tags) = self.tags_mut(resource) {
+                tags.extend(request.tags.clone());
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn delete_tags(&mut self, call: Call<'_>, request: &DeleteTags) -> Result<Reply, Ec2Error> {
+        for resource in &request.resources {
+            self.tags_of(resource)?;
+        }
+        call.check_dry_run()?;
+        for resource in &request.resources {
+            if let Some(tags) = self.tags_mut(resource) {
+                tags.retain(|key, value| match request.tags.get(key) {
+                    _ if request.tags.is_empty() => false,
+                    None => true,
+                    Some(None) => false,
+                    Some(Some(only)) => value != only,
+                });
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    fn tags_of(&self, resource: &ResourceId) -> Result<&BTreeMap<String, String>, Ec2Error> {
+        Ok(match resource {
+            ResourceId::Volume(volume) => &self.volume(volume)?.tags,
+            ResourceId::Instance(instance) => &self.instance(instance)?.tags,
+        })
+    }
+
+    fn tags_mut(&mut self, resource: &ResourceId) -> Option<&mut BTreeMap<String, String>> {
+        match resource {
+            ResourceId::Volume(volume) => self.volumes.get_mut(volume).map(|v| &mut Arc::make_mut(v).tags),
+            ResourceId::Instance(instance) => self.instances.get_mut(instance).map(|i| &mut Arc::make_mut(i).tags),
+        }
+    }
+}

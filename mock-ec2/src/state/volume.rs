@@ -1,0 +1,265 @@
+//! Volumes and their attachments: what they are, and which sizes and speeds each type allows (reference §8.3).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::error::Ec2Error;
+use super::ids::{InstanceId, VolumeId};
+use super::timers::Progress;
+
+/// Volume types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeType {
+    /// General purpose SSD, previous generation; what CreateVolume makes when no type is given.
+    Gp2,
+    /// General purpose SSD.
+    Gp3,
+    /// Provisioned IOPS SSD.
+    Io1,
+    /// Provisioned IOPS SSD, Block Express.
+    Io2,
+    /// Throughput-optimised HDD.
+    St1,
+    /// Cold HDD.
+    Sc1,
+    /// Magnetic.
+    Standard,
+}
+
+impl VolumeType {
+    /// Reads the name of a type.
+    ///
+    /// # Errors
+    /// `UnknownVolumeType`.
+    pub fn parse(text: &str) -> Result<Self, Ec2Error> {
+        Ok(match text {
+            "gp2" => Self::Gp2,
+            "gp3" => Self::Gp3,
+            "io1" => Self::Io1,
+            "io2" => Self::Io2,
+            "st1" => Self::St1,
+            "sc1" => Self::Sc1,
+            "standard" => Self::Standard,
+            _ => return Err(Ec2Error::UnknownVolumeType(text.to_owned())),
+        })
+    }
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gp2 => "gp2",
+            Self::Gp3 => "gp3",
+            Self::Io1 => "io1",
+            Self::Io2 => "io2",
+            Self::St1 => "st1",
+            Self::Sc1 => "sc1",
+            Self::Standard => "standard",
+        }
+    }
+
+    /// Least and most GiB.
+    fn sizes(self) -> (u64, u64) {
+        match self {
+            Self::Gp2 => (1, 16_384),
+            Self::Gp3 => (1, 65_536),
+            Self::Io1 => (4, 16_384),
+            Self::Io2 => (4, 65_536),
+            Self::St1 | Self::Sc1 => (125, 16_384),
+            Self::Standard => (1, 1_024),
+        }
+    }
+
+    /// Least and most IOPS that can be asked for, and how EC2 writes the most; nothing when they cannot be chosen.
+    fn iops(self) -> Option<(u64, u64, &'static str)> {
+        match self {
+            Self::Gp3 => Some((3_000, 80_000, "80000")),
+            Self::Io1 => Some((100, 64_000, "64000")),
+            // The EBS driver parses `256K IOPS` from this text (§8.2).
+            Self::Io2 => Some((100, 256_000, "256K IOPS")),
+            _ => None,
+        }
+    }
+
+    /// Whether several instances may hold a volume of this type at once.
+    pub fn multi_attach(self) -> bool {
+        matches!(self, Self::Io1 | Self::Io2)
+    }
+
+    /// Checks a size in GiB.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`.
+    pub fn check_size(self, gib: u64) -> Result<(), Ec2Error> {
+        let (least, most) = self.sizes();
+        let name = self.as_str();
+        if gib < least {
+            let text = format!("Volume of {gib}GiB is too small for volume type {name}; minimum is {least}GiB.");
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        if gib > most {
+            let text = format!("Volume of {gib}GiB is too large for volume type {name}; maximum is {most}GiB.");
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        Ok(())
+    }
+
+    /// The IOPS of a volume of `gib` for which `asked` was given. The texts are parsed by the EBS driver (§8.2).
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`, `InvalidParameterCombination` or `MissingParameter`.
+    pub fn resolve_iops(self, gib: u64, asked: Option<u64>) -> Result<Option<u64>, Ec2Error> {
+        match (self.iops(), asked) {
+            (Some((least, most, text)), Some(asked)) => {
+                if asked > most {
+                    let text = format!("Volume iops of {asked} is too high; maximum is {text}");
+                    return Err(Ec2Error::InvalidParameterValue(text));
+                }
+                if asked < least {
+                    let text = format!("Volume iops of {asked} is too low; minimum is {least}.");
+                    return Err(Ec2Error::InvalidParameterValue(text));
+                }
+                Ok(Some(asked))
+            }
+            (None, Some(_)) => {
+                let text = format!("The parameter iops is not supported for {} volumes.", self.as_str());
+                Err(Ec2Error::InvalidParameterCombination(text))
+            }
+            (Some(_), None) if self == Self::Gp3 => Ok(Some(3_000)),
+            (Some(_), None) => Err(Ec2Error::MissingParameter("iops".to_owned())),
+            // gp2: three per GiB, between 100 and 16,000.
+            (None, None) => Ok((self == Self::Gp2).then(|| (gib * 3).clamp(100, 16_000))),
+        }
+    }
+
+    /// The throughput in MiB/s of a volume for which `asked` was given.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` or `InvalidParameterCombination`.
+    pub fn resolve_throughput(self, asked: Option<u64>) -> Result<Option<u64>, Ec2Error> {
+        match (self, asked) {
+            (Self::Gp3, None) => Ok(Some(125)),
+            (Self::Gp3, Some(asked)) if asked > 2_000 => Err(Ec2Error::InvalidParameterValue(format!(
+                "Volume throughput of {asked} is too high; maximum is 2000."
+            ))),
+            (Self::Gp3, Some(asked)) if asked < 125 => Err(Ec2Error::InvalidParameterValue(format!(
+                "Volume throughput of {asked} is too low; minimum is 125."
+            ))),
+            (Self::Gp3, Some(asked)) => Ok(Some(asked)),
+            (_, None) => Ok(None),
+            (_, Some(_)) => Err(Ec2Error::InvalidParameterCombination(format!(
+                "The parameter throughput is not supported for {} volumes.",
+                self.as_str()
+            ))),
+        }
+    }
+}
+
+/// States of a volume (§5.1); a deleted volume is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeState {
+    /// Not usable yet.
+    Creating,
+    /// Free.
+    Available,
+    /// Has at least one attachment.
+    InUse,
+    /// About to be gone.
+    Deleting,
+}
+
+impl VolumeState {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Available => "available",
+            Self::InUse => "in-use",
+            Self::Deleting => "deleting",
+        }
+    }
+}
+
+/// States of an attachment (§5.2); a detached one is gone. `busy` is entered once mounts are reported here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttachmentState {
+    /// The device is not there yet.
+    Attaching,
+    /// The device is there.
+    Attached,
+    /// The device is about to go.
+    Detaching,
+}
+
+impl AttachmentState {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Attaching => "attaching",
+            Self::Attached => "attached",
+            Self::Detaching => "detaching",
+        }
+    }
+}
+
+/// A volume's place on one instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment {
+    /// The device name, byte for byte as it was asked for (E6).
+    pub device: String,
+    /// Its state.
+    pub state: AttachmentState,
+    /// When AttachVolume was called, wall time (E5).
+    pub attach_time: Timestamp,
+    /// Whether the volume goes with the instance.
+    pub delete_on_termination: bool,
+    /// The EBS card of types that have several.
+    pub ebs_card_index: u32,
+    /// Whether the detach under way is forced.
+    pub forced: bool,
+    /// How the state ends.
+    pub progress: Progress,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    /// Its id.
+    pub id: VolumeId,
+    /// Size in GiB.
+    pub size_gib: u64,
+    /// Its availability zone.
+    pub zone: String,
+    /// Its type.
+    pub volume_type: VolumeType,
+    /// Provisioned or derived IOPS; nothing on HDD types.
+    pub iops: Option<u64>,
+    /// Throughput in MiB/s; gp3 only.
+    pub throughput: Option<u64>,
+    /// Whether it is encrypted.
+    pub encrypted: bool,
+    /// The key it is encrypted with.
+    pub kms_key_id: Option<String>,
+    /// Whether several instances may hold it.
+    pub multi_attach_enabled: bool,
+    /// When CreateVolume was called, wall time.
+    pub create_time: Timestamp,
+    /// Its state.
+    pub state: VolumeState,
+    /// Its attachments by instance: one at most unless Multi-Attach is enabled.
+    pub attachments: BTreeMap<InstanceId, Attachment>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// Whether it is the root volume that came with an instance; such a volume has no backing file.
+    pub root: bool,
+    /// How `creating` or `deleting` ends.
+    pub progress: Progress,
+    /// Durations drawn for it so far; names the next draw.
+    pub draws: u32,
+}

@@ -1,0 +1,237 @@
+//! From replies and errors to XML, element by element in the order that EC2 has.
+
+use std::collections::BTreeMap;
+
+use super::xml::Xml;
+use crate::state::State;
+use crate::state::command::{AttachmentReply, InstanceReply, Reply};
+use crate::state::error::Ec2Error;
+use crate::state::instance::ROOT_DEVICE;
+use crate::state::instance_types::{AttachLimit, InstanceType};
+use crate::state::volume::{Attachment, Volume};
+use crate::state::zone::Zone;
+use crate::state::{Settings, time};
+
+/// The namespace of every answer.
+const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
+
+/// What answers need besides the reply.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    region: String,
+    account_id: String,
+    zones: Vec<Zone>,
+}
+
+impl From<&Settings> for Surroundings {
+    fn from(settings: &Settings) -> Self {
+        Self { region: settings.region.clone(), account_id: settings.account_id.clone(), zones: settings.zones.clone() }
+    }
+}
+
+impl From<&State> for Surroundings {
+    fn from(state: &State) -> Self {
+        state.settings().into()
+    }
+}
+
+impl Surroundings {
+    fn zone_id(&self, name: &str) -> &str {
+        self.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
+    }
+
+    /// The answer to `action`.
+    pub fn reply(&self, action: &str, request_id: &str, reply: &Reply) -> String {
+        let mut xml = Xml::document();
+        xml.root(&format!("{action}Response"), NAMESPACE, |xml| {
+            xml.text("requestId", request_id);
+            self.content(xml, reply);
+        });
+        xml.finish()
+    }
+
+    fn content(&self, xml: &mut Xml, reply: &Reply) {
+        match reply {
+            Reply::Done => xml.text("return", "true"),
+            Reply::Attachment(a) => attachment(xml, a.volume.as_str(), a.instance.as_str(), &a.attachment),
+            Reply::Volume(volume) => self.volume(xml, volume, false),
+            Reply::Volumes { volumes, next_token } => {
+                xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
+                // Absent on the last page: a client that loops until it is absent must end (E2).
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Instances { instances, next_token } => {
+                xml.list("reservationSet", instances, |xml, instance| {
+                    self.reservation(xml, std::slice::from_ref(instance));
+                });
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Reservation(instances) => self.reservation(xml, instances),
+            Reply::InstanceTypes { types, next_token } => {
+                xml.list("instanceTypeSet", types, instance_type);
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Zones(zones) => xml.list("availabilityZoneInfo", zones, |xml, zone| self.zone(xml, zone)),
+        }
+    }
+
+    fn volume(&self, xml: &mut Xml, volume: &Volume, described: bool) {
+        xml.text("volumeId", volume.id.as_str());
+        xml.value("size", volume.size_gib);
+        // Present and empty without a snapshot (csi#1140).
+        xml.text("snapshotId", "");
+        xml.text("availabilityZone", &volume.zone);
+        xml.text("availabilityZoneId", self.zone_id(&volume.zone));
+        xml.text("status", volume.state.as_str());
+        xml.value("createTime", time(volume.create_time));
+        if described {
+            xml.list("attachmentSet", &volume.attachments, |xml, (instance, a)| {
+                attachment(xml, volume.id.as_str(), instance.as_str(), a);
+            });
+        }
+        xml.text("volumeType", volume.volume_type.as_str());
+        xml.optional("iops", volume.iops);
+        xml.optional("throughput", volume.throughput);
+        xml.value("encrypted", volume.encrypted);
+        xml.optional("kmsKeyId", volume.kms_key_id.as_ref());
+        tags(xml, &volume.tags);
+        xml.value("multiAttachEnabled", volume.multi_attach_enabled);
+    }
+
+    fn reservation(&self, xml: &mut Xml, instances: &[InstanceReply]) {
+        let reservation = instances.first().map_or("", |i| i.instance.reservation_id.as_str());
+        xml.text("reservationId", reservation);
+        xml.text("ownerId", &self.account_id);
+        xml.element("groupSet", |_| {});
+        xml.list("instancesSet", instances, |xml, instance| self.instance(xml, instance));
+    }
+
+    fn instance(&self, xml: &mut Xml, reply: &InstanceReply) {
+        let instance = &reply.instance;
+        let (state, number) = instance.state.wire();
+        xml.text("instanceId", instance.id.as_str());
+        xml.text("imageId", &instance.image_id);
+        xml.element("instanceState", |xml| {
+            xml.value("code", number);
+            xml.text("name", state);
+        });
+        xml.text("privateDnsName", &instance.private_dns_name);
+        xml.text("dnsName", "");
+        xml.value("amiLaunchIndex", instance.launch_index);
+        xml.element("productCodes", |_| {});
+        xml.text("instanceType", &instance.instance_type);
+        xml.value("launchTime", time(instance.launch_time));
+        xml.element("placement", |xml| {
+            xml.text("availabilityZone", &instance.zone);
+            xml.text("availabilityZoneId", self.zone_id(&instance.zone));
+            xml.text("groupName", "");
+            xml.text("tenancy", "default");
+        });
+        xml.element("monitoring", |xml| xml.text("state", "disabled"));
+        xml.text("privateIpAddress", &instance.private_ip);
+        xml.text("architecture", "x86_64");
+        xml.text("rootDeviceType", "ebs");
+        xml.text("rootDeviceName", ROOT_DEVICE);
+        xml.list("blockDeviceMapping", &reply.mapping, block_device);
+        xml.text("virtualizationType", "hvm");
+        xml.text("clientToken", "");
+        tags(xml, &instance.tags);
+        xml.text("hypervisor", "xen");
+        xml.list("networkInterfaceSet", 0..instance.network_interfaces, |xml, number| {
+            xml.text("networkInterfaceId", &network_interface_id(instance.id.as_str(), number));
+            xml.text("status", "in-use");
+            if number == 0 {
+                xml.text("privateIpAddress", &instance.private_ip);
+            }
+            xml.element("attachment", |xml| {
+                xml.value("deviceIndex", number);
+                xml.text("status", "attached");
+            });
+        });
+        xml.value("ebsOptimized", false);
+    }
+
+    fn zone(&self, xml: &mut Xml, zone: &Zone) {
+        xml.text("zoneName", &zone.name);
+        xml.text("zoneState", "available");
+        xml.text("regionName", &self.region);
+        xml.element("messageSet", |_| {});
+        xml.text("optInStatus", "opt-in-not-required");
+        xml.text("zoneId", &zone.id);
+        xml.text("groupName", &self.region);
+        xml.text("networkBorderGroup", &self.region);
+        xml.text("zoneType", "availability-zone");
+    }
+}
+
+/// The body of an error: `RequestID` is upper-case here, and there is no namespace (csi#1801).
+pub fn error(request_id: &str, error: &Ec2Error) -> String {
+    let mut xml = Xml::document();
+    xml.element("Response", |xml| {
+        xml.element("Errors", |xml| {
+            xml.element("Error", |xml| {
+                xml.text("Code", error.code());
+                xml.text("Message", &error.to_string());
+            });
+        });
+        xml.text("RequestID", request_id);
+    });
+    xml.finish()
+}
+
+fn attachment(xml: &mut Xml, volume: &str, instance: &str, attachment: &Attachment) {
+    xml.text("volumeId", volume);
+    xml.text("instanceId", instance);
+    xml.text("device", &attachment.device);
+    xml.text("status", attachment.state.as_str());
+    xml.value("attachTime", time(attachment.attach_time));
+    xml.value("deleteOnTermination", attachment.delete_on_termination);
+    xml.value("ebsCardIndex", attachment.ebs_card_index);
+}
+
+fn block_device(xml: &mut Xml, item: &AttachmentReply) {
+    xml.text("deviceName", &item.attachment.device);
+    // Never without its volume: clients dereference it (E3).
+    xml.element("ebs", |xml| {
+        xml.text("volumeId", item.volume.as_str());
+        xml.text("status", item.attachment.state.as_str());
+        xml.value("attachTime", time(item.attachment.attach_time));
+        xml.value("deleteOnTermination", item.attachment.delete_on_termination);
+        xml.value("ebsCardIndex", item.attachment.ebs_card_index);
+    });
+}
+
+fn tags(xml: &mut Xml, tags: &BTreeMap<String, String>) {
+    xml.list("tagSet", tags, |xml, (key, value)| {
+        xml.text("key", key);
+        xml.text("value", value);
+    });
+}
+
+fn instance_type(xml: &mut Xml, t: &InstanceType) {
+    xml.text("instanceType", &t.name);
+    xml.value("currentGeneration", t.hypervisor == "nitro");
+    xml.text("hypervisor", t.hypervisor);
+    xml.value("bareMetal", t.name.contains(".metal"));
+    xml.element("vCpuInfo", |xml| xml.value("defaultVCpus", t.vcpus));
+    xml.element("memoryInfo", |xml| xml.value("sizeInMiB", t.memory_mib));
+    xml.element("ebsInfo", |xml| {
+        xml.text("ebsOptimizedSupport", if t.hypervisor == "nitro" { "default" } else { "supported" });
+        xml.text("encryptionSupport", "supported");
+        xml.text("nvmeSupport", if t.hypervisor == "nitro" { "required" } else { "unsupported" });
+        let (devices, kind) = match t.limit {
+            AttachLimit::Shared(devices) => (devices + 1, "shared"),
+            AttachLimit::Dedicated(devices) => (devices, "dedicated"),
+        };
+        xml.value("maximumEbsAttachments", devices);
+        xml.text("attachmentLimitType", kind);
+        xml.value("maximumEbsCards", t.ebs_cards);
+    });
+}
+
+/// The id of an instance's network interface: that of the instance, turned by its number.
+fn network_interface_id(instance: &str, number: u32) -> String {
+    let digits = instance.strip_prefix("i-").unwrap_or(instance);
+    let tail = u64::from_str_radix(&digits[digits.len().saturating_sub(8)..], 16).unwrap_or(0);
+    format!("eni-0{:016x}", tail.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(number)))
+}

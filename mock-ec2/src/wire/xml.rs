@@ -1,0 +1,101 @@
+//! A writer of XML text: elements only, everything escaped.
+
+/// XML under construction.
+#[derive(Debug, Default)]
+pub struct Xml(String);
+
+impl Xml {
+    /// An empty document with its declaration.
+    pub fn document() -> Self {
+        Self("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned())
+    }
+
+    /// Opens the root element with a namespace.
+    pub fn root(&mut self, tag: &str, namespace: &str, content: impl FnOnce(&mut Self)) {
+        self.0.push_str(&format!("<{tag} xmlns=\"{namespace}\">"));
+        content(self);
+        self.close(tag);
+    }
+
+    /// An element with elements inside.
+    pub fn element(&mut self, tag: &str, content: impl FnOnce(&mut Self)) {
+        self.open(tag);
+        content(self);
+        self.close(tag);
+    }
+
+    /// An element with text inside; present also when the text is empty.
+    pub fn text(&mut self, tag: &str, text: &str) {
+        self.open(tag);
+        self.escape(text);
+        self.close(tag);
+    }
+
+    /// An element with anything that prints.
+    pub fn value(&mut self, tag: &str, value: impl ToString) {
+        self.text(tag, &value.to_string());
+    }
+
+    /// An element that is absent when there is nothing to say.
+    pub fn optional(&mut self, tag: &str, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.value(tag, value);
+        }
+    }
+
+    /// A list: `<tag><item>…</item>…</tag>`, present also when it is empty.
+    pub fn list<T>(&mut self, tag: &str, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Self, T)) {
+        self.open(tag);
+        for item in items {
+            self.element("item", |xml| write(xml, item));
+        }
+        self.close(tag);
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.0
+    }
+
+    fn open(&mut self, tag: &str) {
+        self.0.push('<');
+        self.0.push_str(tag);
+        self.0.push('>');
+    }
+
+    fn close(&mut self, tag: &str) {
+        self.0.push_str("</");
+        self.0.push_str(tag);
+        self.0.push('>');
+    }
+
+    fn escape(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\t' | '\n' => self.0.push(c),
+                // A bare carriage return would be read as a newline.
+                '\r' => self.0.push_str("&#13;"),
+                // XML 1.0 has no other control characters, not even escaped.
+                c if c.is_control() && u32::from(c) < 0x20 => self.0.push('\u{fffd}'),
+                '\u{fffe}' | '\u{ffff}' => self.0.push('\u{fffd}'),
+                c => self.0.push(c),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_escaped_and_stays_well_formed() {
+        let mut xml = Xml::default();
+        xml.text("a", "<b> & \"c\"\r\u{1}é\u{ffff}");
+        assert_eq!(xml.finish(), "<a>&lt;b&gt; &amp; &quot;c&quot;&#13;\u{fffd}é\u{fffd}</a>");
+    }
+}
