@@ -1,42 +1,245 @@
-//! What a failed run says: what was expected, what was seen, the last trace lines.
+//! What a failed run says: what was expected, what was seen, and the last lines of the trace.
 
-use std::fmt::Write;
+use serde::Serialize;
+use serde_json::Value;
+use substrate::Event;
 
-use crate::output::{Exit, Failure};
+use crate::invariants::Violation;
+use crate::output::{Exit, Failure, Style, Tone, cut};
 use crate::runner::Outcome;
 use crate::scenario::model::Scenario;
 
-/// Trace lines that a failure shows.
-const TAIL: usize = 20;
+/// As many trace lines as a report ends with.
+pub const TAIL: usize = 20;
+/// Longest value of a field in a trace line.
+const VALUE: usize = 90;
+
+/// Why a run failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The scenario.
+    pub scenario: String,
+    /// Its file, as the user named it.
+    pub source: String,
+    /// The step that failed.
+    pub failed: Option<FailedStep>,
+    /// Invariants that did not hold.
+    pub violations: Vec<Violation>,
+    /// Faults that were declared and never fired: a pass without them would prove nothing.
+    pub silent_faults: Vec<String>,
+    /// The last trace lines, oldest first.
+    pub trace: Vec<String>,
+}
+
+/// A step that did not do what it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedStep {
+    /// What it does, in words; empty when no single step is to blame.
+    pub step: String,
+    /// Line and column in the file.
+    pub position: Option<(u64, u64)>,
+    /// What was expected.
+    pub expected: String,
+    /// What was seen instead.
+    pub seen: String,
+}
 
 /// The exit code and the report of a run that did not pass; nothing when it passed.
 pub fn failure(scenario: &Scenario, outcome: &Outcome) -> Option<(Exit, Failure)> {
-    let mut causes = Vec::new();
-    let mut text = String::new();
-    if let Some(failure) = &outcome.failure {
-        causes.push(Exit::Failed);
-        if let Some((line, column)) = failure.position {
-            let _ = writeln!(text, "{}:{line}:{column}: the step failed", scenario.source);
+    let report = Report::of(scenario, outcome);
+    let exit = report.exit();
+    (exit != Exit::Passed).then(|| (exit, report.failure()))
+}
+
+impl Report {
+    /// The report about a run of `scenario`.
+    pub fn of(scenario: &Scenario, outcome: &Outcome) -> Self {
+        let failed = outcome.failure.as_ref().map(|failure| FailedStep {
+            step: failure.position.and_then(|at| step_at(scenario, at)).unwrap_or_default(),
+            position: failure.position,
+            expected: failure.expected.clone(),
+            seen: failure.seen.clone(),
+        });
+        Self {
+            failed,
+            violations: outcome.violations.clone(),
+            silent_faults: outcome.silent_faults.clone(),
+            ..Self::new(&scenario.name, &scenario.source, &outcome.events)
         }
-        let _ = writeln!(text, "  expected: {}\n  seen:     {}", failure.expected, failure.seen);
     }
-    for violation in &outcome.violations {
-        causes.push(if violation.id == "I5" { Exit::Leaked } else { Exit::Failed });
-        let _ = writeln!(text, "invariant {} at {} ms (event {}): {}", violation.id, violation.ms, violation.n, violation.message);
+
+    /// A report about a run, with the end of its trace.
+    pub fn new(scenario: &str, source: &str, events: &[Event]) -> Self {
+        let trace = events[events.len().saturating_sub(TAIL)..].iter().map(trace_line).collect();
+        Self { scenario: scenario.to_owned(), source: source.to_owned(), trace, ..Self::default() }
     }
-    for fault in &outcome.silent_faults {
-        causes.push(Exit::Failed);
-        let _ = writeln!(text, "fault {fault} was declared and never fired: the run shows nothing about it");
+
+    /// The exit code that the report's causes come to.
+    pub fn exit(&self) -> Exit {
+        let leaked = |v: &Violation| if v.id == "I5" { Exit::Leaked } else { Exit::Failed };
+        let failed = (self.failed.is_some() || !self.silent_faults.is_empty()).then_some(Exit::Failed);
+        Exit::of(self.violations.iter().map(leaked).chain(failed))
     }
-    if causes.is_empty() {
-        return None;
+
+    /// The report for the JSON envelope and for stderr: its text without colours, and what to do next.
+    pub fn failure(&self) -> Failure {
+        let code = match (&self.failed, self.violations.first(), self.silent_faults.is_empty()) {
+            (Some(_), _, _) => "expectation-failed",
+            (None, _, _) if self.exit() == Exit::Leaked => "leaked",
+            (None, Some(_), _) => "invariant-violated",
+            (None, None, false) => "fault-never-fired",
+            (None, None, true) => "failed",
+        };
+        let action = "run it again with --trace FILE to see every message; in simulation the same --seed gives the same run";
+        Failure::new(code, self.render(Style::PLAIN).trim_end()).action(action)
     }
-    let _ = writeln!(text, "the last {TAIL} trace lines:");
-    for event in outcome.events.iter().skip(outcome.events.len().saturating_sub(TAIL)) {
-        let _ = writeln!(text, "  {}", event.line());
+
+    fn at(&self) -> String {
+        let position = self.failed.as_ref().and_then(|f| f.position);
+        position.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default()
     }
-    let exit = Exit::of(causes);
-    let failure = Failure::new(exit.word(), text.trim_end().to_owned())
-        .action("run it again with --trace FILE to see every message; the same --seed gives the same run");
-    Some((exit, failure))
+
+    /// The report as people read it.
+    pub fn render(&self, style: Style) -> String {
+        let mut out = String::new();
+        let title = |text: &str| style.paint(Tone::Faint, &format!("{text:<10}"));
+        if let Some(failed) = &self.failed {
+            let step = if failed.step.is_empty() { String::new() } else { format!("  {}", failed.step) };
+            let place = style.paint(Tone::Title, &format!("{}{}", self.source, self.at()));
+            out += &format!("{place}{step}\n");
+            out += &format!("  {} {}\n", title("expected"), indented(&failed.expected));
+            out += &format!("  {} {}\n", title("seen"), style.paint(Tone::Bad, &indented(&failed.seen)));
+            out.push('\n');
+        }
+        for violation in &self.violations {
+            let when = format!("at {}.{:03}s, event {}", violation.ms / 1000, violation.ms % 1000, violation.n);
+            let id = style.paint(Tone::Bad, &format!("invariant {}", violation.id));
+            out += &format!("{id} {}\n  {}\n", style.paint(Tone::Faint, &when), violation.message);
+        }
+        for fault in &self.silent_faults {
+            out += &format!("{} never fired, so the run proves nothing about it\n", style.paint(Tone::Bad, &format!("fault {fault}")));
+        }
+        if !self.violations.is_empty() || !self.silent_faults.is_empty() {
+            out.push('\n');
+        }
+        let heading = match self.trace.len() {
+            0 => "the trace is empty".to_owned(),
+            n => format!("the last {n} trace lines"),
+        };
+        out += &format!("{}\n", style.paint(Tone::Faint, &heading));
+        for line in &self.trace {
+            out += &format!("  {line}\n");
+        }
+        out
+    }
+}
+
+/// The step that begins at this line and column, in words.
+fn step_at(scenario: &Scenario, at: (u64, u64)) -> Option<String> {
+    scenario.steps.iter().find(|step| (step.line, step.column) == at).map(ToString::to_string)
+}
+
+/// Keeps a text of several lines in its column.
+fn indented(text: &str) -> String {
+    text.trim_end().replace('\n', "\n             ")
+}
+
+/// An event on one line: time, ordinal, process, kind, fields.
+pub fn trace_line(event: &Event) -> String {
+    let mut line = format!(
+        "{:>4}.{:03}s #{:<5} {:<14} {:<18}",
+        event.ms / 1000,
+        event.ms % 1000,
+        event.n,
+        event.process,
+        event.kind
+    );
+    for (key, value) in &event.fields {
+        let text = match value {
+            Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => text.clone(),
+            other => other.to_string(),
+        };
+        line += &format!(" {key}={}", cut(&text, VALUE));
+    }
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn events(count: u64) -> Vec<Event> {
+        (1..=count)
+            .map(|n| Event {
+                ms: n * 100,
+                n,
+                process: "fake-apiserver".into(),
+                kind: "api.commit".into(),
+                fields: json!({ "object": "default/web", "verb": "patch", "rv": n, "pod": { "phase": "Running" } })
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default(),
+            })
+            .collect()
+    }
+
+    fn report() -> Report {
+        let step = FailedStep {
+            step: "evicted: expect that the time since step 4 began is 5m35s to 6m10s".into(),
+            position: Some((51, 5)),
+            expected: "5m35s to 6m10s since \"power loss\"".into(),
+            seen: "7m0s\nand counting".into(),
+        };
+        let all = Report::new("node-crash", "scenarios/node-crash.yaml", &events(30));
+        Report { failed: Some(step), ..all }
+    }
+
+    #[test]
+    fn a_failed_expectation_shows_both_sides_and_the_last_20_trace_lines() {
+        let text = report().render(Style::PLAIN);
+        let head = "\
+scenarios/node-crash.yaml:51:5  evicted: expect that the time since step 4 began is 5m35s to 6m10s
+  expected   5m35s to 6m10s since \"power loss\"
+  seen       7m0s
+             and counting
+
+the last 20 trace lines
+     1.100s #11    fake-apiserver api.commit         object=default/web pod={\"phase\":\"Running\"} rv=11 verb=patch
+";
+        assert!(text.starts_with(head), "{text}");
+        assert_eq!(text.lines().count(), 6 + TAIL);
+    }
+
+    #[test]
+    fn a_failure_for_programs_has_the_whole_text() {
+        let failure = report().failure();
+        assert_eq!(failure.code, "expectation-failed");
+        assert_eq!(failure.message, report().render(Style::PLAIN).trim_end());
+        assert_eq!(failure.actions.len(), 1);
+    }
+
+    #[test]
+    fn causes_come_to_one_exit_code() {
+        let violation = |id| Violation { id, message: "m".into(), ms: 1_500, n: 3 };
+        let with = |violations| Report { violations, ..Report::new("t", "t.yaml", &[]) };
+        assert_eq!(with(vec![]).exit(), Exit::Passed);
+        assert_eq!(
+            (with(vec![violation("I5")]).exit(), with(vec![violation("I5")]).failure().code),
+            (Exit::Leaked, "leaked".into())
+        );
+        assert_eq!(with(vec![violation("I5"), violation("I1")]).exit(), Exit::Failed);
+        assert_eq!(with(vec![violation("I1")]).failure().code, "invariant-violated");
+        assert!(
+            with(vec![violation("I1")])
+                .render(Style::PLAIN)
+                .starts_with("invariant I1 at 1.500s, event 3\n  m\n\nthe trace is empty\n")
+        );
+        let silent = Report { silent_faults: vec!["f".into()], ..with(vec![]) };
+        assert_eq!((silent.exit(), silent.failure().code), (Exit::Failed, "fault-never-fired".into()));
+        assert_eq!(report().exit(), Exit::Failed);
+    }
 }

@@ -15,12 +15,12 @@ pub(crate) use style::{cut, took};
 
 use std::io::Write;
 
-/// How results are written; the values of `--output`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+/// How results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// For people.
     #[default]
-    Text,
+    Human,
     /// One JSON envelope on stdout, for programs.
     Json,
 }
@@ -34,7 +34,7 @@ pub fn finish(format: Format, envelope: &Envelope, text: &str, style: Style) -> 
         Format::Json => {
             let _ = writeln!(std::io::stdout().lock(), "{}", envelope.line());
         }
-        Format::Text => {
+        Format::Human => {
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
             let mut stderr = std::io::stderr().lock();
             for warning in &envelope.warnings {

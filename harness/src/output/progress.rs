@@ -137,8 +137,8 @@ mod tests {
     fn written(style: Style, story: impl FnOnce(&Progress)) -> String {
         let paper = Paper::default();
         story(&Progress::new(style, Box::new(paper.clone())));
-        let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
-        text
+        let bytes = std::mem::take(&mut *paper.0.lock().unwrap());
+        String::from_utf8(bytes).unwrap()
     }
 
     #[test]

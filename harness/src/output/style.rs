@@ -68,11 +68,11 @@ impl Style {
     }
 }
 
-/// Milliseconds as people read them: `31 ms`, `2.10 s`, `6m02s`.
+/// Milliseconds as people read them: `31ms`, `2.10s`, `6m02s`.
 pub(crate) fn took(ms: u64) -> String {
     match ms {
-        0..1_000 => format!("{ms} ms"),
-        1_000..100_000 => format!("{}.{:02} s", ms / 1000, ms % 1000 / 10),
+        0..1_000 => format!("{ms}ms"),
+        1_000..100_000 => format!("{}.{:02}s", ms / 1000, ms % 1000 / 10),
         _ => format!("{}m{:02}s", ms / 60_000, ms % 60_000 / 1000),
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn durations_are_short_at_every_size() {
-        assert_eq!([0, 31, 2_109, 99_999, 362_000].map(took), ["0 ms", "31 ms", "2.10 s", "99.99 s", "6m02s"]);
+        assert_eq!([0, 31, 2_109, 99_999, 362_000].map(took), ["0ms", "31ms", "2.10s", "99.99s", "6m02s"]);
     }
 
     #[test]

@@ -1,24 +1,24 @@
 //! From rows to text in 100 columns.
 //!
 //! ```text
-//! pvc/data · vol-0123456789abcdef0 · 1 GiB in us-east-1a · running after 4.31 s
-//!      start     took  phase                node    0 s ───────────── 25.12 s
-//!    0.004 s           claim created                ◆
-//!    0.037 s   2.10 s  provisioned                  ▐██▌
-//!    2.215 s   6.90 s  running              node-b     ░░░░░░░               web 7 written
+//! pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
+//!    start    took  phase               node    1.004s ────────────── 11.010s
+//!   1.004s          claim created               ◆
+//!   1.052s   2.10s  provisioned                 ██████▌
+//!   6.010s       …  running             node-a                 ░░░░░░░░░░░░░░ web wrote 5
 //! ```
 
 use super::{Row, Shape, Timeline, Volume};
 use crate::output::{Style, Tone, cut, took};
 
 /// Columns of start, duration and phase; the other columns share the rest.
-const START: usize = 9;
-const TOOK: usize = 7;
+const START: usize = 8;
+const TOOK: usize = 6;
 const PHASE: usize = 19;
 /// Most columns for the name of a node.
 const NODE_MAX: usize = 12;
 /// Columns for what there is to say.
-const DETAIL: usize = 22;
+const DETAIL: usize = 23;
 /// Narrowest that a bar gets.
 const BAR_MIN: usize = 16;
 
@@ -161,5 +161,5 @@ impl Layout {
 
 /// An instant: seconds with milliseconds, whatever its size, so that a column of them can be compared.
 fn seconds(ms: u64) -> String {
-    format!("{}.{:03} s", ms / 1000, ms % 1000)
+    format!("{}.{:03}s", ms / 1000, ms % 1000)
 }

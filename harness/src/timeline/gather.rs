@@ -1,6 +1,6 @@
 //! From trace events to rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -151,7 +151,7 @@ struct Gather {
     running: Vec<Running>,
     /// When the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
-    warned: BTreeMap<(usize, String, String), ()>,
+    warned: BTreeSet<(usize, String, String)>,
 }
 
 impl Gather {
@@ -506,10 +506,11 @@ impl Gather {
             "persistentvolumeclaim" => self.claims.get(key).copied().into_iter().collect(),
             _ => return,
         };
+        let node = self.pods.get(key).filter(|_| kind == "pod").and_then(|pod| pod.node.clone());
         for index in indexes {
-            if self.warned.insert((index, reason.to_owned(), object.to_owned()), ()).is_none() {
+            if self.warned.insert((index, reason.to_owned(), object.to_owned())) {
                 let detail = event.str("message").unwrap_or_default().to_owned();
-                let row = Row { shape: Shape::Warning, detail, ..Row::moment(event.ms, reason) };
+                let row = Row { shape: Shape::Warning, detail, node: node.clone(), ..Row::moment(event.ms, reason) };
                 self.add(index, row);
             }
         }
@@ -543,8 +544,8 @@ impl Gather {
 impl Running {
     fn detail(&self) -> String {
         let records = match (self.found, self.written) {
-            (0, written) => format!("{written} written"),
-            (found, written) => format!("{found} found, {written} written"),
+            (0, written) => format!("wrote {written}"),
+            (found, written) => format!("found {found}, wrote {written}"),
         };
         format!("{} {records}", short(&self.pod))
     }

@@ -60,7 +60,7 @@ impl Summary {
         if self.live {
             parts.push(format!("live on the {} backend", self.backend));
         } else {
-            parts.push(format!("virtual time {}.{:03} s", self.world_ms / 1000, self.world_ms % 1000));
+            parts.push(format!("virtual time {}.{:03}s", self.world_ms / 1000, self.world_ms % 1000));
         }
         parts.push(format!("wall time {}", took(self.wall_ms)));
         if self.time_scale != 1.0 {

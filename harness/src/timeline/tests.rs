@@ -191,23 +191,188 @@ fn drawn(story: &Story) -> String {
     Timeline::build(&story.0).render(Style::PLAIN, 4)
 }
 
-#[test]
-fn show() {
-    let mut story = Story::default();
-    story.first_volume();
-    println!("{}", drawn(&story));
+fn migration() -> Story {
     let mut story = Story::default();
     story.first_volume().leave("node-a", "i-a", "default/web", 12_000);
     story.pod(13_000, "default/web", "ADDED", "").pod(13_020, "default/web", "MODIFIED", "node-b");
     story.stay("node-b", "i-b", "default/web", 15_000, 5);
-    println!("{}", drawn(&story));
+    story
+}
+
+#[test]
+fn a_first_volume_reads_like_this() {
+    let mut story = Story::default();
+    story.first_volume();
+    let expected = "\
+pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
+    start    took  phase               node    1.004s ────────────── 11.010s
+   1.004s          claim created               ◆
+   1.006s    31ms  scheduled           node-a  ▌                             web
+   1.052s   2.10s  provisioned                 ██████▌
+   3.180s          bound                             ◆
+   3.210s          VolumeAttachment    node-a        ◆
+   3.225s   2.38s  ControllerPublish   node-a        ███████▌                /dev/xvdaa
+   5.620s       …  attached            node-a               ░░░░░░░░░░░░░░░░
+   5.710s   200ms  NodeStage           node-a               ▐▌               formatted
+   5.920s    20ms  NodePublish         node-a                ▌
+   6.010s       …  running             node-a                ░░░░░░░░░░░░░░░ web wrote 5
+
+";
+    assert_eq!(drawn(&story), expected);
+}
+
+/// `phase node detail` of every row.
+fn phases(story: &Story) -> Vec<String> {
+    let timeline = Timeline::build(&story.0);
+    let said = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
+    timeline.volumes[0].rows.iter().map(|r| said(r).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_move_shows_the_way_back_and_the_way_there() {
+    assert_eq!(
+        phases(&migration())[9..],
+        [
+            "running node-a web wrote 5",
+            "terminating node-a web",
+            "NodeUnpublish node-a",
+            "NodeUnstage node-a",
+            "ControllerUnpublish node-a after 2 tries",
+            "scheduled node-b web",
+            "VolumeAttachment node-b",
+            "ControllerPublish node-b /dev/xvdaa",
+            "attached node-b",
+            "NodeStage node-b",
+            "NodePublish node-b",
+            "running node-b web found 5, wrote 5",
+        ]
+    );
+}
+
+#[test]
+fn a_crash_shows_what_everybody_waited_for() {
     let mut story = Story::default();
     story.first_volume().crash();
-    println!("{}", drawn(&story));
-    println!(
-        "{}",
-        Summary { seed: 7, events: 1432, ..Summary::new("node-crash", WorldKind::Simulated, Exit::Passed) }
-            .times(std::time::Duration::from_millis(760_100), std::time::Duration::from_millis(48))
-            .render(Style::PLAIN)
+    let said = phases(&story);
+    for row in [
+        "power loss node-a",
+        "node Unknown node-a",
+        "terminating node-a web",
+        "FailedAttachVolume node-b Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web",
+        "waits for unmount node-a forced: timeout",
+        "running node-b web-2 found 25, wrote 5",
+    ] {
+        assert_eq!(said.iter().filter(|s| *s == row).count(), 1, "{row} in {said:#?}");
+    }
+    let timeline = Timeline::build(&story.0);
+    let row = |phase: &str| timeline.volumes[0].rows.iter().find(|r| r.phase == phase).expect("a row").clone();
+    assert_eq!((row("waits for unmount").start_ms, row("waits for unmount").end_ms), (391_000, Some(751_100)));
+    assert_eq!((row("running").start_ms, row("running").end_ms), (6_010, Some(31_000)));
+    assert_eq!((row("attached").start_ms, row("attached").end_ms), (5_620, Some(752_220)));
+}
+
+#[test]
+fn no_line_is_longer_than_100_columns() {
+    let mut crash = Story::default();
+    crash.first_volume().crash();
+    for story in [migration(), crash] {
+        for line in drawn(&story).lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+#[test]
+fn colours_change_nothing_but_colour() {
+    let timeline = Timeline::build(&migration().0);
+    let coloured = timeline.render(Style { color: true, ..Style::PLAIN }, 4);
+    assert!(coloured.contains("\x1b[36m"));
+    let mut plain = String::new();
+    for (i, part) in coloured.split("\x1b[").enumerate() {
+        plain += if i == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) };
+    }
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&plain), trimmed(&timeline.render(Style::PLAIN, 4)));
+}
+
+#[test]
+fn a_call_that_never_succeeded_says_so() {
+    let mut story = Story::default();
+    story.first_volume();
+    for ms in [12_000, 13_000] {
+        story.rpc(ms, ms + 100, "NodeUnstageVolume", VOL, "node-a", "INTERNAL");
+    }
+    let timeline = Timeline::build(&story.0);
+    let row = timeline.volumes[0].rows.last().expect("a row");
+    assert_eq!((row.detail.as_str(), row.shape, row.end_ms), ("2 tries, INTERNAL", Shape::Warning, Some(13_100)));
+}
+
+#[test]
+fn a_claim_of_the_same_name_is_another_volume() {
+    let mut story = Story::default();
+    story.first_volume();
+    story
+        .commit(20_000, "persistentvolumeclaims", "default/data", "DELETED", "pvc", json!({ "phase": "Bound" }))
+        .commit(21_000, "persistentvolumeclaims", "default/data", "ADDED", "pvc", json!({ "phase": "Pending" }))
+        .commit(22_000, "persistentvolumeclaims", "default/data", "MODIFIED", "pvc", json!({ "phase": "Bound" }));
+    let timeline = Timeline::build(&story.0);
+    let last = |v: &Volume| v.rows.last().map(|r| (r.phase.clone(), r.start_ms));
+    assert_eq!(
+        timeline.volumes.iter().map(last).collect::<Vec<_>>(),
+        [Some(("claim gone".into(), 20_000)), Some(("bound".into(), 22_000))]
+    );
+}
+
+#[test]
+fn a_volume_without_a_claim_has_a_timeline_too() {
+    let mut story = Story::default();
+    story
+        .at(10, "ec2", "ec2.volume", json!({ "volume": VOL, "state": "creating", "zone": "us-east-1a", "size_gib": 4 }))
+        .at(
+            20,
+            "ec2",
+            "ec2.volume",
+            json!({ "volume": VOL, "state": "available", "zone": "us-east-1a", "size_gib": 4 }),
+        )
+        .rpc(30, 40, "NodeStageVolume", VOL, "node-a", "OK");
+    assert_eq!(phases(&story), ["provisioned", "NodeStage node-a"]);
+    assert!(drawn(&story).starts_with("unclaimed volume · vol-0123456789abcdef0 · 4 GiB · us-east-1a\n"));
+}
+
+#[test]
+fn of_many_volumes_the_first_are_shown_and_the_rest_is_counted() {
+    let mut story = Story::default();
+    for i in 0..20 {
+        story.commit(
+            i,
+            "persistentvolumeclaims",
+            &format!("default/data-{i}"),
+            "ADDED",
+            "pvc",
+            json!({ "phase": "Pending" }),
+        );
+    }
+    let text = Timeline::build(&story.0).render(Style::PLAIN, 3);
+    assert_eq!(text.matches("claim created").count(), 3);
+    assert!(text.ends_with("and 17 more volumes\n\n"));
+}
+
+#[test]
+fn a_run_in_which_nothing_happened_has_no_timeline() {
+    assert_eq!(drawn(&Story::default()), "");
+}
+
+#[test]
+fn the_summary_names_the_times_and_the_seed() {
+    let times = |s: Summary| s.times(std::time::Duration::from_millis(760_100), std::time::Duration::from_millis(48));
+    let simulated = Summary { seed: 7, events: 1432, ..Summary::new("node-crash", WorldKind::Simulated, Exit::Passed) };
+    assert_eq!(
+        times(simulated).render(Style::PLAIN),
+        "✓ node-crash passed · virtual time 760.100s · wall time 48ms · seed 7 · 1432 events\n"
+    );
+    let live = Summary { time_scale: 30.0, backend: "loop".into(), ..Summary::new("t", WorldKind::Live, Exit::Failed) };
+    assert_eq!(
+        times(live).render(Style::PLAIN),
+        "✗ t failed · live on the loop backend · wall time 48ms · time-scale 30 · seed 0 · 0 events\n"
     );
 }
