@@ -92,7 +92,8 @@ impl Report {
             (None, None, false) => "fault-never-fired",
             (None, None, true) => "failed",
         };
-        let action = "run it again with --trace FILE to see every message; in simulation the same --seed gives the same run";
+        let action =
+            "run it again with --trace FILE to see every message; in simulation the same --seed gives the same run";
         Failure::new(code, self.render(Style::PLAIN).trim_end()).action(action)
     }
 
@@ -119,7 +120,10 @@ impl Report {
             out += &format!("{id} {}\n  {}\n", style.paint(Tone::Faint, &when), violation.message);
         }
         for fault in &self.silent_faults {
-            out += &format!("{} never fired, so the run proves nothing about it\n", style.paint(Tone::Bad, &format!("fault {fault}")));
+            out += &format!(
+                "{} never fired, so the run proves nothing about it\n",
+                style.paint(Tone::Bad, &format!("fault {fault}"))
+            );
         }
         if !self.violations.is_empty() || !self.silent_faults.is_empty() {
             out.push('\n');
