@@ -235,7 +235,13 @@ fn i6_fires_when_synced_records_are_missing_or_wrong() {
         missing[0].message,
         format!("default/web-node-b found 1 records on {VOL}, and 2 were synced before the last clean unmount")
     );
-    assert_eq!(ids(&changed("workload.started", second, |v| v["verified"] = json!(false))), ["I6"]);
+    let mut corrupt = changed("workload.started", second, |v| v["verified"] = json!(false));
+    assert_eq!(ids(&corrupt), [""; 0], "a read that failed is tried again");
+    let at = corrupt.iter().rposition(|(k, _)| *k == "workload.started").expect("a start");
+    let what =
+        json!({ "pod": "default/web-node-b", "node": "node-b", "volume": VOL, "error": "line 1 is not a record" });
+    corrupt.insert(at + 1, ("workload.corrupt", what));
+    assert_eq!(ids(&corrupt), ["I6"]);
 }
 
 #[test]
@@ -244,6 +250,19 @@ fn i6_promises_nothing_about_bytes_that_a_crash_caught() {
     let start = run.iter_mut().rfind(|(k, _)| *k == "workload.started").expect("a start");
     start.1["records_found"] = json!(1);
     assert_eq!(ids(&run), [""; 0]);
+}
+
+#[test]
+fn i6_still_watches_after_a_crash_that_nobody_announced() {
+    // Unmounted cleanly once, then a writer that a crash silenced, then a start that finds too little.
+    let crash = [("disk.crashed", json!({ "node": "node-b" }))];
+    let mut run = sound();
+    let stop = run.iter().rposition(|(k, _)| *k == "workload.stopped").expect("a stop");
+    run.truncate(stop);
+    run.extend(crash);
+    let lost = json!({ "pod": "default/web-3", "node": "node-b", "volume": VOL, "records_found": 1, "verified": true });
+    run.push(("workload.started", lost));
+    assert_eq!(ids(&run), ["I6"]);
 }
 
 #[test]

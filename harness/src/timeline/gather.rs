@@ -152,6 +152,8 @@ struct Gather {
     /// When the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
     warned: BTreeSet<(usize, String, String)>,
+    /// Nodes that are known to be Unknown.
+    unknown: BTreeSet<String>,
 }
 
 impl Gather {
@@ -164,12 +166,13 @@ impl Gather {
             "ec2.attachment" => self.on_cloud_attachment(event),
             "disk.staged" => self.on_staged(event),
             "disk.crashed" => self.on_crash(event),
+            "process.crashed" => self.silence(&event.process, event.ms),
             "ad.detach" => self.on_detach(event),
             "workload.started" => self.on_started(event),
             "workload.synced" => self.on_synced(event),
             "workload.stopped" => self.on_stopped(event),
-            "node.unknown" => self.on_node(event, "node Unknown", Shape::Warning),
-            "node.ready" => self.on_node(event, "node Ready", Shape::Moment),
+            "node.unknown" => self.on_unknown(event.str("node").unwrap_or_default(), event.ms),
+            "node.ready" => self.on_ready(event.str("node").unwrap_or_default(), event.ms),
             "k8s.event" => self.on_event(event),
             _ => {}
         }
@@ -421,20 +424,36 @@ impl Gather {
 
     fn on_crash(&mut self, event: &Event) {
         let Some(node) = event.str("node") else { return };
+        self.silence(node, event.ms);
+        self.on_node(node, event.ms, "power loss", Shape::Broken);
+    }
+
+    /// The workloads of a node end, unheard.
+    fn silence(&mut self, node: &str, ms: u64) {
         let (gone, rest) = std::mem::take(&mut self.running).into_iter().partition(|r| r.node == node);
         self.running = rest;
         for running in gone {
-            self.stop(running, event.ms);
+            self.stop(running, ms);
         }
-        self.on_node(event, "power loss", Shape::Broken);
     }
 
-    /// A row for every volume that is attached to the event's node.
-    fn on_node(&mut self, event: &Event, phase: &str, shape: Shape) {
-        let Some(node) = event.str("node") else { return };
+    fn on_unknown(&mut self, node: &str, ms: u64) {
+        if self.unknown.insert(node.to_owned()) {
+            self.on_node(node, ms, "node Unknown", Shape::Warning);
+        }
+    }
+
+    fn on_ready(&mut self, node: &str, ms: u64) {
+        if self.unknown.remove(node) {
+            self.on_node(node, ms, "node Ready", Shape::Moment);
+        }
+    }
+
+    /// A row for every volume that is attached to the node.
+    fn on_node(&mut self, node: &str, ms: u64, phase: &str, shape: Shape) {
         let here: Vec<usize> = self.attached.values().filter(|(_, n)| n == node).map(|(at, _)| at.0).collect();
         for index in here {
-            let row = Row::moment(event.ms, phase);
+            let row = Row::moment(ms, phase);
             self.add(index, Row { shape, node: Some(node.to_owned()), ..row });
         }
     }
@@ -495,6 +514,12 @@ impl Gather {
     }
 
     fn on_event(&mut self, event: &Event) {
+        // The node lifecycle controller says this when it gives a node up.
+        if let (Some("NodeNotReady"), Some(node)) =
+            (event.str("reason"), event.str("object").and_then(|o| o.strip_prefix("node/")))
+        {
+            return self.on_unknown(node, event.ms);
+        }
         let (Some("Warning"), Some(object), Some(reason)) =
             (event.str("type"), event.str("object"), event.str("reason"))
         else {
