@@ -145,7 +145,7 @@ fn close_trace(args: &Args, world: &World) -> Result<(), Trouble> {
 fn run_simulated(args: &Args, scenario: &Scenario) -> Result<Outcome, Trouble> {
     simulate(options(args, scenario), async |world| {
         open_trace(args, &world)?;
-        let cluster = Cluster::simulated(&world, ClusterSpec::of_scenario(scenario)).map_err(|e| Trouble::Environment(e.to_string()))?;
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario)).map_err(|e| Trouble::Environment(e.to_string()))?;
         let outcome = runner::run(scenario, &cluster, |_| {}).await;
         close_trace(args, &world)?;
         Ok(outcome)
@@ -161,14 +161,12 @@ fn run_live(args: &Args, scenario: &Scenario, format: Format) -> Result<Outcome,
         let world = World::live(options(args, scenario));
         open_trace(args, &world)?;
         let spec = ClusterSpec::of_scenario(scenario);
-        let start = || {
-            if args.processes {
-                Cluster::processes(&world, spec, &site, args.seed)
-            } else {
-                Cluster::live(&world, spec, &site, &live::Addresses::default())
-            }
+        let cluster = if args.processes {
+            Cluster::processes(&world, spec, &site).await
+        } else {
+            Cluster::live(&world, spec, &site, &live::Addresses::default())
         };
-        let cluster = start().map_err(|e| Trouble::Environment(e.to_string()))?;
+        let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
         let story = runner::run(scenario, &cluster, |step| progress.note(&format!("  {step}")));
         let outcome = tokio::select! { biased;
             outcome = story => Ok(outcome),
@@ -214,7 +212,7 @@ fn judge(args: &Args, scenario: &Scenario, outcome: &Outcome, wall: Duration, fo
 
 fn refuse(format: Format, error: &scenario::ScenarioError) -> ExitCode {
     if format == Format::Human {
-        eprintln!("{}", error.render(Style::stderr()));
+        eprintln!("{}", error.render(Style::stderr().color, 100));
         return Exit::Usage.into();
     }
     let failure = Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");

@@ -1,9 +1,9 @@
 //! Puts the components of a cluster together as processes of one world.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::Timers;
@@ -18,10 +18,9 @@ use mock_ec2::{Ec2, InstanceSpec, LatencyProfile};
 use serde_json::json;
 use substrate::{Ctx, HttpService, Process, World};
 
-use super::story::Story;
+use super::member::Member;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec};
-use crate::runner::Objects;
 use crate::scenario::model;
 
 /// Why a cluster cannot be put together.
@@ -65,20 +64,15 @@ impl Cluster {
     /// # Errors
     /// When a server cannot listen or the cloud's configuration is refused.
     pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
-        let story = Arc::new(Story::default());
-        {
-            let story = story.clone();
-            world.trace().observe(move |event| story.observe(event));
-        }
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir.clone()))?;
-        let mut processes = BTreeMap::new();
-        yard.add(&mut processes, yard.cloud(ec2.clone()));
-        yard.add(&mut processes, yard.apiserver());
+        let mut members = BTreeMap::new();
+        yard.add(&mut members, yard.cloud(ec2.clone()));
+        yard.add(&mut members, yard.apiserver());
         if !yard.is_without("csi-mock") {
-            yard.add(&mut processes, yard.csi_controller());
+            yard.add(&mut members, yard.csi_controller());
         }
-        yard.add(&mut processes, yard.controllers());
+        yard.add(&mut members, yard.controllers());
         let mut nodes = BTreeMap::new();
         for node in &yard.spec.nodes {
             let instance = ec2.instances().into_iter().find(|i| i.name == node.name);
@@ -87,28 +81,18 @@ impl Cluster {
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
             world.trace().info(&Arc::from("cluster"), "cluster.node", json!({ "node": node.name, "instance": instance.id, "zone": node.zone }));
             let process = yard.node(node, instance.id, root, disk.clone());
-            nodes.insert(node.name.clone(), Node { process, disk });
+            nodes.insert(node.name.clone(), Node { members: vec![Member::Task(process)], disk });
         }
         let user = Process::start(world, "user", |_| pending()).ctx().ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
-        let objects = Objects::new(yard.connect(&user, "apiserver")?);
+        let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
-        Ok(Self {
-            world: world.clone(),
-            spec: ClusterSpec::clone(&yard.spec),
-            objects,
-            ec2: cloud,
-            nodes,
-            processes,
-            down: Mutex::new(BTreeSet::new()),
-            story,
-            endpoints: None,
-        })
+        Ok(Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members))
     }
 }
 
 impl Yard {
-    fn add(&self, processes: &mut BTreeMap<String, Process>, process: Process) {
-        processes.insert(process.name().to_string(), process);
+    fn add(&self, members: &mut BTreeMap<String, Member>, process: Process) {
+        members.insert(process.name().to_string(), Member::Task(process));
     }
 
     fn is_without(&self, component: &str) -> bool {

@@ -3,6 +3,8 @@
 pub mod assemble;
 pub mod namespace;
 pub mod live;
+mod member;
+mod processes;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -14,11 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_mock::disk::Disk;
-use substrate::{HttpService, Process, World, WorldKind};
+use substrate::{HttpService, World, WorldKind};
 
 use crate::runner::Objects;
 pub use assemble::ClusterError;
 pub use spec::{ClusterSpec, NodeSpec};
+use member::Member;
 use story::Story;
 
 /// A running cluster.
@@ -28,7 +31,7 @@ pub struct Cluster {
     objects: Objects,
     ec2: HttpService,
     nodes: BTreeMap<String, Node>,
-    processes: BTreeMap<String, Process>,
+    members: BTreeMap<String, Member>,
     down: Mutex<BTreeSet<String>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
@@ -50,11 +53,38 @@ pub struct Endpoints {
 }
 
 struct Node {
-    process: Process,
+    /// What crashes when the machine does; ended last to first, started first to last.
+    members: Vec<Member>,
     disk: Arc<dyn Disk>,
 }
 
 impl Cluster {
+    fn new(
+        world: &World,
+        spec: ClusterSpec,
+        objects: HttpService,
+        ec2: HttpService,
+        nodes: BTreeMap<String, Node>,
+        members: BTreeMap<String, Member>,
+    ) -> Self {
+        let story = Arc::new(Story::default());
+        {
+            let story = story.clone();
+            world.trace().observe(move |event| story.observe(event));
+        }
+        Self {
+            world: world.clone(),
+            spec,
+            objects: Objects::new(objects),
+            ec2,
+            nodes,
+            members,
+            down: Mutex::default(),
+            story,
+            endpoints: None,
+        }
+    }
+
     /// The world that it runs in.
     pub fn world(&self) -> &World {
         &self.world
@@ -75,11 +105,6 @@ impl Cluster {
         &self.ec2
     }
 
-    /// A process by name, to crash or restart it.
-    pub fn process(&self, name: &str) -> Option<&Process> {
-        self.processes.get(name).or_else(|| self.nodes.get(name).map(|node| &node.process))
-    }
-
     /// The disk of a node.
     pub fn disk(&self, node: &str) -> Option<&Arc<dyn Disk>> {
         self.nodes.get(node).map(|node| &node.disk)
@@ -92,7 +117,10 @@ impl Cluster {
     pub async fn crash(&self, node: &str) -> Result<(), String> {
         let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
         self.down().insert(node.to_owned());
-        found.process.crash();
+        for member in found.members.iter().rev() {
+            member.crash().await;
+        }
+        self.world.trace().info(&Arc::from("cluster"), "node.crashed", serde_json::json!({ "node": node }));
         found.disk.crash().await.map_err(|e| e.to_string())
     }
 
@@ -102,17 +130,19 @@ impl Cluster {
     /// When there is no such node.
     pub async fn restart(&self, node: &str) -> Result<(), String> {
         let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
-        found.process.restart();
         self.down().remove(node);
+        for member in &found.members {
+            member.restart().await?;
+        }
         Ok(())
     }
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
     pub async fn stop(&self) {
-        for process in self.processes.values().chain(self.nodes.values().map(|node| &node.process)) {
-            process.crash();
+        for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
+            member.crash().await;
         }
-        if self.simulated() {
+        if self.is_simulated() {
             return;
         }
         for (name, node) in &self.nodes {
@@ -148,7 +178,7 @@ impl Cluster {
     }
 
     /// Whether time is virtual.
-    pub fn simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.world.kind() == WorldKind::Simulated
     }
 
@@ -169,7 +199,7 @@ impl Cluster {
 
     /// How long a waiting step trusts that signs of change reach it.
     pub fn poll(&self) -> Duration {
-        if self.simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
+        if self.is_simulated() { Duration::from_secs(2) } else { Duration::from_millis(100) }
     }
 
     fn down(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {

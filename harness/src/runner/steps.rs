@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         let passed = self.cluster.unscaled(self.now().saturating_sub(since));
         let early = wanted.at_least.is_some_and(|least| passed < least);
         // Real work takes real time, which no scale shortens: an upper bound is meant for virtual time.
-        let late = self.cluster.simulated() && wanted.at_most.is_some_and(|most| passed > most);
+        let late = self.cluster.is_simulated() && wanted.at_most.is_some_and(|most| passed > most);
         if early || late {
             let bounds = format!("from {:?} to {:?}", wanted.at_least.unwrap_or_default(), wanted.at_most.unwrap_or(Duration::MAX));
             return Err(self.failure(format!("elapsed time {bounds}"), format!("{passed:?} have passed")));

@@ -1,0 +1,42 @@
+//! A part of a cluster that can be crashed and started again: a process of the world, or one of the OS.
+
+use std::sync::Arc;
+
+use substrate::Process;
+
+use super::processes::OsProcess;
+
+/// One component.
+#[derive(Clone)]
+pub(super) enum Member {
+    /// In this OS process.
+    Task(Process),
+    /// An OS process of its own.
+    Os(Arc<OsProcess>),
+}
+
+impl Member {
+    /// Ends it at once.
+    pub(super) async fn crash(&self) {
+        match self {
+            Self::Task(process) => process.crash(),
+            Self::Os(process) => process.kill().await,
+        }
+    }
+
+    /// Starts it again.
+    ///
+    /// # Errors
+    /// When an OS process does not start.
+    pub(super) async fn restart(&self) -> Result<(), String> {
+        match self {
+            Self::Task(process) => process.restart(),
+            Self::Os(process) => {
+                process.kill().await;
+                process.launch()?;
+                process.ready().await?;
+            }
+        }
+        Ok(())
+    }
+}

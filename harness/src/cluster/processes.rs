@@ -1,0 +1,251 @@
+//! A cluster of OS processes: every component is one of its own, started from this same binary, with its trace read
+//! from its standard output.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mock_ec2::InstanceSpec;
+use serde_json::Value;
+use substrate::host::PARENT_PIPE;
+use substrate::{Event, World, dial};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::assemble::ClusterError;
+use super::live::{BackendChoice, Site};
+use super::member::Member;
+use super::{Cluster, ClusterSpec, Node, NodeSpec};
+
+/// How long a component may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// One component as an OS process.
+pub(super) struct OsProcess {
+    world: World,
+    name: String,
+    args: Vec<String>,
+    ready: PathBuf,
+    child: Mutex<Option<(Child, Option<ChildStdin>)>>,
+}
+
+impl OsProcess {
+    fn new(world: &World, site: &Site, name: &str, component: &str, args: &[(&str, String)]) -> Self {
+        let ready = site.path().join(format!("{name}.ready"));
+        let mut line = vec!["component".to_owned(), component.to_owned()];
+        for (flag, value) in args {
+            line.extend([(*flag).to_owned(), value.clone()]);
+        }
+        let scale = world.scale().factor().to_string();
+        line.extend(["--ready-file".to_owned(), ready.display().to_string(), "--trace".to_owned(), "-".to_owned()]);
+        line.extend(["--time-scale".to_owned(), scale, "--seed".to_owned(), world.options().seed.to_string()]);
+        Self { world: world.clone(), name: name.to_owned(), args: line, ready, child: Mutex::default() }
+    }
+
+    /// Starts the process; its events go into the world's trace as they come.
+    pub(super) fn launch(&self) -> Result<(), String> {
+        let failed = |e: std::io::Error| format!("{} does not start: {e}", self.name);
+        // The file of an earlier incarnation says nothing about this one.
+        let _ = std::fs::remove_file(&self.ready);
+        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+            .args(&self.args)
+            .env(PARENT_PIPE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let stdin = child.stdin.take();
+        if let Some(stdout) = child.stdout.take() {
+            self.follow(BufReader::new(stdout));
+        }
+        *self.child() = Some((child, stdin));
+        Ok(())
+    }
+
+    fn follow(&self, stdout: BufReader<tokio::process::ChildStdout>) {
+        let world = self.world.clone();
+        let reader = substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
+        let Some(ctx) = reader.ctx() else { return };
+        ctx.spawn(async move {
+            // Keeps the process handle for as long as lines come.
+            let _reader = reader;
+            let mut lines = stdout.lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Ok(event) = serde_json::from_str::<Event>(&line) {
+                    // Each process counts time from its own start, so the event gets this world's time.
+                    world.trace().info(&event.process, &event.kind, Value::Object(event.fields));
+                }
+            }
+        });
+    }
+
+    /// Waits until the ready file is there and returns what it says.
+    pub(super) async fn ready(&self) -> Result<Value, String> {
+        let tries = START_LIMIT.as_millis() / 10;
+        for _ in 0..tries {
+            if let Ok(text) = std::fs::read(&self.ready) {
+                return serde_json::from_slice(&text).map_err(|e| format!("{}: ready file: {e}", self.name));
+            }
+            let ended = self.child().as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
+            if let Some(status) = ended {
+                return Err(format!("{} ended with {status} while it started", self.name));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err(format!("{} was not ready within {START_LIMIT:?}", self.name))
+    }
+
+    /// Ends the process as `kill -9` does.
+    pub(super) async fn kill(&self) {
+        let child = self.child().take();
+        if let Some((mut child, _)) = child {
+            // An error means that it has ended by itself.
+            let _ = child.kill().await;
+        }
+    }
+
+    fn child(&self) -> std::sync::MutexGuard<'_, Option<(Child, Option<ChildStdin>)>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts processes and remembers what they answered.
+struct Launcher<'a> {
+    world: &'a World,
+    site: &'a Site,
+}
+
+impl Launcher<'_> {
+    async fn start(&self, name: &str, component: &str, args: &[(&str, String)]) -> Result<(Arc<OsProcess>, Value), ClusterError> {
+        let process = Arc::new(OsProcess::new(self.world, self.site, name, component, args));
+        process.launch().map_err(ClusterError::Wiring)?;
+        let ready = process.ready().await.map_err(ClusterError::Wiring)?;
+        Ok((process, ready))
+    }
+
+    fn sockets(&self, node: &str) -> PathBuf {
+        self.site.socket_dir().join(format!("{node}.sock"))
+    }
+
+    fn registry(&self, node: &str) -> PathBuf {
+        self.site.socket_dir().join(format!("{node}.d"))
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster whose components are OS processes.
+    ///
+    /// # Errors
+    /// When a component does not become ready; what it printed is on standard error.
+    pub async fn processes(world: &World, spec: ClusterSpec, site: &Site) -> Result<Self, ClusterError> {
+        let start = Launcher { world, site };
+        for dir in [site.volume_dir(), site.socket_dir()] {
+            std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
+        }
+        let mut members = BTreeMap::new();
+        let instances = instances(world, &spec);
+        let list = site.path().join("instances.json");
+        write_instances(&list, &instances)?;
+        let any = "127.0.0.1:0".to_owned();
+        let (cloud, ready) = start
+            .start(
+                "mock-ec2",
+                "mock-ec2",
+                &[
+                    ("--listen", any.clone()),
+                    ("--instances", list.display().to_string()),
+                    ("--volume-dir", site.volume_dir().display().to_string()),
+                    ("--latency", spec.latency.as_str().to_owned()),
+                    ("--zones", spec.zones.join(",")),
+                ],
+            )
+            .await?;
+        let ec2 = text(&ready, "endpoint");
+        members.insert("mock-ec2".to_owned(), Member::Os(cloud));
+        let kubeconfig = site.path().join("kubeconfig");
+        let (apiserver, ready) = start
+            .start(
+                "fake-apiserver",
+                "fake-apiserver",
+                &[("--listen", any.clone()), ("--http-listen", any), ("--kubeconfig", kubeconfig.display().to_string())],
+            )
+            .await?;
+        let kubernetes = text(&ready, "httpEndpoint");
+        members.insert("fake-apiserver".to_owned(), Member::Os(apiserver));
+        let socket = format!("unix://{}", start.sockets("csi-controller").display());
+        let csi = [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone())];
+        members.insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
+        let loops = [("--kubernetes", kubernetes.clone()), ("--csi", socket)];
+        members.insert("controllers".to_owned(), Member::Os(start.start("controllers", "controllers", &loops).await?.0));
+        let mut nodes = BTreeMap::new();
+        for (node, instance) in spec.nodes.iter().zip(&instances) {
+            let node = start.node(node, instance, &ec2, &kubernetes).await?;
+            nodes.insert(node.0, node.1);
+        }
+        let peers = [dial::http(&kubernetes), dial::http(&ec2)];
+        let [Ok(objects), Ok(cloud)] = peers else {
+            return Err(ClusterError::Wiring(format!("no clients of {kubernetes} and {ec2}")));
+        };
+        Ok(Self::new(world, spec, objects, cloud, nodes, members))
+    }
+}
+
+impl Launcher<'_> {
+    async fn node(&self, node: &NodeSpec, instance: &InstanceSpec, ec2: &str, kubernetes: &str) -> Result<(String, Node), ClusterError> {
+        let id = instance.id.clone().unwrap_or_default();
+        let root = self.site.node_root(&node.name);
+        let registry = self.registry(&node.name);
+        std::fs::create_dir_all(&registry).map_err(|e| ClusterError::Wiring(format!("{}: {e}", registry.display())))?;
+        let backend = match self.site.backend() {
+            BackendChoice::Loop => "loop",
+            BackendChoice::Directory => "directory",
+        };
+        let place = [
+            ("--root", root.display().to_string()),
+            ("--volume-dir", self.site.volume_dir().display().to_string()),
+            ("--backend", backend.to_owned()),
+            ("--node-name", node.name.clone()),
+            ("--zone", node.zone.clone()),
+        ];
+        let driver = [
+            ("--mode", "node".to_owned()),
+            ("--node-id", id.clone()),
+            ("--endpoint", format!("unix://{}", self.sockets(&node.name).display())),
+            ("--registration-dir", registry.display().to_string()),
+            ("--ec2-endpoint", ec2.to_owned()),
+        ];
+        let driver = self.start(&format!("csi-{}", node.name), "csi-mock", &[&place[..], &driver].concat()).await?.0;
+        let agent = [
+            ("--kubernetes", kubernetes.to_owned()),
+            ("--instance-id", id),
+            ("--instance-type", node.instance_type.clone()),
+            ("--plugins-registry", registry.display().to_string()),
+        ];
+        let agent = self.start(&node.name, "node-agent", &[&place[..], &agent].concat()).await?.0;
+        let members = vec![Member::Os(driver), Member::Os(agent)];
+        Ok((node.name.clone(), Node { members, disk: self.site.disk(&node.name)? }))
+    }
+}
+
+fn instances(world: &World, spec: &ClusterSpec) -> Vec<InstanceSpec> {
+    let mut rng = world.seed().child("instances").rng();
+    let instance = |node: &NodeSpec| InstanceSpec {
+        id: Some(substrate::ids::ec2(&mut rng, "i")),
+        instance_type: node.instance_type.clone(),
+        ..InstanceSpec::new(&node.name, &node.zone)
+    };
+    spec.nodes.iter().map(instance).collect()
+}
+
+fn write_instances(path: &Path, instances: &[InstanceSpec]) -> Result<(), ClusterError> {
+    let failed = |e: std::io::Error| ClusterError::Wiring(format!("{}: {e}", path.display()));
+    let text = serde_json::to_vec(instances).map_err(|e| failed(e.into()))?;
+    std::fs::write(path, text).map_err(failed)
+}
+
+fn text(ready: &Value, key: &str) -> String {
+    ready[key].as_str().unwrap_or_default().to_owned()
+}
