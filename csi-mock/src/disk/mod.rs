@@ -7,20 +7,77 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use substrate::World;
 
 mod blocking;
+mod capability;
 mod directory;
 mod error;
+#[cfg(target_os = "linux")]
+mod loopback;
 mod memory;
 mod root;
 mod stat;
 
+pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
+#[cfg(target_os = "linux")]
+pub use loopback::LoopDisk;
 pub use memory::MemoryDisks;
+
+/// The disk of a live node with the backend that was asked for; `None` takes the best one that works here.
+///
+/// `run` names the Mooring that owns the devices, `root` is the node's root directory, `volumes` the directory of all
+/// volumes' files.
+///
+/// # Errors
+/// [`DiskError::Environment`] when the backend does not work here, with the reasons; [`DiskError::Unsupported`] for
+/// the memory backend, which has no place on this machine.
+pub fn open(
+    backend: Option<Backend>,
+    run: &str,
+    node: &str,
+    root: &Path,
+    volumes: &Path,
+) -> Result<Arc<dyn Disk>, DiskError> {
+    let found = capability();
+    match backend.unwrap_or(found.backend) {
+        Backend::Directory => Ok(Arc::new(DirectoryDisk::new(node, root, volumes)?)),
+        Backend::Memory => Err(DiskError::Unsupported {
+            backend: Backend::Memory,
+            reason: "it belongs to the simulation; take loop or directory".to_owned(),
+        }),
+        Backend::Loop => match found.missing() {
+            Some(missing) => Err(DiskError::Environment(format!("the loop backend does not work here: {missing}"))),
+            None => open_loop(run, node, root, volumes),
+        },
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_loop(run: &str, node: &str, root: &Path, volumes: &Path) -> Result<Arc<dyn Disk>, DiskError> {
+    Ok(Arc::new(LoopDisk::new(run, node, root, volumes)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_loop(_: &str, _: &str, _: &Path, _: &Path) -> Result<Arc<dyn Disk>, DiskError> {
+    Err(DiskError::Environment("loop devices exist on Linux only".to_owned()))
+}
+
+/// Power loss of a node in `world`: its disk crashes, and the trace says so. The caller crashes the processes.
+///
+/// # Errors
+/// What the disk says.
+pub async fn power_loss(world: &World, disk: &dyn Disk) -> Result<(), DiskError> {
+    disk.crash().await?;
+    world.trace().info(&disk.node().into(), "disk.crashed", serde_json::json!({ "node": disk.node() }));
+    Ok(())
+}
 
 /// Longest path that is accepted, in bytes (PATH_MAX of Linux).
 pub const MAX_PATH: usize = 4096;

@@ -1,0 +1,118 @@
+//! Which backend works on this machine, and why the better one does not.
+
+use serde::Serialize;
+
+use super::Backend;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What (`root`, `loop-control`, `mkfs.ext4`).
+    pub name: String,
+    /// Whether it is there.
+    pub ok: bool,
+    /// Whether the loop backend needs it; what is not needed only adds a filesystem.
+    pub required: bool,
+    /// What was found, or how to get it.
+    pub detail: String,
+}
+
+/// What this machine can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Capability {
+    /// The best backend that works here: `loop`, or else `directory`.
+    pub backend: Backend,
+    /// What was looked at, in the order in which it is needed.
+    pub checks: Vec<Check>,
+}
+
+impl Capability {
+    /// Why the loop backend does not work, or nothing when it does.
+    pub fn missing(&self) -> Option<String> {
+        let missing: Vec<_> =
+            self.checks.iter().filter(|c| c.required && !c.ok).map(|c| format!("{}: {}", c.name, c.detail)).collect();
+        (!missing.is_empty()).then(|| missing.join("; "))
+    }
+
+    /// The filesystems that can be made here.
+    pub fn filesystems(&self) -> Vec<&'static str> {
+        let has = |name: &str| self.checks.iter().any(|c| c.name == name && c.ok);
+        ["ext4", "xfs", "btrfs"].into_iter().filter(|fs| has(&format!("mkfs.{fs}"))).collect()
+    }
+}
+
+/// Looks at this machine. Nothing is changed.
+#[cfg(target_os = "linux")]
+pub fn capability() -> Capability {
+    use super::loopback::tools::find;
+    let mut checks = Vec::new();
+    let mut add = |name: &str, required: bool, found: Result<String, String>| {
+        let (ok, detail) = match found {
+            Ok(detail) => (true, detail),
+            Err(detail) => (false, detail),
+        };
+        checks.push(Check { name: name.to_owned(), ok, required, detail });
+    };
+    let root = rustix::process::geteuid().is_root();
+    add("root", true, if root { Ok("uid 0".into()) } else { Err("run as root (sudo) to use loop devices".into()) });
+    add("mount", true, sys_admin());
+    let control = std::fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control");
+    add(
+        "loop-control",
+        true,
+        control
+            .map(|_| "/dev/loop-control opens".to_owned())
+            .map_err(|e| format!("/dev/loop-control: {e} (modprobe loop)")),
+    );
+    add("openat2", true, openat2());
+    let tool = |name: &str, package: &str| {
+        find(name).map(|p| p.display().to_string()).ok_or_else(|| format!("not installed (Debian package {package})"))
+    };
+    add("blkid", true, tool("blkid", "util-linux"));
+    add("mkfs.ext4", true, tool("mkfs.ext4", "e2fsprogs"));
+    add("fsck.ext4", true, tool("fsck.ext4", "e2fsprogs"));
+    add("mkfs.xfs", false, tool("mkfs.xfs", "xfsprogs"));
+    add("mkfs.btrfs", false, tool("mkfs.btrfs", "btrfs-progs"));
+    let works = checks.iter().all(|c| c.ok || !c.required);
+    Capability { backend: if works { Backend::Loop } else { Backend::Directory }, checks }
+}
+
+/// Looks at this machine: loop devices exist on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn capability() -> Capability {
+    let detail = "loop devices and mounts exist on Linux only".to_owned();
+    let check = Check { name: "linux".to_owned(), ok: false, required: true, detail };
+    Capability { backend: Backend::Directory, checks: vec![check] }
+}
+
+/// CAP_SYS_ADMIN is bit 21 of the effective capabilities (capabilities(7)).
+#[cfg(target_os = "linux")]
+fn sys_admin() -> Result<String, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;
+    let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:")).map(str::trim).unwrap_or_default();
+    match u64::from_str_radix(effective, 16) {
+        Ok(bits) if bits & (1 << 21) != 0 => Ok("CAP_SYS_ADMIN".to_owned()),
+        _ => Err("mounts need CAP_SYS_ADMIN (docker: --cap-add SYS_ADMIN)".to_owned()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn openat2() -> Result<String, String> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    match openat2(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH) {
+        Ok(_) => Ok("works".to_owned()),
+        Err(error) => Err(format!("{error}: the kernel is older than 5.6 or a seccomp profile forbids it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backend_follows_from_the_checks() {
+        let found = capability();
+        assert_eq!(found.backend == Backend::Loop, found.missing().is_none());
+        assert!(!found.checks.is_empty());
+    }
+}

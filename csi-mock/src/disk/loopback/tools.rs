@@ -1,0 +1,104 @@
+//! The programs of the system that make, probe and check filesystems.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::disk::DiskError;
+
+/// Where root's tools lie when PATH does not say so.
+const MORE: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// Finds a program.
+pub(in crate::disk) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(MORE.iter().map(PathBuf::from))
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+fn run(name: &str, arguments: &[&str], device: &Path) -> Result<Output, DiskError> {
+    let program = find(name).ok_or_else(|| {
+        DiskError::Environment(format!(
+            "`{name}` is not installed (Debian: e2fsprogs, xfsprogs, btrfs-progs, util-linux)"
+        ))
+    })?;
+    Command::new(program)
+        .args(arguments)
+        .arg(device)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| DiskError::io("run", name, e))
+}
+
+/// The last line that a program wrote.
+fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("; ").chars().take(500).collect()
+}
+
+/// What is on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No signature of anything (blkid ends with 2).
+    Nothing,
+    /// A filesystem.
+    Filesystem(String),
+    /// Something else, such as a partition table.
+    Other(String),
+}
+
+/// Probes a device for signatures, without a cache (mount-utils: `blkid -p -s TYPE -s PTTYPE -o export`).
+pub(super) fn probe(device: &Path) -> Result<Found, DiskError> {
+    let output = run("blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export"], device)?;
+    match output.status.code() {
+        Some(2) => Ok(Found::Nothing),
+        Some(0) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let value = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).filter(|v| !v.is_empty());
+            Ok(match (value("TYPE="), value("PTTYPE=")) {
+                (Some(fs), _) => Found::Filesystem(fs.to_owned()),
+                (None, Some(table)) => Found::Other(format!("a {table} partition table")),
+                (None, None) => Found::Other("something that blkid does not name".to_owned()),
+            })
+        }
+        // 8: several signatures that contradict one another.
+        Some(8) => Ok(Found::Other("signatures that contradict one another".to_owned())),
+        code => Err(DiskError::Environment(format!("blkid ended with {code:?}: {}", said(&output)))),
+    }
+}
+
+/// Makes a filesystem.
+pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
+    let (program, arguments): (&str, &[&str]) = match fs_type {
+        // The device is known to be all zeros, so neither the journal nor the inode tables need writing; that keeps
+        // the backing file sparse.
+        "ext4" => ("mkfs.ext4", &["-q", "-F", "-m0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]),
+        "xfs" => ("mkfs.xfs", &["-q", "-f", "-K"]),
+        "btrfs" => ("mkfs.btrfs", &["-q", "-f", "-K"]),
+        other => return Err(DiskError::Environment(format!("there is no mkfs for `{other}`"))),
+    };
+    let output = run(program, arguments, device)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(&output));
+    Err(DiskError::io("mkfs", device.display().to_string(), std::io::Error::other(failure)))
+}
+
+/// Checks a filesystem and repairs what is safe to repair (mount-utils: `fsck -a`). 1 means repaired; 4 means that
+/// errors are left and the filesystem must not be mounted; what is above is ignored.
+pub(super) fn check(device: &Path, fs_type: &str) -> Result<(), String> {
+    let program = format!("fsck.{fs_type}");
+    match run(&program, &["-a"], device) {
+        Err(error) => Err(error.to_string()),
+        Ok(output) if output.status.code() == Some(4) => {
+            Err(format!("{program} found errors that it cannot repair: {}", said(&output)))
+        }
+        Ok(_) => Ok(()),
+    }
+}
