@@ -1,1 +1,434 @@
-//! Tests of the volume manager.
+//! Tests of the volume manager against a model of a driver, without a clock or a task.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::actual::MountState;
+use super::operation::NodeFacts;
+use super::*;
+
+const INITIAL: Duration = Duration::from_millis(500);
+const MAX: Duration = Duration::from_secs(122);
+const TICK: Duration = Duration::from_millis(100);
+
+/// What a model driver answers to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    Ok,
+    Final,
+    Uncertain,
+}
+
+/// A node: the machine, the mounts that a driver made, and a log of the driver's calls.
+struct Rig {
+    vm: VolumeManager,
+    now: Duration,
+    staged: BTreeSet<VolumeName>,
+    published: BTreeSet<(VolumeName, String)>,
+    attached: BTreeSet<String>,
+    log: Vec<String>,
+    events: Vec<String>,
+    /// Answers to come, per step; `Ok` once they are used up.
+    script: BTreeMap<Step, Vec<Answer>>,
+}
+
+fn pod(uid: &str) -> Arc<Pod> {
+    let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid } });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+fn spec(handle: &str, mode: &str) -> Arc<VolumeSpec> {
+    let mut spec = VolumeSpec::reconstructed("d", handle, &format!("pv-{handle}"));
+    spec.access_modes = vec![mode.to_owned()];
+    Arc::new(spec)
+}
+
+impl Rig {
+    fn new() -> Self {
+        let mut vm = VolumeManager::new(INITIAL, MAX);
+        vm.reconstruct(&[]);
+        vm.set_populated();
+        Self::of(vm)
+    }
+
+    fn of(vm: VolumeManager) -> Self {
+        Self {
+            vm,
+            now: Duration::ZERO,
+            staged: BTreeSet::new(),
+            published: BTreeSet::new(),
+            attached: BTreeSet::new(),
+            log: Vec::new(),
+            events: Vec::new(),
+            script: BTreeMap::new(),
+        }
+    }
+
+    fn want(&mut self, handle: &str, uid: &str) {
+        self.want_mode(handle, uid, "ReadWriteOnce");
+    }
+
+    fn want_mode(&mut self, handle: &str, uid: &str, mode: &str) {
+        let mount = DesiredMount { pod: pod(uid), volume_in_pod: handle.to_owned(), readonly: false };
+        self.vm.want(spec(handle, mode), true, uid, mount);
+    }
+
+    /// The attach-detach controller and the status tick agree that the volume is here.
+    fn attach(&mut self, handle: &str) {
+        self.attached.insert(VolumeName::new("d", handle).to_string());
+        self.vm.set_attached_in_status(self.attached.clone());
+        self.report();
+    }
+
+    fn report(&mut self) {
+        let in_use = self.vm.volumes_in_use().unwrap_or_default().into_iter().collect();
+        self.vm.mark_reported_in_use(&in_use);
+    }
+
+    fn only(&mut self, uids: &[&str]) {
+        self.vm.retain_pods(&uids.iter().map(|u| (*u).to_owned()).collect());
+    }
+
+    fn answer(&mut self, step: Step) -> Answer {
+        match self.script.get_mut(&step) {
+            Some(answers) if !answers.is_empty() => answers.remove(0),
+            _ => Answer::Ok,
+        }
+    }
+
+    /// One pass of the reconciler, with all that it starts run to its end.
+    fn tick(&mut self) {
+        self.now += TICK;
+        for operation in self.vm.reconcile(self.now).started {
+            let mut next = self.vm.begin(self.now, &operation, &NodeFacts::default());
+            while let Next::Do(step) = next {
+                let result = self.call(&operation, step);
+                next = self.vm.advance(self.now, &operation, step, result);
+            }
+            if let Next::Failed(failure) = next
+                && failure.pod.is_some()
+            {
+                self.events.push(failure.message);
+            }
+        }
+    }
+
+    fn ticks(&mut self, count: usize) {
+        for _ in 0..count {
+            self.tick();
+        }
+    }
+
+    /// The driver: what it was asked for is done when it answers `Ok` or `Uncertain`; a final error means that
+    /// nothing is mounted, or, for the way down, that nothing changed.
+    fn call(&mut self, operation: &Operation, step: Step) -> Result<(), StepError> {
+        let volume = operation.volume().clone();
+        let uid = operation.uid().unwrap_or_default().to_owned();
+        let answer = self.answer(step);
+        let done = answer != Answer::Final;
+        match step {
+            Step::VerifyControllerAttached | Step::WaitForAttach => {}
+            Step::Stage => {
+                self.log.push(format!("stage {volume}"));
+                if done {
+                    self.staged.insert(volume);
+                } else {
+                    self.staged.remove(&volume);
+                }
+            }
+            Step::Publish => {
+                self.log.push(format!("publish {volume} {uid}"));
+                if done {
+                    assert!(self.staged.contains(&volume), "published before it was staged");
+                    self.published.insert((volume, uid));
+                } else {
+                    self.published.remove(&(volume, uid));
+                }
+            }
+            Step::Unpublish => {
+                self.log.push(format!("unpublish {volume} {uid}"));
+                if done {
+                    self.published.remove(&(volume, uid));
+                }
+            }
+            Step::Unstage => {
+                self.log.push(format!("unstage {volume}"));
+                let used = self.published.iter().any(|(v, _)| *v == volume);
+                assert!(!used, "unstaged while it is published");
+                if done {
+                    self.staged.remove(&volume);
+                }
+            }
+        }
+        match answer {
+            Answer::Ok => Ok(()),
+            Answer::Final => Err(StepError::Final("no".to_owned())),
+            Answer::Uncertain => Err(StepError::Uncertain("maybe".to_owned())),
+        }
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.log.iter().map(|line| line.replace("kubernetes.io/csi/d^", "")).collect()
+    }
+}
+
+#[test]
+fn a_volume_is_staged_then_published_and_taken_down_in_reverse() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(3);
+    assert_eq!(rig.vm.unmounted("p", &["v".to_owned()]), Vec::<&str>::new());
+    rig.only(&[]);
+    rig.ticks(3);
+    assert_eq!(rig.log(), ["stage v", "publish v p", "unpublish v p", "unstage v"]);
+    assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
+}
+
+#[test]
+fn nothing_starts_before_node_status_lists_the_volume_as_attached_and_in_use() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.ticks(5);
+    assert_eq!(rig.vm.volumes_in_use(), Some(vec!["kubernetes.io/csi/d^v".to_owned()]));
+    // Attached, but the status tick has not reported it in use yet.
+    rig.attached.insert("kubernetes.io/csi/d^v".to_owned());
+    rig.vm.set_attached_in_status(rig.attached.clone());
+    rig.ticks(5);
+    assert!(rig.log.is_empty() && rig.vm.actual().volumes().next().is_none());
+    assert_eq!(rig.vm.retry_at(), None, "a precondition builds up no backoff");
+    rig.report();
+    rig.ticks(2);
+    assert_eq!(rig.log(), ["stage v", "publish v p"]);
+}
+
+#[test]
+fn a_volume_stays_in_use_until_its_device_is_unmounted() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(3);
+    rig.only(&[]);
+    rig.script.insert(Step::Unstage, vec![Answer::Final]);
+    rig.ticks(2);
+    assert_eq!(rig.log().last().map(String::as_str), Some("unstage v"));
+    assert_eq!(rig.vm.volumes_in_use(), Some(vec!["kubernetes.io/csi/d^v".to_owned()]));
+    rig.ticks(10);
+    assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
+    assert!(rig.staged.is_empty());
+}
+
+#[test]
+fn an_uncertain_stage_is_unstaged_when_the_pod_goes() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.script.insert(Step::Stage, vec![Answer::Uncertain]);
+    rig.ticks(2);
+    assert_eq!(rig.vm.actual().get(&VolumeName::new("d", "v")).map(|v| v.device), Some(MountState::Uncertain));
+    rig.only(&[]);
+    rig.ticks(10);
+    assert_eq!(rig.log(), ["stage v", "unstage v"]);
+}
+
+#[test]
+fn a_final_stage_error_is_not_unstaged() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.script.insert(Step::Stage, vec![Answer::Final]);
+    rig.ticks(2);
+    assert_eq!(rig.events, ["MountVolume.MountDevice failed for volume \"pv-v\" : no"]);
+    rig.only(&[]);
+    rig.ticks(10);
+    assert_eq!(rig.log(), ["stage v"]);
+}
+
+#[test]
+fn a_final_error_after_an_uncertain_one_clears_the_doubt() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.script.insert(Step::Stage, vec![Answer::Uncertain, Answer::Final]);
+    // The second try comes after 500 ms of backoff.
+    rig.ticks(9);
+    rig.staged.clear();
+    rig.only(&[]);
+    rig.ticks(10);
+    assert_eq!(rig.log(), ["stage v", "stage v"]);
+}
+
+#[test]
+fn an_uncertain_publish_is_unpublished_and_unstaged_when_the_pod_goes() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.script.insert(Step::Publish, vec![Answer::Uncertain]);
+    rig.ticks(2);
+    assert!(!rig.vm.is_unmounted("p"));
+    rig.only(&[]);
+    rig.ticks(10);
+    assert_eq!(rig.log(), ["stage v", "publish v p", "unpublish v p", "unstage v"]);
+}
+
+#[test]
+fn a_failed_unstage_makes_the_next_use_stage_again() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(3);
+    rig.only(&[]);
+    rig.script.insert(Step::Unstage, vec![Answer::Uncertain]);
+    rig.ticks(2);
+    rig.want("v", "q");
+    rig.ticks(3);
+    assert_eq!(rig.log(), ["stage v", "publish v p", "unpublish v p", "unstage v", "stage v", "publish v q"]);
+}
+
+#[test]
+fn a_second_pod_shares_the_staged_volume() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(3);
+    rig.want("v", "q");
+    rig.ticks(2);
+    rig.only(&["q"]);
+    rig.ticks(3);
+    assert_eq!(rig.log(), ["stage v", "publish v p", "publish v q", "unpublish v p"]);
+}
+
+#[test]
+fn a_second_pod_is_refused_a_read_write_once_pod_volume() {
+    let mut rig = Rig::new();
+    rig.want_mode("v", "p", "ReadWriteOncePod");
+    rig.attach("v");
+    rig.ticks(3);
+    rig.want_mode("v", "q", "ReadWriteOncePod");
+    rig.ticks(2);
+    assert_eq!(
+        rig.events,
+        ["MountVolume.SetUp failed for volume \"pv-v\" : volume uses the ReadWriteOncePod access mode and is already \
+          in use by another pod"]
+    );
+}
+
+#[test]
+fn a_failing_mount_backs_off_and_says_when_to_look_again() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.script.insert(Step::Stage, vec![Answer::Final; 3]);
+    rig.ticks(3);
+    let retry = rig.vm.retry_at().expect("in backoff");
+    assert_eq!(retry, Duration::from_millis(200) + INITIAL + Duration::from_millis(1));
+    rig.ticks(40);
+    assert_eq!(rig.log(), ["stage v", "stage v", "stage v", "stage v", "publish v p"]);
+}
+
+fn found(uid: &str, handle: &str) -> FoundMount {
+    FoundMount { uid: uid.to_owned(), driver: "d".to_owned(), handle: handle.to_owned(), pv: format!("pv-{handle}") }
+}
+
+#[test]
+fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does() {
+    let mut vm = VolumeManager::new(INITIAL, MAX);
+    vm.reconstruct(&[found("gone", "v"), found("p", "w")]);
+    let mut rig = Rig::of(vm);
+    for (handle, uid) in [("v", "gone"), ("w", "p")] {
+        rig.staged.insert(VolumeName::new("d", handle));
+        rig.published.insert((VolumeName::new("d", handle), uid.to_owned()));
+    }
+    // Nothing is unmounted, and volumesInUse is not touched, while the pods or node status are unknown.
+    rig.ticks(3);
+    assert!(rig.log.is_empty());
+    assert_eq!(rig.vm.volumes_in_use(), None);
+    rig.want("w", "p");
+    rig.vm.set_populated();
+    rig.ticks(3);
+    assert_eq!(rig.log(), ["stage w", "publish w p"]);
+    let both: BTreeSet<String> = ["kubernetes.io/csi/d^v", "kubernetes.io/csi/d^w"].map(str::to_owned).into();
+    rig.vm.reconstructed_from_node_status(&both);
+    assert_eq!(rig.vm.volumes_in_use(), Some(both.into_iter().collect()));
+    rig.ticks(3);
+    assert_eq!(rig.log()[2..], ["unpublish v gone", "unstage v"]);
+}
+
+#[test]
+fn what_is_missing_is_worded_as_kubelet_does() {
+    let mut rig = Rig::new();
+    rig.want("v", "p");
+    let expected = ["v".to_owned(), "w".to_owned()];
+    assert_eq!(
+        rig.vm.explain("p", &expected, "why"),
+        "unmounted volumes=[v w], unattached volumes=[v], failed to process volumes=[w]: why"
+    );
+}
+
+/// What can happen to a node.
+#[derive(Clone, Debug)]
+enum Event {
+    Want(u8, u8),
+    Drop(u8),
+    Attach(u8),
+    Answer(Step, Answer),
+    Ticks(u8),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let step = prop_oneof![Just(Step::Stage), Just(Step::Publish), Just(Step::Unpublish), Just(Step::Unstage)];
+    let answer = prop_oneof![Just(Answer::Final), Just(Answer::Uncertain)];
+    let event = prop_oneof![
+        (0..2u8, 0..3u8).prop_map(|(v, p)| Event::Want(v, p)),
+        (0..3u8).prop_map(Event::Drop),
+        (0..2u8).prop_map(Event::Attach),
+        (step, answer).prop_map(|(s, a)| Event::Answer(s, a)),
+        (1..8u8).prop_map(Event::Ticks),
+    ];
+    proptest::collection::vec(event, 1..40)
+}
+
+proptest! {
+    /// Never published before staged, never unstaged while published (asserted by the model driver), always in use
+    /// while staged, and nothing left in the end.
+    #[test]
+    fn every_history_is_safe_and_ends_clean(events in events()) {
+        let mut rig = Rig::new();
+        let mut wanted: BTreeSet<String> = BTreeSet::new();
+        for event in events {
+            match event {
+                Event::Want(v, p) => {
+                    wanted.insert(format!("p{p}"));
+                    rig.want(&format!("v{v}"), &format!("p{p}"));
+                }
+                Event::Drop(p) => {
+                    wanted.remove(&format!("p{p}"));
+                    rig.vm.retain_pods(&wanted);
+                }
+                Event::Attach(v) => rig.attach(&format!("v{v}")),
+                Event::Answer(step, answer) => rig.script.entry(step).or_default().push(answer),
+                Event::Ticks(n) => {
+                    for _ in 0..n {
+                        rig.tick();
+                        let in_use = rig.vm.volumes_in_use().unwrap_or_default();
+                        for staged in &rig.staged {
+                            prop_assert!(in_use.contains(&staged.to_string()), "staged but not in use");
+                        }
+                    }
+                }
+            }
+        }
+        rig.only(&[]);
+        rig.script.clear();
+        for _ in 0..20 {
+            rig.now += MAX;
+            rig.tick();
+        }
+        prop_assert!(rig.staged.is_empty() && rig.published.is_empty(), "left behind: {:?} {:?}", rig.staged, rig.published);
+        prop_assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
+    }
+}
