@@ -63,7 +63,7 @@ pub fn internal_ip(config: &NodeAgentConfig) -> String {
 pub fn pod_ip(config: &NodeAgentConfig, ordinal: u64) -> String {
     let hash = Sha256::digest(&config.node_name);
     let host = u8::try_from(ordinal % 253).unwrap_or_default() + 2;
-    Ipv4Addr::new(10, 128 | hash[0] % 64, hash[1], host).to_string()
+    Ipv4Addr::new(10, 128 | (hash[0] % 64), hash[1], host).to_string()
 }
 
 /// The object that registers the node.
