@@ -1,0 +1,229 @@
+//! The default admission steps that touch what this server holds (R25), and what strategies set at creation.
+
+use serde_json::{Value, json};
+use substrate::Now;
+
+use super::status::Status;
+use super::value::{self, at, copy_meta, has, list, name, text};
+use super::{Store, known, quantity};
+use crate::kinds::Kind;
+
+/// Marks a storage class as the default one.
+const DEFAULT_CLASS: &[&str] =
+    &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// How long a pod stays on a node that is not ready or not reachable (`DefaultTolerationSeconds`).
+const TOLERATION_SECONDS: i64 = 300;
+
+impl Store {
+    /// The mutating and validating steps of a creation, in upstream's order.
+    pub(super) fn admit_create(&self, kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
+        match (kind.group, kind.kind) {
+            ("", "Pod") => {
+                self.admit_service_account(kind, object)?;
+                default_tolerations(object);
+                let node = text(object, &["spec", "nodeName"]).to_owned();
+                if !node.is_empty() {
+                    self.copy_topology(object, &node);
+                }
+            }
+            ("", "Node") => taint_new_node(object),
+            ("", "PersistentVolumeClaim") => self.default_class(object),
+            _ => {}
+        }
+        if let Some(finalizer) = protection(kind) {
+            add_finalizer(object, finalizer);
+        }
+        Ok(())
+    }
+
+    /// The steps of an update of the object itself.
+    pub(super) fn admit_update(&self, kind: &'static Kind, object: &mut Value, old: &Value) -> Result<(), Status> {
+        match (kind.group, kind.kind) {
+            ("", "PersistentVolumeClaim") => self.admit_resize(kind, object, old),
+            ("", "Pod") => {
+                default_tolerations(object);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A pod runs as the service account `default` unless it names one, which must exist.
+    ///
+    /// The token volume that upstream adds as well is left out: pods of this cluster do not call the API.
+    fn admit_service_account(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
+        let namespace = value::namespace(pod).to_owned();
+        let Some(spec) = value::map_mut(pod, "spec") else { return Ok(()) };
+        value::default(spec, "serviceAccountName", "default");
+        if spec.get("serviceAccountName").and_then(Value::as_str) == Some("") {
+            spec.insert("serviceAccountName".into(), "default".into());
+        }
+        let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
+        // The field's old name is kept equal.
+        spec.insert("serviceAccount".into(), account.as_str().into());
+        if self.get(known("", "serviceaccounts"), &format!("{namespace}/{account}")).is_none() {
+            let why = format!(
+                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+            );
+            return Err(Status::forbidden(kind, name(pod), &why));
+        }
+        Ok(())
+    }
+
+    fn copy_topology(&self, pod: &mut Value, node: &str) {
+        let Some(node) = self.get(known("", "nodes"), node).cloned() else { return };
+        for label in ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"] {
+            if let Some(found) = at(&node.value, &["metadata", "labels", label]) {
+                let slot = value::metadata(pod).entry("labels").or_insert_with(|| json!({}));
+                if let Some(labels) = slot.as_object_mut() {
+                    labels.insert(label.to_owned(), found.clone());
+                }
+            }
+        }
+    }
+
+    /// A claim without a class gets the default one: the newest, and among those of one second the first by name.
+    fn default_class(&self, claim: &mut Value) {
+        let annotated = has(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
+        // A class of "" is a choice: no class.
+        if annotated || has(claim, &["spec", "storageClassName"]) {
+            return;
+        }
+        let is_default = |class: &Value| {
+            DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true")
+        };
+        let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
+        let chosen = self
+            .all(known("storage.k8s.io", "storageclasses"))
+            .filter(|class| is_default(&class.value))
+            // max_by_key takes the last of equals, and they come in the order of names.
+            .rev_max_by(|class| created(&class.value));
+        if let (Some(class), Some(spec)) = (chosen, value::map_mut(claim, "spec")) {
+            spec.insert("storageClassName".into(), name(&class.value).into());
+        }
+    }
+
+    /// A claim may grow only when it is bound and its class allows it (`PersistentVolumeClaimResize`).
+    fn admit_resize(&self, kind: &Kind, claim: &Value, old: &Value) -> Result<(), Status> {
+        let path = ["spec", "resources", "requests", "storage"];
+        let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
+        if !matches!((new, was), (Some(new), Some(was)) if new > was) {
+            return Ok(());
+        }
+        if text(old, &["status", "phase"]) != "Bound" {
+            return Err(Status::forbidden(kind, name(claim), "Only bound persistent volume claims can be expanded"));
+        }
+        let class = text(claim, &["spec", "storageClassName"]);
+        let allows = self
+            .get(known("storage.k8s.io", "storageclasses"), class)
+            .is_some_and(|class| class.value["allowVolumeExpansion"] == true);
+        if allows {
+            return Ok(());
+        }
+        let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+                   support resize";
+        Err(Status::forbidden(kind, name(claim), why))
+    }
+}
+
+/// The first of the greatest, in the order of iteration.
+trait RevMax: Iterator + Sized {
+    fn rev_max_by<K: Ord>(self, key: impl Fn(&Self::Item) -> K) -> Option<Self::Item> {
+        self.fold(None, |best: Option<Self::Item>, item| match best {
+            Some(best) if key(&best) >= key(&item) => Some(best),
+            _ => Some(item),
+        })
+    }
+}
+
+impl<I: Iterator> RevMax for I {}
+
+/// The finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
+fn protection(kind: &Kind) -> Option<&'static str> {
+    match kind.kind {
+        "PersistentVolume" => Some("kubernetes.io/pv-protection"),
+        "PersistentVolumeClaim" => Some("kubernetes.io/pvc-protection"),
+        "VolumeAttributesClass" => Some("kubernetes.io/vac-protection"),
+        _ => None,
+    }
+}
+
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    let slot = value::metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(finalizers) = slot.as_array_mut() {
+        if !finalizers.iter().any(|f| f == finalizer) {
+            finalizers.push(finalizer.into());
+        }
+    }
+}
+
+/// Tolerates a node that is not ready or unreachable for five minutes, unless the pod says otherwise.
+fn default_tolerations(pod: &mut Value) {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = list(pod, &["spec", "tolerations"]).iter().any(|t| {
+            let effect = text(t, &["effect"]);
+            let of = text(t, &["key"]);
+            (of == key || of.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if tolerated {
+            continue;
+        }
+        let Some(spec) = value::map_mut(pod, "spec") else { return };
+        if let Some(tolerations) = spec.entry("tolerations").or_insert_with(|| json!([])).as_array_mut() {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS,
+            }));
+        }
+    }
+}
+
+/// A new node takes no pods until the node controller finds it ready (`TaintNodesByCondition`).
+fn taint_new_node(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let there = |t: &Value| text(t, &["key"]) == key && text(t, &["effect"]) == "NoSchedule";
+    if list(node, &["spec", "taints"]).iter().any(there) {
+        return;
+    }
+    let Some(spec) = value::map_mut(node, "spec") else { return };
+    if let Some(taints) = spec.entry("taints").or_insert_with(|| json!([])).as_array_mut() {
+        taints.push(json!({"key": key, "effect": "NoSchedule"}));
+    }
+}
+
+/// What a strategy sets on a new object, whatever the client sent (PrepareForCreate).
+pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
+    let status = match kind.kind {
+        "Pod" => {
+            value::metadata(object).insert("generation".into(), 1.into());
+            json!({"phase": "Pending", "qosClass": super::default::qos_class(object)})
+        }
+        "PersistentVolumeClaim" => json!({"phase": "Pending"}),
+        "PersistentVolume" => json!({"phase": "Pending", "lastPhaseTransitionTime": value::time(now.wall)}),
+        "VolumeAttachment" => json!({"attached": false}),
+        "Namespace" => {
+            if let Some(spec) = value::map_mut(object, "spec") {
+                let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+                if let Some(list) = finalizers.as_array_mut().filter(|l| !l.iter().any(|f| f == "kubernetes")) {
+                    list.push("kubernetes".into());
+                }
+            }
+            json!({"phase": "Active"})
+        }
+        _ => return,
+    };
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("status".into(), status);
+    }
+}
+
+/// metadata.generation counts changes of the spec, for the kinds that keep one (R6).
+pub(super) fn count_generation(kind: &Kind, object: &mut Value, old: &Value) {
+    if !matches!(kind.kind, "Pod" | "CSIDriver") {
+        return;
+    }
+    copy_meta(old, object, "generation");
+    if object.get("spec") != old.get("spec") {
+        let generation = value::int(old, &["metadata", "generation"]).unwrap_or(0);
+        value::metadata(object).insert("generation".into(), (generation + 1).into());
+    }
+}

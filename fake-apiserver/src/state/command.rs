@@ -1,0 +1,151 @@
+//! What the machine can be asked to do, and what it answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::object::Object;
+use super::selector::Selector;
+use crate::kinds::Kind;
+use crate::patch::PatchKind;
+
+/// One object, or one of its subresources.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its namespace, for namespaced kinds.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Which part of it is written.
+    pub part: Part,
+}
+
+/// The part of an object that a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The object without its status.
+    Main,
+    /// `/status`.
+    Status,
+    /// `/finalize` of a namespace.
+    Finalize,
+    /// `/ephemeralcontainers` of a pod.
+    EphemeralContainers,
+}
+
+/// A write.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// POST on a collection.
+    Create {
+        /// The kind.
+        kind: &'static Kind,
+        /// The namespace of the URL.
+        namespace: Option<String>,
+        /// The object as sent.
+        object: Value,
+        /// Whether nothing is to be kept.
+        dry_run: bool,
+    },
+    /// PUT.
+    Update {
+        /// What is replaced.
+        target: Target,
+        /// The object as sent.
+        object: Value,
+        /// Whether nothing is to be kept.
+        dry_run: bool,
+    },
+    /// PATCH.
+    Patch {
+        /// What is patched.
+        target: Target,
+        /// How the patch is read.
+        patch_kind: PatchKind,
+        /// The patch.
+        patch: Value,
+        /// Whether nothing is to be kept.
+        dry_run: bool,
+    },
+    /// DELETE of one object.
+    Delete {
+        /// What is deleted.
+        target: Target,
+        /// How.
+        options: DeleteOptions,
+    },
+    /// DELETE on a collection.
+    DeleteCollection {
+        /// The kind.
+        kind: &'static Kind,
+        /// The namespace; none for all.
+        namespace: Option<String>,
+        /// Which ones.
+        selector: Selector,
+        /// How.
+        options: DeleteOptions,
+    },
+    /// POST of a Binding: the scheduler's decision.
+    Bind {
+        /// The pod's namespace.
+        namespace: String,
+        /// The pod's name.
+        name: String,
+        /// The Binding as sent.
+        binding: Value,
+        /// Whether nothing is to be kept.
+        dry_run: bool,
+    },
+    /// POST of an Eviction.
+    Evict {
+        /// The pod's namespace.
+        namespace: String,
+        /// The pod's name.
+        name: String,
+        /// The Eviction as sent.
+        eviction: Value,
+        /// Whether nothing is to be kept.
+        dry_run: bool,
+    },
+}
+
+/// How to delete (metav1.DeleteOptions).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeleteOptions {
+    /// Seconds that a pod is given to end; 0 deletes at once, a negative number counts as 1.
+    pub grace_period_seconds: Option<i64>,
+    /// The uid that the object must have.
+    pub uid: Option<String>,
+    /// The resourceVersion that the object must have.
+    pub resource_version: Option<String>,
+    /// What becomes of the objects that this one owns.
+    pub propagation: Option<Propagation>,
+    /// Whether nothing is to be kept.
+    pub dry_run: bool,
+}
+
+/// What becomes of the objects that a deleted one owns (R21). The cascade itself is the garbage collector's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are kept: finalizer `orphan`.
+    Orphan,
+    /// They go later: no finalizer.
+    Background,
+    /// They go first: finalizer `foregroundDeletion`.
+    Foreground,
+}
+
+/// What a write gives.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// The object as it is now.
+    Object(Arc<Object>),
+    /// The object that was made just now: 201.
+    Created(Arc<Object>),
+    /// A `Status` of success: 200, or 201 where it carries that code.
+    Status(Value),
+    /// What a collection delete took.
+    List(Vec<Arc<Object>>),
+}

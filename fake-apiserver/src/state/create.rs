@@ -1,0 +1,138 @@
+//! Creation (apiserver `registry/rest/create.go`, `registry/generic/registry/store.go`).
+
+use serde_json::Value;
+use substrate::Now;
+
+use super::command::Reply;
+use super::object::{Key, Object, key};
+use super::status::Status;
+use super::value::{self, name, text};
+use super::{Store, admission, default, event_view, shape, validate};
+use crate::kinds::Kind;
+
+/// What generateName may be long at most before five characters are added (R23).
+const MAX_GENERATED_BASE: usize = 58;
+/// How often a generated name is drawn anew when it is taken (KEP-4420).
+const ATTEMPTS: usize = 8;
+
+impl Store {
+    pub(super) fn create(
+        &mut self,
+        now: Now,
+        served: &'static Kind,
+        namespace: Option<&str>,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        shape::decode(served, &mut object)?;
+        identify(served, namespace, None, &mut object)?;
+        let (kind, mut object) = stored(served, object);
+        let named = name(&object).to_owned();
+        self.admit_namespace(namespace, kind, &named)?;
+        default::apply(kind, &mut object);
+        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let metadata = value::metadata(&mut object);
+        // What only the server sets (R5).
+        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
+        {
+            metadata.remove(field);
+        }
+        shape::tidy_metadata(metadata);
+        metadata.insert("creationTimestamp".into(), value::time(now.wall).into());
+        self.admit_create(kind, &mut object)?;
+        admission::begin(kind, &mut object, now);
+        let key = self.choose_key(kind, namespace, &mut object)?;
+        let errors = validate::create(kind, &object);
+        if !errors.is_empty() {
+            return Err(Status::invalid(kind, name(&object), errors));
+        }
+        if self.get(kind, &key).is_some() {
+            return Err(Status::already_exists(served, name(&object)));
+        }
+        let uid = self.new_uid();
+        value::metadata(&mut object).insert("uid".into(), uid.into());
+        if dry_run {
+            return Ok(Reply::Created(Object::transient(object)));
+        }
+        Ok(Reply::Created(self.put(now, kind, key, object)))
+    }
+
+    /// The key of a new object; draws a name from its generateName when it has none.
+    fn choose_key(&mut self, kind: &'static Kind, namespace: Option<&str>, object: &mut Value) -> Result<Key, Status> {
+        let named = name(object).to_owned();
+        if !named.is_empty() {
+            return Ok(key(namespace, &named));
+        }
+        let base = text(object, &["metadata", "generateName"]).to_owned();
+        if base.is_empty() {
+            // Validation says so.
+            return Ok(key(namespace, ""));
+        }
+        let mut end = base.len().min(MAX_GENERATED_BASE);
+        while !base.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut drawn = String::new();
+        for _ in 0..ATTEMPTS {
+            drawn = format!("{}{}", &base[..end], self.new_suffix());
+            if self.get(kind, &key(namespace, &drawn)).is_none() {
+                break;
+            }
+        }
+        value::metadata(object).insert("name".into(), drawn.as_str().into());
+        Ok(key(namespace, &drawn))
+    }
+}
+
+/// The stored kind and form of an object of a served kind.
+pub(super) fn stored(served: &'static Kind, object: Value) -> (&'static Kind, Value) {
+    if event_view::is_view(served) { (event_view::core(), event_view::from_view(&object)) } else { (served, object) }
+}
+
+/// Checks that the body is of the kind, namespace and name of the URL, and fills in what it leaves out.
+pub(super) fn identify(
+    kind: &Kind,
+    namespace: Option<&str>,
+    expected: Option<&str>,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let api_version = kind.api_version();
+    let (sent_version, sent_kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
+    if (!sent_version.is_empty() && sent_version != api_version) || (!sent_kind.is_empty() && sent_kind != kind.kind) {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): expected {api_version}, Kind={}, \
+             got {sent_version}, Kind={sent_kind}",
+            kind.kind, kind.kind
+        )));
+    }
+    let sent_namespace = value::namespace(object);
+    if !sent_namespace.is_empty() && namespace.is_some_and(|n| n != sent_namespace) {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if let Some(expected) = expected {
+        let sent = name(object);
+        if !sent.is_empty() && sent != expected {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({sent}) does not match the name on the URL ({expected})"
+            )));
+        }
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("apiVersion".into(), api_version.into());
+        fields.insert("kind".into(), kind.kind.into());
+    }
+    let metadata = value::metadata(object);
+    match namespace {
+        Some(namespace) => metadata.insert("namespace".into(), namespace.into()),
+        // Cluster-scoped objects have none, whatever was sent.
+        None => metadata.remove("namespace"),
+    };
+    if let Some(expected) = expected {
+        metadata.insert("name".into(), expected.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Default values that real controllers rely on (R24; upstream `pkg/apis/*/v1/defaults.go`).
+
+mod pod;
+
+pub(super) use pod::qos_class;
+use serde_json::{Value, json};
+
+use super::value::{self, default, map_mut, name};
+use crate::kinds::Kind;
+
+/// Fills in what a client may leave out.
+pub(super) fn apply(kind: &Kind, object: &mut Value) {
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::apply(object),
+        ("", "PersistentVolume") => persistent_volume(object),
+        ("", "PersistentVolumeClaim") => claim(object),
+        ("", "Namespace") => namespace(object),
+        ("", "Node") => node(object),
+        ("", "Secret") => set(object, &[("type", json!("Opaque"))]),
+        ("storage.k8s.io", "StorageClass") => {
+            set(object, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
+        }
+        ("storage.k8s.io", "CSIDriver") => driver(object),
+        _ => {}
+    }
+}
+
+fn set(object: &mut Value, defaults: &[(&str, Value)]) {
+    if let Some(map) = object.as_object_mut() {
+        for (key, value) in defaults {
+            default(map, key, value.clone());
+        }
+    }
+}
+
+fn persistent_volume(volume: &mut Value) {
+    if let Some(spec) = map_mut(volume, "spec") {
+        default(spec, "persistentVolumeReclaimPolicy", "Retain");
+        default(spec, "volumeMode", "Filesystem");
+        // A reference to a claim is always to a claim of v1.
+        if let Some(claim) = spec.get_mut("claimRef").and_then(Value::as_object_mut) {
+            default(claim, "kind", "PersistentVolumeClaim");
+            default(claim, "apiVersion", "v1");
+        }
+    }
+    if let Some(status) = map_mut(volume, "status") {
+        default(status, "phase", "Pending");
+    }
+}
+
+fn claim(claim: &mut Value) {
+    if let Some(spec) = map_mut(claim, "spec") {
+        default(spec, "volumeMode", "Filesystem");
+        let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
+        match (source, reference) {
+            (Some(source), None) => {
+                spec.insert("dataSourceRef".into(), source);
+            }
+            // A reference into another namespace has no old form.
+            (None, Some(reference)) if reference.get("namespace").is_none() => {
+                spec.insert("dataSource".into(), reference);
+            }
+            _ => {}
+        }
+    }
+    if let Some(status) = map_mut(claim, "status") {
+        default(status, "phase", "Pending");
+    }
+}
+
+fn namespace(namespace: &mut Value) {
+    let named = name(namespace).to_owned();
+    if !named.is_empty() {
+        let labels = value::metadata(namespace).entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("kubernetes.io/metadata.name".into(), named.into());
+        }
+    }
+    if let Some(status) = map_mut(namespace, "status") {
+        default(status, "phase", "Active");
+    }
+}
+
+fn node(node: &mut Value) {
+    let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) else { return };
+    let Some(capacity) = status.get("capacity").cloned() else { return };
+    default(status, "allocatable", capacity);
+}
+
+fn driver(driver: &mut Value) {
+    if let Some(spec) = map_mut(driver, "spec") {
+        for (key, value) in [
+            ("attachRequired", json!(true)),
+            ("podInfoOnMount", json!(false)),
+            ("storageCapacity", json!(false)),
+            ("fsGroupPolicy", json!("ReadWriteOnceWithFSType")),
+            ("requiresRepublish", json!(false)),
+            ("seLinuxMount", json!(false)),
+        ] {
+            default(spec, key, value);
+        }
+        if spec.get("volumeLifecycleModes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            spec.insert("volumeLifecycleModes".into(), json!(["Persistent"]));
+        }
+    }
+}

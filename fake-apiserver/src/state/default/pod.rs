@@ -1,0 +1,160 @@
+//! Defaults of pods (`pkg/apis/core/v1/defaults.go`) and the quality-of-service class.
+
+use serde_json::{Map, Value, json};
+
+use crate::state::value::{at, default, list, map_mut};
+
+pub(super) fn apply(pod: &mut Value) {
+    let Some(spec) = map_mut(pod, "spec") else { return };
+    default(spec, "dnsPolicy", "ClusterFirst");
+    default(spec, "restartPolicy", "Always");
+    default(spec, "terminationGracePeriodSeconds", 30);
+    default(spec, "schedulerName", "default-scheduler");
+    default(spec, "securityContext", json!({}));
+    default(spec, "enableServiceLinks", true);
+    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    for field in ["containers", "initContainers"] {
+        for container in elements(spec, field) {
+            self::container(container, host_network);
+        }
+    }
+    for volume in elements(spec, "volumes") {
+        self::volume(volume);
+    }
+}
+
+fn elements<'a>(map: &'a mut Map<String, Value>, field: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn container(container: &mut Map<String, Value>, host_network: bool) {
+    default(container, "terminationMessagePath", "/dev/termination-log");
+    default(container, "terminationMessagePolicy", "File");
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let pull = if floating(image) { "Always" } else { "IfNotPresent" };
+    default(container, "imagePullPolicy", pull);
+    default(container, "resources", json!({}));
+    if let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) {
+        requests_from_limits(resources);
+    }
+    for port in elements(container, "ports") {
+        default(port, "protocol", "TCP");
+        if let (true, Some(inside)) = (host_network, port.get("containerPort").cloned()) {
+            default(port, "hostPort", inside);
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(probe).and_then(Value::as_object_mut) {
+            self::probe(probe);
+        }
+    }
+    for variable in elements(container, "env") {
+        if let Some(source) = variable.get_mut("valueFrom").and_then(|v| v.get_mut("fieldRef")) {
+            if let Some(source) = source.as_object_mut() {
+                default(source, "apiVersion", "v1");
+            }
+        }
+    }
+}
+
+fn probe(probe: &mut Map<String, Value>) {
+    for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+        default(probe, key, value);
+    }
+    if let Some(get) = probe.get_mut("httpGet").and_then(Value::as_object_mut) {
+        default(get, "path", "/");
+        default(get, "scheme", "HTTP");
+    }
+}
+
+fn requests_from_limits(resources: &mut Map<String, Value>) {
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    if limits.is_empty() {
+        return;
+    }
+    let requests = resources.entry("requests").or_insert_with(|| json!({}));
+    if let Some(requests) = requests.as_object_mut() {
+        for (resource, limit) in limits {
+            default(requests, &resource, limit);
+        }
+    }
+}
+
+/// Whether an image's tag can mean another image tomorrow: `latest`, or none.
+fn floating(image: &str) -> bool {
+    if image.contains('@') {
+        return false;
+    }
+    // A colon before the last slash belongs to a registry's port.
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+fn volume(volume: &mut Map<String, Value>) {
+    if volume.keys().all(|key| key == "name") {
+        volume.insert("emptyDir".into(), json!({}));
+    }
+    for source in ["configMap", "secret", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
+            default(source, "defaultMode", 0o644);
+            for part in elements(source, "sources") {
+                if let Some(token) = part.get_mut("serviceAccountToken").and_then(Value::as_object_mut) {
+                    default(token, "expirationSeconds", 3600);
+                }
+            }
+        }
+    }
+    if let Some(path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
+        default(path, "type", "");
+    }
+}
+
+/// `Guaranteed`, `Burstable` or `BestEffort` (`pkg/apis/core/helper/qos`).
+pub(in crate::state) fn qos_class(pod: &Value) -> &'static str {
+    let containers = list(pod, &["spec", "containers"]).iter().chain(list(pod, &["spec", "initContainers"]));
+    let (mut any, mut guaranteed) = (false, true);
+    for container in containers {
+        let amount = |kind: &str, resource: &str| {
+            at(container, &["resources", kind, resource]).and_then(Value::as_str).filter(|q| *q != "0").map(str::to_owned)
+        };
+        for resource in ["cpu", "memory"] {
+            let (limit, request) = (amount("limits", resource), amount("requests", resource));
+            any |= limit.is_some() || request.is_some();
+            guaranteed &= limit.is_some() && limit == request;
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_pod_gets_what_controllers_dereference() {
+        let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "registry:5000/busybox"}],
+            "volumes": [{"name": "a"}, {"name": "b", "configMap": {"name": "m"}}]}});
+        apply(&mut pod);
+        let spec = &pod["spec"];
+        assert_eq!(spec["restartPolicy"], "Always");
+        assert_eq!(spec["terminationGracePeriodSeconds"], 30);
+        assert_eq!(spec["containers"][0]["imagePullPolicy"], "Always");
+        assert_eq!(spec["volumes"][0]["emptyDir"], json!({}));
+        assert_eq!(spec["volumes"][1]["configMap"]["defaultMode"], 420);
+        assert_eq!(qos_class(&pod), "BestEffort");
+    }
+
+    #[test]
+    fn requests_follow_limits_and_decide_the_class() {
+        let mut pod = json!({"spec": {"containers": [
+            {"name": "c", "image": "a:1", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}});
+        apply(&mut pod);
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["memory"], "1Gi");
+        assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(qos_class(&pod), "Guaranteed");
+    }
+}

@@ -1,0 +1,160 @@
+//! The bounded history of one kind: what changed, revision by revision, with what was there before.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::object::{Key, Object};
+use super::status::Status;
+use crate::kinds::Kind;
+
+/// What a watcher is told about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// It is there now.
+    Added,
+    /// It is different now.
+    Modified,
+    /// It is gone, or the selector no longer matches it.
+    Deleted,
+}
+
+impl EventType {
+    /// As it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One commit, with its encodings, which every watcher shares.
+#[derive(Debug)]
+pub struct Event {
+    /// The revision.
+    pub revision: u64,
+    /// What kind of object.
+    pub kind: &'static Kind,
+    /// Which one.
+    pub key: Key,
+    /// The object before; none when it was created.
+    pub old: Option<Arc<Object>>,
+    /// The object after; none when it was deleted.
+    pub new: Option<Arc<Object>>,
+    line: OnceLock<Bytes>,
+    gone: OnceLock<Arc<Object>>,
+    gone_line: OnceLock<Bytes>,
+}
+
+impl Event {
+    /// A commit.
+    pub fn new(
+        revision: u64,
+        kind: &'static Kind,
+        key: Key,
+        old: Option<Arc<Object>>,
+        new: Option<Arc<Object>>,
+    ) -> Arc<Self> {
+        let (line, gone, gone_line) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { revision, kind, key, old, new, line, gone, gone_line })
+    }
+
+    /// What happened to the object itself, whatever a selector makes of it.
+    pub fn own_type(&self) -> EventType {
+        match (&self.old, &self.new) {
+            (_, None) => EventType::Deleted,
+            (None, Some(_)) => EventType::Added,
+            (Some(_), Some(_)) => EventType::Modified,
+        }
+    }
+
+    /// The object that an event of type `told` carries: the new one, or for DELETED the last that matched, with the
+    /// revision of this commit (R14).
+    pub fn object(&self, told: EventType) -> Option<&Arc<Object>> {
+        match told {
+            EventType::Added | EventType::Modified => self.new.as_ref(),
+            EventType::Deleted => {
+                let old = self.old.as_ref()?;
+                Some(self.gone.get_or_init(|| Object::new(old.value.clone(), self.revision)))
+            }
+        }
+    }
+
+    /// The event as a JSON line, newline included; encoded at the first call. ADDED after a change of selection is
+    /// rare and is not kept.
+    pub fn line(&self, told: EventType) -> Bytes {
+        let encode = || self.object(told).map(|object| line(told.as_str(), &object.json)).unwrap_or_default();
+        if told == EventType::Deleted {
+            self.gone_line.get_or_init(encode).clone()
+        } else if told == self.own_type() {
+            self.line.get_or_init(encode).clone()
+        } else {
+            encode()
+        }
+    }
+}
+
+/// A watch event as a JSON line around the encoded object, newline included (R17).
+pub fn line(event_type: &str, object: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(object.len() + event_type.len() + 24);
+    line.put_slice(b"{\"type\":\"");
+    line.put_slice(event_type.as_bytes());
+    line.put_slice(b"\",\"object\":");
+    line.put_slice(object);
+    line.put_slice(b"}\n");
+    line.freeze()
+}
+
+/// The newest events of one kind.
+#[derive(Debug)]
+pub struct History {
+    events: VecDeque<Arc<Event>>,
+    capacity: usize,
+    /// The newest revision that is no longer held; revisions above it are complete.
+    floor: u64,
+}
+
+impl History {
+    /// An empty history that holds `capacity` events and begins after revision `floor`.
+    pub fn new(capacity: usize, floor: u64) -> Self {
+        Self { events: VecDeque::new(), capacity: capacity.max(1), floor }
+    }
+
+    /// Adds the newest event.
+    pub fn push(&mut self, event: Arc<Event>) {
+        if self.events.len() == self.capacity {
+            if let Some(oldest) = self.events.pop_front() {
+                self.floor = oldest.revision;
+            }
+        }
+        self.events.push_back(event);
+    }
+
+    /// Forgets every event up to and including `revision`.
+    pub fn compact(&mut self, revision: u64) {
+        while self.events.front().is_some_and(|e| e.revision <= revision) {
+            self.events.pop_front();
+        }
+        self.floor = self.floor.max(revision);
+    }
+
+    /// The newest revision that is no longer held.
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// The events above `revision`, oldest first.
+    ///
+    /// # Errors
+    /// 410 Expired when some of them are no longer held (R12).
+    pub fn since(&self, revision: u64) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, Status> {
+        if revision < self.floor {
+            return Err(Status::expired(format!("too old resource version: {revision} ({})", self.floor)));
+        }
+        let from = self.events.partition_point(|e| e.revision <= revision);
+        Ok(self.events.range(from..))
+    }
+}

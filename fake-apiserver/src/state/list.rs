@@ -1,0 +1,301 @@
+//! Lists: at which revision, which part, and how to go on (R7, R9).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+
+use super::object::{Key, Object};
+use super::selector::Selector;
+use super::status::Status;
+use super::{FieldError, Store};
+use crate::kinds::Kind;
+
+/// What a list with an expired token is told (apiserver `storage/etcd3/errors.go`).
+const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You \
+    can start a new list without the continue parameter, or use the continue token in this response to retrieve the \
+    remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
+    created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// The resourceVersion that a reader names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// None: the most recent.
+    #[default]
+    Unset,
+    /// `0`: any.
+    Any,
+    /// A revision.
+    At(u64),
+}
+
+impl Version {
+    /// Reads a resourceVersion: decimal, without leading zeros (R1).
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let bad = || {
+            let mut status = Status::bad_request(format!(
+                "Invalid value: \"{text}\": resource version is not a decimal number without leading zeros"
+            ));
+            status.details.causes = vec![super::Cause {
+                reason: "FieldValueInvalid",
+                message: "invalid resource version".to_owned(),
+                field: "resourceVersion".to_owned(),
+            }];
+            status
+        };
+        match text {
+            "" => Ok(Self::Unset),
+            "0" => Ok(Self::Any),
+            _ if text.starts_with('0') || !text.bytes().all(|b| b.is_ascii_digit()) => Err(bad()),
+            // Versions go up to 2^128-1; ours end at 2^64-1, and anything above it lies in the future.
+            _ => Ok(Self::At(text.parse().unwrap_or(u64::MAX))),
+        }
+    }
+}
+
+/// How a named resourceVersion is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// That revision.
+    Exact,
+    /// That revision or a later one.
+    NotOlderThan,
+}
+
+impl Match {
+    /// Reads a resourceVersionMatch.
+    ///
+    /// # Errors
+    /// 422 when it is neither.
+    pub fn parse(text: &str) -> Result<Option<Self>, Status> {
+        match text {
+            "" => Ok(None),
+            "Exact" => Ok(Some(Self::Exact)),
+            "NotOlderThan" => Ok(Some(Self::NotOlderThan)),
+            _ => Err(invalid_options(vec![FieldError::not_supported(
+                "resourceVersionMatch",
+                &text.into(),
+                &["Exact", "NotOlderThan", ""],
+            )])),
+        }
+    }
+}
+
+/// The parameters of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListOptions {
+    /// resourceVersion.
+    pub version: Version,
+    /// resourceVersionMatch.
+    pub matching: Option<Match>,
+    /// limit; 0 for none.
+    pub limit: usize,
+    /// continue; empty for none.
+    pub token: String,
+}
+
+impl ListOptions {
+    /// Refuses combinations that make no sense (apimachinery `ValidateListOptions`).
+    ///
+    /// # Errors
+    /// 422 with what is wrong, or 400 for a version beside a token.
+    pub fn check(&self) -> Result<(), Status> {
+        let field = "resourceVersionMatch";
+        let mut errors = Vec::new();
+        if let Some(matching) = self.matching {
+            if !self.token.is_empty() {
+                errors.push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            }
+            match self.version {
+                Version::Unset => errors.push(FieldError::forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                )),
+                Version::Any if matching == Match::Exact => errors.push(FieldError::forbidden(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                )),
+                _ => {}
+            }
+        }
+        if !errors.is_empty() {
+            return Err(invalid_options(errors));
+        }
+        if !self.token.is_empty() && matches!(self.version, Version::At(_)) {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        Ok(())
+    }
+
+    /// The revision that must exist before the list can be answered.
+    pub fn needed(&self) -> Option<u64> {
+        match self.version {
+            Version::At(revision) => Some(revision),
+            _ => None,
+        }
+    }
+}
+
+/// 422 about options.
+pub(super) fn invalid_options(errors: Vec<FieldError>) -> Status {
+    Status::invalid_type("ListOptions", "meta.k8s.io", "", errors)
+}
+
+/// One page of a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The objects, in key order.
+    pub items: Vec<Arc<Object>>,
+    /// The revision at which all of them were so.
+    pub revision: u64,
+    /// How to get the next page; empty after the last.
+    pub token: String,
+    /// How many follow; only without selectors.
+    pub remaining: Option<usize>,
+}
+
+/// What a continue token holds.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+impl Token {
+    fn encode(revision: i64, start: &str) -> String {
+        let token = Self { v: "meta.k8s.io/v1".to_owned(), rv: revision, start: start.to_owned() };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+    }
+
+    fn decode(text: &str) -> Result<Self, Status> {
+        let bad = |why: String| Status::bad_request(format!("continue key is not valid: {why}"));
+        let raw = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(e.to_string()))?;
+        let token: Self = serde_json::from_slice(&raw).map_err(|e| bad(e.to_string()))?;
+        if token.v != "meta.k8s.io/v1" {
+            return Err(bad(format!("server does not recognize this encoded version {:?}", token.v)));
+        }
+        if token.rv == 0 || token.rv < -1 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+        }
+        if token.start.is_empty() || token.start.contains("..") {
+            return Err(bad("encoded start key empty or with path steps (version meta.k8s.io/v1)".to_owned()));
+        }
+        Ok(token)
+    }
+}
+
+impl Store {
+    /// One page of the objects of `kind` that `selector` matches, in `namespace` or in all.
+    ///
+    /// The caller has waited for the revision that the options need.
+    ///
+    /// # Errors
+    /// 400 for a bad token, 410 for a revision that is gone, 504 for one that is not yet there.
+    pub fn list(
+        &self,
+        kind: &'static Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &ListOptions,
+    ) -> Result<Listed, Status> {
+        options.check()?;
+        if let Some(wanted) = options.needed().filter(|n| *n > self.revision) {
+            return Err(Status::too_large_resource_version(wanted, self.revision));
+        }
+        let prefix = prefix(namespace);
+        let mut start = prefix.clone();
+        // A limit with a plain revision means exactly that one (legacy, R7).
+        let exact = match (options.version, options.matching) {
+            (Version::At(n), Some(Match::Exact)) => Some(n),
+            (Version::At(n), None) if options.limit > 0 => Some(n),
+            _ => None,
+        };
+        let mut revision = exact.unwrap_or(self.revision);
+        if !options.token.is_empty() {
+            let token = Token::decode(&options.token)?;
+            start.push_str(&token.start);
+            // -1 is the token of an expired list: it goes on with what is there now.
+            revision = u64::try_from(token.rv).unwrap_or(self.revision);
+            if revision > self.revision {
+                return Err(Status::too_large_resource_version(revision, self.revision));
+            }
+        }
+        let objects = match self.at(kind, revision) {
+            Ok(objects) => objects,
+            Err(_) if !options.token.is_empty() => {
+                let mut status = Status::expired(EXPIRED_CONTINUE);
+                status.continue_token = Token::encode(-1, &start[prefix.len()..]);
+                return Err(status);
+            }
+            Err(_) => return Err(Status::expired("The resourceVersion for the provided list is too old.")),
+        };
+        Ok(page(&objects, &prefix, &start, selector, options.limit, revision))
+    }
+
+    /// The objects of `kind` as they were at `revision`: the present ones, with the newer events undone.
+    ///
+    /// # Errors
+    /// 410 when some of those events are no longer held.
+    pub fn at(&self, kind: &'static Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
+        let shelf = self.shelf(kind);
+        let mut objects = shelf.objects.clone();
+        if revision < self.revision {
+            for event in shelf.history.since(revision)?.rev() {
+                match &event.old {
+                    Some(old) => objects.insert(event.key.clone(), old.clone()),
+                    None => objects.remove(&event.key),
+                };
+            }
+        }
+        Ok(objects)
+    }
+}
+
+/// What the keys of a namespace begin with; nothing for all namespaces and for cluster-scoped kinds.
+pub(super) fn prefix(namespace: Option<&str>) -> String {
+    namespace.map(|n| format!("{n}/")).unwrap_or_default()
+}
+
+/// The objects whose key begins with `prefix`, from `start` on.
+pub(super) fn within<'a>(
+    objects: &'a OrdMap<Key, Arc<Object>>,
+    prefix: &'a str,
+    start: &str,
+) -> impl Iterator<Item = (&'a Key, &'a Arc<Object>)> {
+    objects
+        .range::<_, str>((Bound::Included(start), Bound::Unbounded))
+        .take_while(move |(key, _)| key.starts_with(prefix))
+}
+
+fn page(
+    objects: &OrdMap<Key, Arc<Object>>,
+    prefix: &str,
+    start: &str,
+    selector: &Selector,
+    limit: usize,
+    revision: u64,
+) -> Listed {
+    let mut items = Vec::new();
+    let mut last: Option<&Key> = None;
+    let mut found = within(objects, prefix, start).filter(|(_, object)| selector.matches(&object.value));
+    while limit == 0 || items.len() < limit {
+        let Some((key, object)) = found.next() else { break };
+        items.push(object.clone());
+        last = Some(key);
+    }
+    let mut listed = Listed { items, revision, token: String::new(), remaining: None };
+    if let (Some(last), true) = (last, limit > 0 && found.next().is_some()) {
+        // The next key in byte order begins right behind the last one.
+        listed.token = Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix.len()..]));
+        // One was taken to see whether there are more.
+        listed.remaining = selector.is_empty().then(|| found.count() + 1);
+    }
+    listed
+}

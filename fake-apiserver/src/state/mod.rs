@@ -1,0 +1,232 @@
+//! The pure machine: objects, revisions, history; no IO, no ambient time or randomness.
+//!
+//! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
+//! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
+
+mod admission;
+mod command;
+mod create;
+mod default;
+mod delete;
+mod event_view;
+mod field;
+mod history;
+mod list;
+mod namespace;
+mod object;
+mod quantity;
+pub mod shape;
+pub mod selector;
+mod status;
+mod subresource;
+mod update;
+mod validate;
+pub mod value;
+mod watch;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target};
+pub use event_view::{from_view, is_view, stored_kind, to_view};
+pub use field::{FieldError, FieldFault};
+pub use history::{Event, EventType, line};
+use history::History;
+use imbl::OrdMap;
+pub use list::{Listed, ListOptions, Match, Version};
+pub use object::{Key, Object, encode, key, name_of};
+use rand_core::Rng;
+pub use status::{Cause, Details, Status, created, success};
+use substrate::{Now, Seed, ids};
+pub use watch::{Initial, Started, WatchOptions, told};
+
+use crate::kinds::{self, Kind};
+
+type Random = Box<dyn Rng + Send>;
+
+/// What the machine is allowed to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Events that are kept for each kind; older revisions answer 410.
+    pub history: usize,
+    /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
+    pub event_ttl: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { history: 10_000, event_ttl: Duration::from_secs(3600) }
+    }
+}
+
+/// All objects of one kind, and what became of them lately.
+struct Shelf {
+    kind: &'static Kind,
+    objects: OrdMap<Key, Arc<Object>>,
+    history: History,
+}
+
+/// An Event object that ends at `at` unless it is written again.
+struct Expiry {
+    at: Duration,
+    key: Key,
+    revision: u64,
+}
+
+/// The state of the cluster.
+pub struct Store {
+    revision: u64,
+    shelves: Vec<Shelf>,
+    limits: Limits,
+    uids: Random,
+    names: Random,
+    expiries: VecDeque<Expiry>,
+    committed: Vec<Arc<Event>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// An empty cluster; uids and generated names come from `seed`.
+    pub fn new(seed: &Seed, limits: Limits) -> Self {
+        let shelf = |kind| Shelf { kind, objects: OrdMap::new(), history: History::new(limits.history, 0) };
+        Self {
+            revision: 0,
+            shelves: kinds::all().iter().map(shelf).collect(),
+            limits,
+            uids: Box::new(seed.child("uid").rng()),
+            names: Box::new(seed.child("generateName").rng()),
+            expiries: VecDeque::new(),
+            committed: Vec::new(),
+        }
+    }
+
+    /// The revision of the last commit.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Does what `command` says, after everything that fell due up to `now`.
+    ///
+    /// # Errors
+    /// The failure as the client sees it.
+    pub fn apply(&mut self, now: Now, command: Command) -> Result<Reply, Status> {
+        self.tick(now);
+        let first = self.committed.len();
+        let reply = match command {
+            Command::Create { kind, namespace, object, dry_run } => {
+                self.create(now, kind, namespace.as_deref(), object, dry_run)
+            }
+            Command::Update { target, object, dry_run } => self.update(now, &target, object, dry_run),
+            Command::Patch { target, patch_kind, patch, dry_run } => {
+                self.patch(now, &target, patch_kind, &patch, dry_run)
+            }
+            Command::Delete { target, options } => self.delete(now, &target, options),
+            Command::DeleteCollection { kind, namespace, selector, options } => {
+                self.delete_collection(now, kind, namespace.as_deref(), &selector, &options)
+            }
+            Command::Bind { namespace, name, binding, dry_run } => self.bind(now, &namespace, &name, &binding, dry_run),
+            Command::Evict { namespace, name, eviction, dry_run } => {
+                self.evict(now, &namespace, &name, &eviction, dry_run)
+            }
+        };
+        self.settle(now, first);
+        reply
+    }
+
+    /// When something falls due by itself.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.expiries.front().map(|expiry| expiry.at)
+    }
+
+    /// Does everything that fell due up to `now`: Event objects end.
+    pub fn tick(&mut self, now: Now) {
+        while self.expiries.front().is_some_and(|expiry| expiry.at <= now.mono) {
+            let Some(expiry) = self.expiries.pop_front() else { break };
+            let events = event_view::core();
+            // One that was written again has a later entry in the queue.
+            if self.get(events, &expiry.key).is_some_and(|o| o.revision == expiry.revision) {
+                self.remove(events, &expiry.key);
+            }
+        }
+    }
+
+    /// One object.
+    pub fn get(&self, kind: &'static Kind, key: &str) -> Option<&Arc<Object>> {
+        self.shelf(kind).objects.get(key)
+    }
+
+    /// All objects of a kind in the order of lists.
+    pub fn all(&self, kind: &'static Kind) -> impl Iterator<Item = &Arc<Object>> {
+        self.shelf(kind).objects.values()
+    }
+
+    /// Takes the commits since the last call, oldest first; for the watches.
+    pub fn take_committed(&mut self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.committed)
+    }
+
+    /// Forgets the history up to and including `revision`, as a compaction of etcd does.
+    pub fn compact(&mut self, revision: u64) {
+        for shelf in &mut self.shelves {
+            shelf.history.compact(revision.min(self.revision));
+        }
+    }
+
+    fn shelf(&self, kind: &'static Kind) -> &Shelf {
+        &self.shelves[position(kind)]
+    }
+
+    /// Writes an object: the next revision, one event.
+    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, value: serde_json::Value) -> Arc<Object> {
+        self.revision += 1;
+        let object = Object::new(value, self.revision);
+        let shelf = &mut self.shelves[position(kind)];
+        let old = shelf.objects.insert(key.clone(), object.clone());
+        let event = Event::new(self.revision, shelf.kind, key.clone(), old, Some(object.clone()));
+        shelf.history.push(event.clone());
+        self.committed.push(event);
+        if event_view::is_event(kind) {
+            let at = now.mono + self.limits.event_ttl;
+            self.expiries.push_back(Expiry { at, key, revision: self.revision });
+        }
+        object
+    }
+
+    /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
+    fn remove(&mut self, kind: &'static Kind, key: &str) -> Option<Arc<Object>> {
+        let shelf = &mut self.shelves[position(kind)];
+        let old = shelf.objects.remove(key)?;
+        self.revision += 1;
+        let event = Event::new(self.revision, shelf.kind, key.into(), Some(old), None);
+        shelf.history.push(event.clone());
+        self.committed.push(event.clone());
+        event.object(EventType::Deleted).cloned()
+    }
+
+    fn new_uid(&mut self) -> String {
+        ids::uuid(&mut self.uids).to_string()
+    }
+
+    fn new_suffix(&mut self) -> String {
+        ids::name_suffix(&mut self.names)
+    }
+}
+
+/// The place of a kind among the shelves. Kinds exist only in the table, so every one has a place.
+fn position(kind: &'static Kind) -> usize {
+    kinds::all().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or_default()
+}
+
+/// A kind that the machine itself refers to by name.
+///
+/// # Panics
+/// When the table of kinds lacks it, which a test excludes.
+fn known(group: &str, plural: &str) -> &'static Kind {
+    kinds::find(group, "v1", plural).unwrap_or(&kinds::all()[0])
+}

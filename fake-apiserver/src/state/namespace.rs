@@ -1,0 +1,134 @@
+//! The life of namespaces, as the namespace and service-account controllers of kube-controller-manager run it.
+//!
+//! A terminating namespace is emptied at once by ordinary deletes; what finalizers or grace periods hold back stays,
+//! and the namespace goes with the last of it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use substrate::Now;
+
+use super::command::{Command, DeleteOptions, Part, Target};
+use super::history::Event;
+use super::list::{prefix, within};
+use super::object::key;
+use super::status::{Cause, Status};
+use super::value::{self, is_terminating, text};
+use super::{Store, event_view, known};
+use crate::kinds::{self, Kind};
+
+/// Namespaces that exist from the start.
+const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+
+impl Store {
+    /// Makes what a cluster has from its first moment on; does nothing when it is there.
+    pub fn bootstrap(&mut self, now: Now) {
+        for name in INITIAL {
+            if self.get(known("", "namespaces"), name).is_none() {
+                let object = json!({"metadata": {"name": name}});
+                let create = Command::Create { kind: known("", "namespaces"), namespace: None, object, dry_run: false };
+                // Fails only for a bad name, which these are not.
+                let _ = self.apply(now, create);
+            }
+        }
+    }
+
+    /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
+    pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
+        let Some(namespace) = namespace else { return Ok(()) };
+        let namespaces = known("", "namespaces");
+        let found = self.get(namespaces, namespace).ok_or_else(|| Status::not_found(namespaces, namespace))?;
+        if text(&found.value, &["status", "phase"]) != "Terminating" && !is_terminating(&found.value) {
+            return Ok(());
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut status = Status::forbidden(kind, name, &why);
+        status.details.causes = vec![Cause {
+            reason: "NamespaceTerminating",
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        }];
+        Err(status)
+    }
+
+    /// Follows up on the commits from `first` on: a new namespace gets its service account, a terminating one is
+    /// emptied, and one that is empty goes.
+    pub(super) fn settle(&mut self, now: Now, first: usize) {
+        let mut next = first;
+        while let Some(event) = self.committed.get(next).cloned() {
+            next += 1;
+            self.follow(now, &event);
+        }
+    }
+
+    fn follow(&mut self, now: Now, event: &Arc<Event>) {
+        if event.kind.group.is_empty() && event.kind.kind == "Namespace" {
+            if let Some(namespace) = &event.new {
+                if is_terminating(&namespace.value) {
+                    let was = event.old.as_ref().is_some_and(|old| is_terminating(&old.value));
+                    if !was {
+                        self.empty(now, &event.key.clone());
+                    }
+                    self.finalize_if_empty(now, &event.key.clone());
+                } else if event.old.is_none() {
+                    self.give_service_account(now, &event.key.clone());
+                }
+            }
+        } else if event.new.is_none() && event.kind.namespaced {
+            let Some((namespace, name)) = event.key.split_once('/') else { return };
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            self.finalize_if_empty(now, &namespace);
+            if event.kind.kind == "ServiceAccount" && name == "default" {
+                self.give_service_account(now, &namespace);
+            }
+        }
+    }
+
+    /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
+    fn give_service_account(&mut self, now: Now, namespace: &str) {
+        let active =
+            self.get(known("", "namespaces"), namespace).is_some_and(|found| !is_terminating(&found.value));
+        if active {
+            let object = json!({"metadata": {"name": "default"}});
+            // Fails only when it is there already.
+            let _ = self.create(now, known("", "serviceaccounts"), Some(namespace), object, false);
+        }
+    }
+
+    /// Deletes everything in a namespace, as far as it lets itself be deleted.
+    fn empty(&mut self, now: Now, namespace: &str) {
+        for kind in kinds::all().iter().filter(|k| k.namespaced && !event_view::is_view(k)) {
+            let prefix = prefix(Some(namespace));
+            let names: Vec<String> = within(&self.shelf(kind).objects, &prefix, &prefix)
+                .map(|(_, object)| value::name(&object.value).to_owned())
+                .collect();
+            for name in names {
+                let target = Target { kind, namespace: Some(namespace.to_owned()), name, part: Part::Main };
+                // Fails only when it is gone already.
+                let _ = self.delete(now, &target, DeleteOptions::default());
+            }
+        }
+    }
+
+    /// Takes the finalizer `kubernetes` from a terminating namespace that holds nothing any more.
+    fn finalize_if_empty(&mut self, now: Now, namespace: &str) {
+        let namespaces = known("", "namespaces");
+        let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
+        let prefix = prefix(Some(namespace));
+        let holds = |kind: &&'static Kind| within(&self.shelf(kind).objects, &prefix, &prefix).next().is_some();
+        if kinds::all().iter().filter(|k| k.namespaced && !event_view::is_view(k)).any(|kind| holds(&kind)) {
+            return;
+        }
+        let held = value::list(&found.value, &["spec", "finalizers"]);
+        let rest: Vec<Value> = held.iter().filter(|f| *f != "kubernetes").cloned().collect();
+        if rest.is_empty() && value::finalizers(&found.value).is_empty() {
+            self.remove(namespaces, namespace);
+        } else if rest.len() != held.len() {
+            let mut object = found.value.clone();
+            if let Some(spec) = value::map_mut(&mut object, "spec") {
+                spec.insert("finalizers".into(), rest.into());
+            }
+            self.put(now, namespaces, key(None, namespace), object);
+        }
+    }
+}

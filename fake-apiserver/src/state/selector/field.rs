@@ -1,0 +1,235 @@
+//! Field selectors: `field=value` and `field!=value` on the fields that each kind declares (R10).
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::state::status::Status;
+use crate::state::value::at;
+
+/// A conjunction of comparisons; the empty one matches everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldSelector(Vec<Comparison>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Comparison {
+    field: &'static str,
+    path: Vec<&'static str>,
+    equal: bool,
+    value: String,
+}
+
+/// The fields beside `metadata.name` and `metadata.namespace` that a kind can be selected by.
+fn declared(kind: &Kind) -> &'static [&'static str] {
+    match (kind.group, kind.kind) {
+        ("", "Pod") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        ("", "Node") => &["spec.unschedulable"],
+        ("", "Namespace") => &["status.phase"],
+        ("", "Secret") => &["type"],
+        ("", "Event") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("events.k8s.io", "Event") => &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        _ => &[],
+    }
+}
+
+impl FieldSelector {
+    /// Reads a selector for `kind`.
+    ///
+    /// # Errors
+    /// 400 for bad syntax and for a field that the kind does not declare.
+    pub fn parse(kind: &Kind, text: &str) -> Result<Self, Status> {
+        let mut comparisons = Vec::new();
+        for term in terms(text).filter(|t| !t.is_empty()) {
+            let invalid = || Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"));
+            let (field, equal, value) = split(term).ok_or_else(invalid)?;
+            // The old name of spec.nodeName.
+            let field = if kind.kind == "Pod" && field == "spec.host" { "spec.nodeName" } else { field };
+            let known = ["metadata.name", "metadata.namespace"].into_iter().chain(declared(kind).iter().copied());
+            let Some(field) = known.into_iter().find(|f| *f == field) else {
+                return Err(Status::bad_request(format!("field label not supported: {field}")));
+            };
+            let value = unescape(value).ok_or_else(invalid)?;
+            comparisons.push(Comparison { field, path: path(field), equal, value });
+        }
+        Ok(Self(comparisons))
+    }
+
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `object` matches.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.0.iter().all(|c| c.matches(object))
+    }
+
+    /// The value that `field` must equal, when the selector says so; what a watch can be indexed by.
+    pub fn required(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|c| c.equal && c.field == field).map(|c| c.value.as_str())
+    }
+}
+
+impl Comparison {
+    fn matches(&self, object: &Value) -> bool {
+        let found = at(object, &self.path);
+        let same = match self.field {
+            "source" => source(object) == self.value,
+            // A pod without the flag is not on the host's network; a node without it is schedulable.
+            "spec.hostNetwork" | "spec.unschedulable" => {
+                found.and_then(Value::as_bool).unwrap_or(false).to_string() == self.value
+            }
+            "status.podIPs" => ips(found) == self.value,
+            _ => match found {
+                Some(Value::String(text)) => *text == self.value,
+                Some(Value::Bool(flag)) => flag.to_string() == self.value,
+                Some(Value::Number(number)) => number.to_string() == self.value,
+                _ => self.value.is_empty(),
+            },
+        };
+        same == self.equal
+    }
+}
+
+/// Where a field stands in the stored object. Both views of an Event are stored as the core one.
+fn path(field: &'static str) -> Vec<&'static str> {
+    match field.strip_prefix("regarding.") {
+        Some(rest) => vec!["involvedObject", rest],
+        None if field == "reportingController" => vec!["reportingComponent"],
+        None => field.split('.').collect(),
+    }
+}
+
+/// The `source` of an Event: its component, or else who reported it.
+fn source(event: &Value) -> &str {
+    let text = |path: &[&str]| at(event, path).and_then(Value::as_str).filter(|s| !s.is_empty());
+    text(&["source", "component"]).or_else(|| text(&["reportingComponent"])).unwrap_or_default()
+}
+
+fn ips(list: Option<&Value>) -> String {
+    let list = list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let texts: Vec<&str> = list.iter().filter_map(|ip| ip.get("ip")?.as_str()).collect();
+    texts.join(",")
+}
+
+/// The terms between commas that are not escaped.
+fn terms(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |c| {
+        let here = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        here
+    })
+}
+
+fn split(term: &str) -> Option<(&str, bool, &str)> {
+    let at = term.find(['=', '!'])?;
+    let (field, rest) = term.split_at(at);
+    let (equal, value) = match rest.strip_prefix("!=") {
+        Some(value) => (false, value),
+        None => (true, rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?),
+    };
+    Some((field.trim(), equal, value))
+}
+
+/// Resolves `\\`, `\,` and `\=`; nothing when another escape or a bare `=` stands there.
+fn unescape(value: &str) -> Option<String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                _ => return None,
+            },
+            '=' => return None,
+            c => plain.push(c),
+        }
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::find;
+
+    fn selects(selector: &str, pod: &Value) -> bool {
+        FieldSelector::parse(find("", "v1", "pods").unwrap(), selector).unwrap().matches(pod)
+    }
+
+    #[test]
+    fn pods_are_selected_by_node_phase_and_name() {
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
+        for (selector, expected) in [
+            ("", true),
+            ("spec.nodeName=n", true),
+            ("spec.host=n", true),
+            ("spec.nodeName=", false),
+            ("spec.nodeName!=", true),
+            ("status.phase!=Succeeded,status.phase!=Failed", true),
+            ("metadata.name==p", true),
+            ("metadata.name=p,spec.nodeName=other", false),
+            ("spec.hostNetwork=false", true),
+            ("status.podIP=", true),
+            ("metadata.name=a\\,b", false),
+        ] {
+            assert_eq!(selects(selector, &pod), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_bad_syntax_are_bad_requests() {
+        let pods = find("", "v1", "pods").unwrap();
+        for (bad, message) in [
+            ("spec.foo=1", "field label not supported: spec.foo"),
+            ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+            ("metadata.name=a=b", "invalid selector: 'metadata.name=a=b'; can't understand 'metadata.name=a=b'"),
+            ("metadata.name=\\x", "invalid selector: 'metadata.name=\\x'; can't understand 'metadata.name=\\x'"),
+        ] {
+            let status = FieldSelector::parse(pods, bad).unwrap_err();
+            assert_eq!((status.code, status.message.as_str()), (400, message));
+        }
+    }
+
+    #[test]
+    fn storage_kinds_declare_only_name_and_namespace() {
+        let pv = find("", "v1", "persistentvolumes").unwrap();
+        assert!(FieldSelector::parse(pv, "metadata.name=x").is_ok());
+        assert_eq!(FieldSelector::parse(pv, "spec.nodeName=x").unwrap_err().code, 400);
+    }
+}

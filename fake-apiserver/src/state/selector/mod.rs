@@ -1,0 +1,40 @@
+//! Selection of objects by labels and fields (R10).
+
+mod field;
+mod label;
+
+pub use field::FieldSelector;
+pub use label::LabelSelector;
+use serde_json::Value;
+
+use super::status::Status;
+use crate::kinds::Kind;
+
+/// What a list, watch or collection delete is about: both selectors must match.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selector {
+    /// By labels.
+    pub labels: LabelSelector,
+    /// By fields.
+    pub fields: FieldSelector,
+}
+
+impl Selector {
+    /// Reads both from their query parameters.
+    ///
+    /// # Errors
+    /// 400 that says what is wrong, unknown fields included.
+    pub fn parse(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Status> {
+        Ok(Self { labels: LabelSelector::parse(labels)?, fields: FieldSelector::parse(kind, fields)? })
+    }
+
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether `object` matches.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.fields.matches(object) && self.labels.matches(object)
+    }
+}

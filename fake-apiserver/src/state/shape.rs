@@ -1,0 +1,198 @@
+//! Structural decoding: what decoding into Go structs and encoding again does to an object.
+//!
+//! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
+
+use serde_json::{Map, Value};
+
+use super::quantity;
+use super::status::Status;
+use crate::kinds::Kind;
+use crate::kinds::schema::{self, Shape, Type};
+
+/// Decodes `object` in place; gives the paths of the fields that its kind does not have, which are gone from it.
+///
+/// # Errors
+/// 400 for a value of the wrong type.
+pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
+    let wrong = |why: String| {
+        Status::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
+            kind.kind, kind.version, kind.kind
+        ))
+    };
+    if !object.is_object() {
+        return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
+    }
+    let mut walk = Walk { unknown: Vec::new(), path: String::new() };
+    if let Some(of) = schema::of(kind) {
+        walk.fields(of, object).map_err(wrong)?;
+    }
+    Ok(walk.unknown)
+}
+
+struct Walk {
+    unknown: Vec<String>,
+    path: String,
+}
+
+impl Walk {
+    fn fields(&mut self, of: &'static Type, value: &mut Value) -> Result<(), String> {
+        let Some(map) = value.as_object_mut() else {
+            return Err(self.mismatch(value, of.name));
+        };
+        let length = self.path.len();
+        let mut dropped = Vec::new();
+        for (key, value) in map.iter_mut() {
+            if value.is_null() {
+                dropped.push(key.clone());
+                continue;
+            }
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+            match of.field(key) {
+                Some(field) => self.shape(&field.shape, value)?,
+                None => {
+                    self.unknown.push(self.path.clone());
+                    dropped.push(key.clone());
+                }
+            }
+            self.path.truncate(length);
+        }
+        for key in dropped {
+            map.remove(&key);
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+        let fits = match shape {
+            Shape::Any => true,
+            Shape::String | Shape::Bytes => value.is_string(),
+            Shape::Boolean => value.is_boolean(),
+            Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            Shape::Int64 => value.is_i64(),
+            Shape::Number => value.is_number(),
+            Shape::IntOrString => value.is_string() || value.is_i64(),
+            Shape::Time | Shape::MicroTime => match value.as_str() {
+                Some(text) => text.parse::<jiff::Timestamp>().is_ok(),
+                None => false,
+            },
+            Shape::Quantity => return self.quantity(value),
+            Shape::Ref(name) => {
+                return match schema::find(name) {
+                    Some(of) => self.fields(of, value),
+                    None => Ok(()),
+                };
+            }
+            Shape::List(element) => return self.list(element, value),
+            Shape::Map(element) => return self.map(element, value),
+        };
+        if fits { Ok(()) } else { Err(self.mismatch(value, go_type(shape))) }
+    }
+
+    fn quantity(&self, value: &mut Value) -> Result<(), String> {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => return Err(self.mismatch(value, "resource.Quantity")),
+        };
+        match quantity::canonical(&text) {
+            Some(canonical) => *value = canonical.into(),
+            None => {
+                return Err(format!(
+                    "unmarshalerDecoder: quantities must match the regular expression \
+                     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', error found in {}: {text:?}",
+                    self.path
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, element: &Shape, value: &mut Value) -> Result<(), String> {
+        let Some(list) = value.as_array_mut() else {
+            return Err(self.mismatch(value, "slice"));
+        };
+        let length = self.path.len();
+        for (i, value) in list.iter_mut().enumerate() {
+            self.path.push_str(&format!("[{i}]"));
+            self.shape(element, value)?;
+            self.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, element: &Shape, value: &mut Value) -> Result<(), String> {
+        let Some(map) = value.as_object_mut() else {
+            return Err(self.mismatch(value, "map"));
+        };
+        let length = self.path.len();
+        for (key, value) in map.iter_mut() {
+            self.path.push('.');
+            self.path.push_str(key);
+            // A null in a map of strings decodes to the empty string.
+            if value.is_null() && *element == Shape::String {
+                *value = String::new().into();
+            }
+            self.shape(element, value)?;
+            self.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, value: &Value, go: &str) -> String {
+        format!("json: cannot unmarshal {} into Go struct field {} of type {go}", word(value), self.path)
+    }
+}
+
+fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_type(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::String => "string",
+        Shape::Boolean => "bool",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
+        Shape::Number => "float64",
+        Shape::Time => "v1.Time",
+        Shape::MicroTime => "v1.MicroTime",
+        Shape::Quantity => "resource.Quantity",
+        Shape::IntOrString => "intstr.IntOrString",
+        Shape::Bytes => "[]uint8",
+        Shape::Any => "interface {}",
+        Shape::Ref(name) => name,
+        Shape::List(_) => "slice",
+        Shape::Map(_) => "map",
+    }
+}
+
+/// Takes out of the metadata what says nothing: empty lists and maps, which Go omits when it encodes.
+pub fn tidy_metadata(metadata: &mut Map<String, Value>) {
+    const OMITTED: &[&str] = &["annotations", "finalizers", "labels", "managedFields", "ownerReferences"];
+    for field in OMITTED {
+        let empty = match metadata.get(*field) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if empty {
+            metadata.remove(*field);
+        }
+    }
+    for field in ["generateName", "namespace", "selfLink", "resourceVersion", "uid"] {
+        if metadata.get(field).and_then(Value::as_str) == Some("") {
+            metadata.remove(field);
+        }
+    }
+}

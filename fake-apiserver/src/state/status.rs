@@ -1,0 +1,247 @@
+//! Failures in the words of apimachinery (`pkg/api/errors`): code, reason, message and details of a `Status`.
+
+use serde_json::{Map, Value, json};
+
+use super::field::FieldError;
+use crate::kinds::Kind;
+
+/// A failure as the client sees it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason; empty where upstream has none.
+    pub reason: &'static str,
+    /// The text for people.
+    pub message: String,
+    /// What it is about.
+    pub details: Details,
+    /// A token with which an expired list can go on, inconsistently (R9).
+    pub continue_token: String,
+}
+
+/// The `details` of a [`Status`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
+    /// The object's name.
+    pub name: String,
+    /// The API group.
+    pub group: String,
+    /// The resource, or the kind for an invalid object.
+    pub kind: String,
+    /// The object's uid.
+    pub uid: String,
+    /// The single causes.
+    pub causes: Vec<Cause>,
+    /// After how many seconds a retry makes sense.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// One cause in the details of a [`Status`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// The machine-readable reason.
+    pub reason: &'static str,
+    /// The text for people.
+    pub message: String,
+    /// The path of the field; empty when it is not about one.
+    pub field: String,
+}
+
+/// `resource.group`, as messages name a resource.
+pub fn qualified(kind: &Kind) -> String {
+    if kind.group.is_empty() { kind.plural.to_owned() } else { format!("{}.{}", kind.plural, kind.group) }
+}
+
+impl Status {
+    /// A failure without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Details::default(), continue_token: String::new() }
+    }
+
+    fn about(code: u16, reason: &'static str, kind: &Kind, name: &str, message: String) -> Self {
+        let details = Details {
+            name: name.to_owned(),
+            group: kind.group.to_owned(),
+            kind: kind.plural.to_owned(),
+            ..Details::default()
+        };
+        Self { code, reason, message, details, continue_token: String::new() }
+    }
+
+    /// 404: the object does not exist.
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::about(404, "NotFound", kind, name, format!("{} \"{name}\" not found", qualified(kind)))
+    }
+
+    /// 404: nothing is served at this path.
+    pub fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405: the path is served, but not for this method.
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// 409: the name is taken.
+    pub fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self::about(409, "AlreadyExists", kind, name, format!("{} \"{name}\" already exists", qualified(kind)))
+    }
+
+    /// 409 with its own explanation.
+    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(kind));
+        Self::about(409, "Conflict", kind, name, message)
+    }
+
+    /// 409: the resourceVersion is not the stored one.
+    pub fn modified(kind: &Kind, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, why)
+    }
+
+    /// 409 from a binding, which names its subresource.
+    pub fn binding_conflict(name: &str, why: &str) -> Self {
+        let mut status =
+            Self::new(409, "Conflict", format!("Operation cannot be fulfilled on pods/binding \"{name}\": {why}"));
+        name.clone_into(&mut status.details.name);
+        "pods/binding".clone_into(&mut status.details.kind);
+        status
+    }
+
+    /// 403 from an admission step.
+    pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let name_part = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        Self::about(403, "Forbidden", kind, name, format!("{}{name_part} is forbidden: {why}", qualified(kind)))
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 422 with every field that is wrong.
+    pub fn invalid(kind: &Kind, name: &str, errors: Vec<FieldError>) -> Self {
+        Self::invalid_type(kind.kind, kind.group, name, errors)
+    }
+
+    /// 422 for something that is not of a served kind, such as options.
+    pub fn invalid_type(kind: &str, group: &str, name: &str, errors: Vec<FieldError>) -> Self {
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let shown = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut status = Self::new(422, "Invalid", format!("{shown} \"{name}\" is invalid: {all}"));
+        status.details = Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes: errors.into_iter().map(FieldError::into_cause).collect(),
+            ..Details::default()
+        };
+        status
+    }
+
+    /// 410: the revision is no longer in the history (R9, R12).
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 504: the revision lies in the future (R8).
+    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+        let mut status =
+            Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
+        status.details.causes = vec![Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        }];
+        status.details.retry_after_seconds = Some(1);
+        status
+    }
+
+    /// 415: the body's media type is not understood.
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 413: the body is larger than this server takes.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// The `Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": if self.continue_token.is_empty() { json!({}) } else { json!({"continue": self.continue_token}) },
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if let Some(fields) = status.as_object_mut() {
+            if !self.reason.is_empty() {
+                fields.insert("reason".into(), self.reason.into());
+            }
+            let details = self.details.to_map();
+            if !details.is_empty() {
+                fields.insert("details".into(), Value::Object(details));
+            }
+        }
+        status
+    }
+}
+
+impl Details {
+    fn to_map(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
+            if !text.is_empty() {
+                map.insert(key.into(), text.as_str().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            map.insert("causes".into(), self.causes.iter().map(Cause::to_value).collect());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            map.insert("retryAfterSeconds".into(), seconds.into());
+        }
+        map
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("reason".into(), self.reason.into());
+        map.insert("message".into(), self.message.as_str().into());
+        if !self.field.is_empty() {
+            map.insert("field".into(), self.field.as_str().into());
+        }
+        Value::Object(map)
+    }
+}
+
+/// The `Status` that tells of success; `code` only where upstream writes one (201 of bindings and evictions).
+pub fn success(kind: &Kind, name: &str, uid: &str) -> Value {
+    let details = Details {
+        name: name.to_owned(),
+        group: kind.group.to_owned(),
+        kind: kind.plural.to_owned(),
+        uid: uid.to_owned(),
+        ..Details::default()
+    };
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details.to_map()})
+}
+
+/// The `Status` that answers a binding or an eviction.
+pub fn created() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}

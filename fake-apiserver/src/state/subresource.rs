@@ -1,0 +1,216 @@
+//! Binding and eviction of pods (`registry/core/pod/storage`; R29).
+
+use serde_json::{Map, Value, json};
+use substrate::Now;
+
+use super::command::{DeleteOptions, Part, Reply, Target};
+use super::object::key;
+use super::status::{Status, created};
+use super::value::{self, is_terminating, list, resource_version, text, uid};
+use super::{FieldError, Store, known};
+
+/// Node labels that a binding copies to the pod (admission `PodTopologyLabels`).
+const TOPOLOGY_LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+impl Store {
+    /// Sets a pod's node, once.
+    pub(super) fn bind(
+        &mut self,
+        now: Now,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        let pods = known("", "pods");
+        let key = key(Some(namespace), name);
+        check_binding(name, binding)?;
+        let pod = self.get(pods, &key).cloned().ok_or_else(|| Status::not_found(pods, name))?;
+        let refuse = |why: String| Err(Status::binding_conflict(name, &why));
+        let (sent, found) = (uid(binding), uid(&pod.value));
+        if !sent.is_empty() && sent != found {
+            return refuse(format!("Precondition failed: UID in precondition: {sent}, UID in object meta: {found}"));
+        }
+        let (sent, found) = (resource_version(binding), resource_version(&pod.value));
+        if !sent.is_empty() && sent != found {
+            return refuse(format!(
+                "Precondition failed: ResourceVersion in precondition: {sent}, ResourceVersion in object meta: {found}"
+            ));
+        }
+        if is_terminating(&pod.value) {
+            return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+        }
+        let node = text(&pod.value, &["spec", "nodeName"]);
+        if !node.is_empty() {
+            return refuse(format!("pod {name} is already assigned to node \"{node}\""));
+        }
+        if !list(&pod.value, &["spec", "schedulingGates"]).is_empty() {
+            return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+        }
+        let chosen = text(binding, &["target", "name"]);
+        let mut bound = pod.value.clone();
+        if let Some(spec) = value::map_mut(&mut bound, "spec") {
+            spec.insert("nodeName".into(), chosen.into());
+        }
+        self.merge_binding_metadata(&mut bound, binding, chosen);
+        set_scheduled(&mut bound, now);
+        if !dry_run {
+            self.put(now, pods, key, bound);
+        }
+        Ok(Reply::Status(created()))
+    }
+
+    /// Merges labels and annotations of the binding, and the node's topology labels, into the pod.
+    fn merge_binding_metadata(&self, pod: &mut Value, binding: &Value, node: &str) {
+        let of = |field: &str| value::at(binding, &["metadata", field]).and_then(Value::as_object).cloned();
+        let mut labels = of("labels").unwrap_or_default();
+        if let Some(node) = self.get(known("", "nodes"), node) {
+            for label in TOPOLOGY_LABELS {
+                if let Some(found) = value::at(&node.value, &["metadata", "labels", label]) {
+                    labels.insert((*label).to_owned(), found.clone());
+                }
+            }
+        }
+        for (field, added) in [("labels", labels), ("annotations", of("annotations").unwrap_or_default())] {
+            if added.is_empty() {
+                continue;
+            }
+            let slot = value::metadata(pod).entry(field).or_insert_with(|| Value::Object(Map::new()));
+            if let Some(map) = slot.as_object_mut() {
+                map.extend(added);
+            }
+        }
+    }
+
+    /// Deletes a pod on behalf of an Eviction. There are no disruption budgets among the kinds of this server yet, so
+    /// nothing holds it back.
+    pub(super) fn evict(
+        &mut self,
+        now: Now,
+        namespace: &str,
+        name: &str,
+        eviction: &Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        let sent = value::name(eviction);
+        if !sent.is_empty() && sent != name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
+        let mut options = DeleteOptions::parse(options)?;
+        options.dry_run |= dry_run;
+        let target = Target {
+            kind: known("", "pods"),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+            part: Part::Main,
+        };
+        self.delete(now, &target, options)?;
+        Ok(Reply::Status(created()))
+    }
+}
+
+impl DeleteOptions {
+    /// Reads a DeleteOptions body; null means none.
+    ///
+    /// # Errors
+    /// 400 for a value of the wrong type, 422 for one that makes no sense.
+    pub fn parse(body: &Value) -> Result<Self, Status> {
+        let mut options = Self::default();
+        let Some(fields) = body.as_object() else {
+            return if body.is_null() { Ok(options) } else { Err(Status::bad_request("DeleteOptions must be a map")) };
+        };
+        let wrong = |field: &str| Status::bad_request(format!("DeleteOptions.{field}: has the wrong type"));
+        let kind = fields.get("kind").and_then(Value::as_str).unwrap_or("DeleteOptions");
+        if kind != "DeleteOptions" {
+            return Err(Status::bad_request(format!("the body of a DELETE must be DeleteOptions, not {kind}")));
+        }
+        if let Some(grace) = fields.get("gracePeriodSeconds").filter(|v| !v.is_null()) {
+            options.grace_period_seconds = Some(grace.as_i64().ok_or_else(|| wrong("gracePeriodSeconds"))?);
+        }
+        if let Some(preconditions) = fields.get("preconditions").filter(|v| !v.is_null()) {
+            let read = |field: &str| match preconditions.get(field).filter(|v| !v.is_null()) {
+                None => Ok(None),
+                Some(Value::String(text)) => Ok(Some(text.clone())),
+                Some(_) => Err(wrong(&format!("preconditions.{field}"))),
+            };
+            options.uid = read("uid")?;
+            options.resource_version = read("resourceVersion")?;
+        }
+        let policy = fields.get("propagationPolicy").filter(|v| !v.is_null());
+        let orphan = fields.get("orphanDependents").filter(|v| !v.is_null());
+        let invalid = |error| Status::invalid_type("DeleteOptions", "meta.k8s.io", "", vec![error]);
+        if policy.is_some() && orphan.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            return Err(invalid(FieldError::invalid("propagationPolicy", policy.unwrap_or(&Value::Null), why)));
+        }
+        if let Some(policy) = policy {
+            options.set_propagation(policy.as_str().unwrap_or_default())?;
+        }
+        if let Some(orphan) = orphan {
+            let orphan = orphan.as_bool().ok_or_else(|| wrong("orphanDependents"))?;
+            options.propagation =
+                Some(if orphan { super::Propagation::Orphan } else { super::Propagation::Background });
+        }
+        if let Some(dry_run) = fields.get("dryRun").and_then(Value::as_array).filter(|l| !l.is_empty()) {
+            if dry_run.iter().any(|v| v != "All") {
+                return Err(invalid(FieldError::not_supported("dryRun", &json!(dry_run), &["All"])));
+            }
+            options.dry_run = true;
+        }
+        Ok(options)
+    }
+
+    /// Sets the propagation by its name.
+    ///
+    /// # Errors
+    /// 422 for a name that does not exist.
+    pub fn set_propagation(&mut self, policy: &str) -> Result<(), Status> {
+        self.propagation = Some(match policy {
+            "Orphan" => super::Propagation::Orphan,
+            "Background" => super::Propagation::Background,
+            "Foreground" => super::Propagation::Foreground,
+            other => {
+                let error = FieldError::not_supported(
+                    "propagationPolicy",
+                    &other.into(),
+                    &["Foreground", "Background", "Orphan", "nil"],
+                );
+                return Err(Status::invalid_type("DeleteOptions", "meta.k8s.io", "", vec![error]));
+            }
+        });
+        Ok(())
+    }
+}
+
+fn check_binding(name: &str, binding: &Value) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    let kind = text(binding, &["target", "kind"]);
+    if !kind.is_empty() && kind != "Node" {
+        errors.push(FieldError::not_supported("target.kind", &kind.into(), &["Node", "<empty>"]));
+    }
+    if text(binding, &["target", "name"]).is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    let sent = value::name(binding);
+    if !sent.is_empty() && sent != name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid_type("Binding", "", name, errors)) }
+}
+
+/// The condition PodScheduled becomes true.
+fn set_scheduled(pod: &mut Value, now: Now) {
+    let Some(status) = value::map_mut(pod, "status") else { return };
+    let slot = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = slot.as_array_mut() else { return };
+    let scheduled = json!({
+        "type": "PodScheduled",
+        "status": "True",
+        "lastTransitionTime": value::time(now.wall),
+    });
+    match conditions.iter_mut().find(|c| c["type"] == "PodScheduled") {
+        Some(condition) => *condition = scheduled,
+        None => conditions.push(scheduled),
+    }
+}

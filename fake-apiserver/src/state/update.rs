@@ -1,0 +1,258 @@
+//! PUT and PATCH (apiserver `registry/rest/update.go`, `registry/generic/registry/store.go`).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use substrate::Now;
+
+use super::command::{Part, Reply, Target};
+use super::create::{identify, stored};
+use super::object::{Key, Object, key};
+use super::status::Status;
+use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
+use super::{FieldError, Store, admission, default, event_view, shape, validate};
+use crate::kinds::Kind;
+use crate::patch::{self, PatchKind};
+
+impl Target {
+    /// Where the object stands within its kind.
+    pub fn key(&self) -> Key {
+        key(self.namespace.as_deref(), &self.name)
+    }
+}
+
+impl Store {
+    pub(super) fn update(&mut self, now: Now, target: &Target, mut object: Value, dry_run: bool) -> Result<Reply, Status> {
+        let served = target.kind;
+        shape::decode(served, &mut object)?;
+        identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
+        let (kind, object) = stored(served, object);
+        let Some(old) = self.get(kind, &target.key()).cloned() else {
+            let sent = uid(&object);
+            if !sent.is_empty() {
+                return Err(uid_mismatch(served, target, sent, ""));
+            }
+            // Leases and Events may be made by PUT (their strategies' AllowCreateOnUpdate).
+            if target.part == Part::Main && matches!(kind.kind, "Lease" | "Event") {
+                return self.create(now, kind, target.namespace.as_deref(), object, dry_run);
+            }
+            return Err(Status::not_found(served, &target.name));
+        };
+        if resource_version(&object).is_empty() && !kind.allow_unconditional_update {
+            let error = FieldError::invalid_text("metadata.resourceVersion", "0x0", "must be specified for an update");
+            return Err(Status::invalid(served, &target.name, vec![error]));
+        }
+        let sent = uid(&object);
+        if !sent.is_empty() && sent != uid(&old.value) {
+            return Err(uid_mismatch(served, target, sent, uid(&old.value)));
+        }
+        self.replace(now, served, target, &old, object, dry_run)
+    }
+
+    pub(super) fn patch(
+        &mut self,
+        now: Now,
+        target: &Target,
+        patch_kind: PatchKind,
+        patch: &Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        let served = target.kind;
+        let kind = event_view::stored_kind(served);
+        let Some(old) = self.get(kind, &target.key()).cloned() else {
+            return Err(Status::not_found(served, &target.name));
+        };
+        let viewed = event_view::is_view(served).then(|| event_view::to_view(&old.value));
+        let before = viewed.as_ref().unwrap_or(&old.value);
+        let mut object = patch::apply(served, patch_kind, patch, before)
+            .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+        shape::decode(served, &mut object)?;
+        identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
+        let (_, object) = stored(served, object);
+        self.replace(now, served, target, &old, object, dry_run)
+    }
+
+    /// Puts `object` in the place of `old`, as far as the part that is written allows.
+    fn replace(
+        &mut self,
+        now: Now,
+        served: &'static Kind,
+        target: &Target,
+        old: &Arc<Object>,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        let kind = event_view::stored_kind(served);
+        let sent = resource_version(&object);
+        if !sent.is_empty() && sent != resource_version(&old.value) {
+            return Err(Status::modified(served, &target.name));
+        }
+        default::apply(kind, &mut object);
+        let mut errors = keep_system_fields(&mut object, &old.value);
+        prepare(kind, target.part, &mut object, &old.value, now);
+        if target.part == Part::Main {
+            self.admit_update(kind, &mut object, &old.value)?;
+        }
+        admission::count_generation(kind, &mut object, &old.value);
+        errors.extend(validate::update(kind, target.part, &object, &old.value));
+        if !errors.is_empty() {
+            return Err(Status::invalid(served, &target.name, errors));
+        }
+        if is_terminating(&old.value) && may_go(kind, &object) {
+            let gone = Object::at(object, old.revision);
+            if !dry_run {
+                self.remove(kind, &target.key());
+            }
+            return Ok(Reply::Object(gone));
+        }
+        // A write that changes nothing is none: no revision, no event (R3).
+        if same(&object, &old.value) {
+            return Ok(Reply::Object(old.clone()));
+        }
+        if dry_run {
+            return Ok(Reply::Object(Object::at(object, old.revision)));
+        }
+        Ok(Reply::Object(self.put(now, kind, target.key(), object)))
+    }
+}
+
+/// 409 as storage words it; upstream shows the key under `/registry`.
+fn uid_mismatch(kind: &Kind, target: &Target, sent: &str, found: &str) -> Status {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
+        kind.plural,
+        target.key()
+    );
+    Status::conflict(kind, &target.name, &why)
+}
+
+/// Whether a terminating object has nothing left that holds it.
+pub(super) fn may_go(kind: &Kind, object: &Value) -> bool {
+    finalizers(object).is_empty()
+        && int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+        && (kind.kind != "Namespace" || value::list(object, &["spec", "finalizers"]).is_empty())
+}
+
+/// Brings back what a client cannot change and says where it tried (`BeforeUpdate`, `ValidateObjectMetaUpdate`; R5).
+fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let metadata = value::metadata(object);
+    for field in ["uid", "creationTimestamp"] {
+        let (sent, was) = (metadata.get(field).cloned().unwrap_or_default(), &old["metadata"][field]);
+        if !sent.is_null() && sent != "" && sent != *was {
+            errors.push(FieldError::immutable(format!("metadata.{field}"), &sent));
+        }
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let sent = metadata.get(field).cloned().unwrap_or_default();
+        let was = old["metadata"].get(field).cloned().unwrap_or_default();
+        if !sent.is_null() && sent != was {
+            let why = "field is immutable; may only be changed via deletion";
+            errors.push(FieldError::invalid(format!("metadata.{field}"), &sent, why));
+        }
+    }
+    shape::tidy_metadata(metadata);
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"] {
+        copy_meta(old, object, field);
+    }
+    // Equal for every update that goes on, and needed to compare the two.
+    copy_meta(old, object, "resourceVersion");
+    if is_terminating(old) {
+        let before = finalizers(old);
+        let added: Vec<String> =
+            finalizers(object).iter().filter(|f| !before.contains(f)).map(ToString::to_string).collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", why));
+        }
+    }
+    errors
+}
+
+/// Takes from the old object what this part of the API does not write (the strategies' PrepareForUpdate; §3).
+fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
+    match part {
+        Part::Main => {
+            if kind.has_status {
+                copy(old, object, "status");
+            }
+            if kind.kind == "Namespace" {
+                let held = old["spec"].get("finalizers").cloned();
+                if let (Some(spec), Some(held)) = (value::map_mut(object, "spec"), held) {
+                    spec.insert("finalizers".into(), held);
+                }
+            }
+        }
+        Part::Status => {
+            copy(old, object, "spec");
+            match kind.kind {
+                "Pod" => prepare_pod_status(object, old),
+                "VolumeAttachment" => reset_metadata(object, old),
+                "PersistentVolume" => stamp_phase(object, old, now),
+                _ => {}
+            }
+        }
+        Part::Finalize => copy(old, object, "status"),
+        Part::EphemeralContainers => {
+            let sent = object["spec"].get("ephemeralContainers").cloned();
+            copy(old, object, "spec");
+            copy(old, object, "status");
+            if let (Some(spec), Some(sent)) = (value::map_mut(object, "spec"), sent) {
+                spec.insert("ephemeralContainers".into(), sent);
+            }
+        }
+    }
+}
+
+/// pods/status keeps owner references and the QoS class (`podStatusStrategy`).
+fn prepare_pod_status(object: &mut Value, old: &Value) {
+    copy_meta(old, object, "ownerReferences");
+    let class = text(old, &["status", "qosClass"]).to_owned();
+    if text(object, &["status", "qosClass"]).is_empty() && !class.is_empty() {
+        if let Some(status) = value::map_mut(object, "status") {
+            status.insert("qosClass".into(), class.into());
+        }
+    }
+}
+
+/// What `ResetObjectMetaForStatus` takes from the old object.
+fn reset_metadata(object: &mut Value, old: &Value) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
+        copy_meta(old, object, field);
+    }
+}
+
+/// lastPhaseTransitionTime follows the phase unless the client sets it (R24).
+fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
+    let path = ["status", "lastPhaseTransitionTime"];
+    let (sent, was) = (text(object, &path).to_owned(), text(old, &path).to_owned());
+    let moved = text(object, &["status", "phase"]) != text(old, &["status", "phase"]);
+    let stamp = if moved && (sent.is_empty() || sent == was) {
+        value::time(now.wall)
+    } else if sent.is_empty() {
+        was
+    } else {
+        sent
+    };
+    if let (Some(status), false) = (value::map_mut(object, "status"), stamp.is_empty()) {
+        status.insert("lastPhaseTransitionTime".into(), stamp.into());
+    }
+}
+
+/// Whether two objects are equal but for managedFields.
+fn same(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
+    let rest_equal = a.len() == b.len() && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));
+    let metadata = |o: &serde_json::Map<String, Value>| {
+        o.get("metadata").and_then(Value::as_object).map(|m| m.iter().filter(|(k, _)| *k != "managedFields").count())
+    };
+    rest_equal
+        && metadata(a) == metadata(b)
+        && a.get("metadata").and_then(Value::as_object).is_some_and(|m| {
+            m.iter().all(|(k, v)| k == "managedFields" || b.get("metadata").and_then(|n| n.get(k)) == Some(v))
+        })
+}

@@ -1,0 +1,92 @@
+//! Names, labels, annotations, finalizers and owners (apimachinery `api/validation/objectmeta.go`).
+
+use serde_json::Value;
+
+use super::names;
+use crate::kinds::Kind;
+use crate::state::FieldError;
+use crate::state::value::{at, list, name, text};
+
+/// What annotations may hold in all.
+const ANNOTATIONS_LIMIT: usize = 256 << 10;
+/// Finalizers without a domain that Kubernetes itself knows.
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+
+pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (name, base) = (name(object), text(object, &["metadata", "generateName"]));
+    if name.is_empty() {
+        let why = if base.is_empty() { "name or generateName is required" } else { "" };
+        errors.push(FieldError::required("metadata.name", why));
+    } else if let Some(why) = check_name(kind, name) {
+        errors.push(FieldError::invalid("metadata.name", &name.into(), why));
+    }
+    errors.extend(update(object));
+    errors
+}
+
+fn check_name(kind: &Kind, name: &str) -> Option<String> {
+    match kind.kind {
+        "Namespace" => names::label(name),
+        "Event" => names::path_segment(name),
+        // A driver's name stands in label values and paths too.
+        "CSIDriver" if name.len() > 63 => Some("must be no more than 63 characters".to_owned()),
+        _ => names::subdomain(name),
+    }
+}
+
+/// What must hold for new and old objects alike.
+pub(super) fn update(object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let map = |field: &str| at(object, &["metadata", field]).and_then(Value::as_object);
+    for (key, value) in map("labels").into_iter().flatten() {
+        if let Some(why) = names::qualified(key) {
+            errors.push(FieldError::invalid("metadata.labels", &key.as_str().into(), why));
+        }
+        if let Some(why) = names::label_value(value.as_str().unwrap_or_default()) {
+            errors.push(FieldError::invalid("metadata.labels", value, why));
+        }
+    }
+    let mut size = 0;
+    for (key, value) in map("annotations").into_iter().flatten() {
+        if let Some(why) = names::qualified(&key.to_lowercase()) {
+            errors.push(FieldError::invalid("metadata.annotations", &key.as_str().into(), why));
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+    for (i, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
+        let shown = finalizer.as_str().unwrap_or_default();
+        let field = "metadata.finalizers";
+        if let Some(why) = names::qualified(shown) {
+            errors.push(FieldError::invalid(field, finalizer, why));
+        } else if !shown.contains('/') && !STANDARD_FINALIZERS.contains(&shown) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("{field}[{i}]"), finalizer, why));
+        }
+    }
+    owners(object, &mut errors);
+    errors
+}
+
+fn owners(object: &Value, errors: &mut Vec<FieldError>) {
+    let mut controllers = 0;
+    for owner in list(object, &["metadata", "ownerReferences"]) {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if text(owner, &[field]).is_empty() {
+                errors.push(FieldError::invalid(
+                    format!("metadata.ownerReferences.{field}"),
+                    &"".into(),
+                    "must not be empty",
+                ));
+            }
+        }
+        controllers += usize::from(owner["controller"] == true);
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true";
+        errors.push(FieldError::invalid_text("metadata.ownerReferences", controllers.to_string(), why));
+    }
+}

@@ -1,0 +1,128 @@
+//! Reading and writing fields of objects that are kept as JSON values.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+/// The value at `path`, or nothing.
+pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |v, key| v.get(key))
+}
+
+/// The text at `path`; empty when there is none.
+pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The list at `path`; empty when there is none.
+pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The whole number at `path`.
+pub fn int(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path).and_then(Value::as_i64)
+}
+
+/// Whether there is something other than null at `path`.
+pub fn has(value: &Value, path: &[&str]) -> bool {
+    at(value, path).is_some_and(|v| !v.is_null())
+}
+
+/// The map at `key`, made when it is missing or null; nothing when something else stands there.
+pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+    let slot = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    if slot.is_null() {
+        *slot = Value::Object(Map::new());
+    }
+    slot.as_object_mut()
+}
+
+/// The metadata of an object whose shape was checked at the edge; makes one when it is missing.
+pub fn metadata(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(object) => {
+            let slot = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+            if !slot.is_object() {
+                *slot = Value::Object(Map::new());
+            }
+            match slot {
+                Value::Object(metadata) => metadata,
+                // Made an object two lines above.
+                _ => unreachable!("metadata was just made an object"),
+            }
+        }
+        _ => unreachable!("the value was just made an object"),
+    }
+}
+
+/// Puts `field` of `from` in place of that of `to`, or takes it away where `from` has none.
+pub fn copy(from: &Value, to: &mut Value, field: &str) {
+    let Some(target) = to.as_object_mut() else { return };
+    match from.get(field) {
+        Some(value) => {
+            target.insert(field.to_owned(), value.clone());
+        }
+        None => {
+            target.remove(field);
+        }
+    }
+}
+
+/// The same for a field of the metadata.
+pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
+    let value = from.get("metadata").and_then(|m| m.get(field)).cloned();
+    let target = metadata(to);
+    match value {
+        Some(value) => {
+            target.insert(field.to_owned(), value);
+        }
+        None => {
+            target.remove(field);
+        }
+    }
+}
+
+/// Sets `key` to `default` where it is missing or null.
+pub fn default(map: &mut Map<String, Value>, key: &str, default: impl Into<Value>) {
+    if map.get(key).is_none_or(Value::is_null) {
+        map.insert(key.to_owned(), default.into());
+    }
+}
+
+/// `metadata.name`.
+pub fn name(value: &Value) -> &str {
+    text(value, &["metadata", "name"])
+}
+
+/// `metadata.namespace`.
+pub fn namespace(value: &Value) -> &str {
+    text(value, &["metadata", "namespace"])
+}
+
+/// `metadata.uid`.
+pub fn uid(value: &Value) -> &str {
+    text(value, &["metadata", "uid"])
+}
+
+/// `metadata.resourceVersion`.
+pub fn resource_version(value: &Value) -> &str {
+    text(value, &["metadata", "resourceVersion"])
+}
+
+/// `metadata.finalizers`.
+pub fn finalizers(value: &Value) -> &[Value] {
+    list(value, &["metadata", "finalizers"])
+}
+
+/// Whether `metadata.deletionTimestamp` is set.
+pub fn is_terminating(value: &Value) -> bool {
+    has(value, &["metadata", "deletionTimestamp"])
+}
+
+/// A metav1.Time: RFC 3339 in whole seconds.
+pub fn time(t: Timestamp) -> String {
+    Timestamp::from_second(t.as_second()).unwrap_or(t).to_string()
+}

@@ -1,0 +1,148 @@
+//! How a watch begins, and what it is told of a commit (R11, R12, R14).
+
+use std::sync::Arc;
+
+use super::history::{Event, EventType};
+use super::list::{Match, Version, invalid_options, prefix, within};
+use super::object::Object;
+use super::selector::Selector;
+use super::status::Status;
+use super::{FieldError, Store};
+use crate::kinds::Kind;
+
+/// The parameters of a watch that decide how it begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WatchOptions {
+    /// resourceVersion.
+    pub version: Version,
+    /// resourceVersionMatch.
+    pub matching: Option<Match>,
+    /// sendInitialEvents.
+    pub send_initial_events: Option<bool>,
+    /// allowWatchBookmarks.
+    pub allow_bookmarks: bool,
+    /// Whether `continue` was given, which no watch allows.
+    pub continued: bool,
+}
+
+impl WatchOptions {
+    /// Refuses combinations that make no sense (apimachinery `ValidateListOptions` for watches).
+    ///
+    /// # Errors
+    /// 422 with what is wrong.
+    pub fn check(&self) -> Result<(), Status> {
+        let field = "resourceVersionMatch";
+        let mut errors = Vec::new();
+        if self.send_initial_events.is_some() && self.matching != Some(Match::NotOlderThan) {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        if self.matching.is_some() {
+            if self.send_initial_events.is_none() {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.push(FieldError::forbidden(field, why));
+            }
+            if self.matching == Some(Match::Exact) {
+                errors.push(FieldError::not_supported(field, &"Exact".into(), &["NotOlderThan"]));
+            }
+            if self.continued {
+                let why = "resourceVersionMatch is forbidden when continue is provided";
+                errors.push(FieldError::forbidden(field, why));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(invalid_options(errors)) }
+    }
+
+    /// Whether the stream begins with the present state and a bookmark that ends it.
+    pub fn is_watch_list(&self) -> bool {
+        self.send_initial_events == Some(true) && self.allow_bookmarks
+    }
+
+    /// The revision that must exist before the stream can begin: only a watch that begins with state waits for one.
+    pub fn needed(&self) -> Option<u64> {
+        match (self.send_initial_events, self.version) {
+            (Some(true), Version::At(revision)) => Some(revision),
+            _ => None,
+        }
+    }
+}
+
+/// What a watch is told before anything new happens.
+#[derive(Clone, Debug)]
+pub enum Initial {
+    /// An object that is there: a synthetic ADDED.
+    Present(Arc<Object>),
+    /// A commit that it missed.
+    Missed(Arc<Event>, EventType),
+}
+
+/// How a watch begins.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// What it is told first.
+    pub initial: Vec<Initial>,
+    /// The revision of the bookmark that ends the initial events, if there is one.
+    pub bookmark: Option<u64>,
+    /// Commits above this revision follow.
+    pub after: u64,
+}
+
+impl Store {
+    /// Begins a watch at the present revision. The caller has waited for the revision that the options need.
+    ///
+    /// # Errors
+    /// 422 for options that make no sense, 410 for a revision that is gone, 504 for one that is not yet there.
+    pub fn watch(
+        &self,
+        kind: &'static Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &WatchOptions,
+    ) -> Result<Started, Status> {
+        options.check()?;
+        if let Some(wanted) = options.needed().filter(|n| *n > self.revision) {
+            return Err(Status::too_large_resource_version(wanted, self.revision));
+        }
+        let (state, from) = match (options.send_initial_events, options.version) {
+            (None, Version::Unset | Version::Any) | (Some(true), _) => (true, self.revision),
+            (Some(false), Version::Unset | Version::Any) => (false, self.revision),
+            (None | Some(false), Version::At(revision)) => (false, revision),
+        };
+        let shelf = self.shelf(kind);
+        let prefix = prefix(namespace);
+        let initial = if state {
+            within(&shelf.objects, &prefix, &prefix)
+                .filter(|(_, object)| selector.matches(&object.value))
+                .map(|(_, object)| Initial::Present(object.clone()))
+                .collect()
+        } else {
+            shelf
+                .history
+                .since(from)?
+                .filter_map(|event| Some(Initial::Missed(event.clone(), told(event, namespace, selector)?)))
+                .collect()
+        };
+        let bookmark = options.is_watch_list().then_some(self.revision);
+        Ok(Started { initial, bookmark, after: from.max(self.revision) })
+    }
+}
+
+/// What a watch of `namespace` and `selector` is told of a commit; nothing when it is none of its business (R14).
+pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Option<EventType> {
+    if let Some(namespace) = namespace {
+        let inside = event.key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'));
+        if !inside {
+            return None;
+        }
+    }
+    if selector.is_empty() {
+        return Some(event.own_type());
+    }
+    let matches = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| selector.matches(&o.value));
+    match (matches(&event.old), matches(&event.new)) {
+        (false, false) => None,
+        (false, true) => Some(EventType::Added),
+        (true, true) => Some(EventType::Modified),
+        (true, false) => Some(EventType::Deleted),
+    }
+}
