@@ -4,5 +4,9 @@ pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;
 pub mod serve;
+mod service;
+pub mod state;
 pub mod tls;
 pub mod wire;
+
+pub use service::{Apiserver, Config};

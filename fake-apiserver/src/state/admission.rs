@@ -89,9 +89,8 @@ impl Store {
         if annotated || has(claim, &["spec", "storageClassName"]) {
             return;
         }
-        let is_default = |class: &Value| {
-            DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true")
-        };
+        let is_default =
+            |class: &Value| DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true");
         let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
         let chosen = self
             .all(known("storage.k8s.io", "storageclasses"))

@@ -46,8 +46,8 @@ pub enum Command {
         namespace: Option<String>,
         /// The object as sent.
         object: Value,
-        /// Whether nothing is to be kept.
-        dry_run: bool,
+        /// How it is written.
+        options: WriteOptions,
     },
     /// PUT.
     Update {
@@ -55,8 +55,8 @@ pub enum Command {
         target: Target,
         /// The object as sent.
         object: Value,
-        /// Whether nothing is to be kept.
-        dry_run: bool,
+        /// How it is written.
+        options: WriteOptions,
     },
     /// PATCH.
     Patch {
@@ -66,8 +66,8 @@ pub enum Command {
         patch_kind: PatchKind,
         /// The patch.
         patch: Value,
-        /// Whether nothing is to be kept.
-        dry_run: bool,
+        /// How it is written.
+        options: WriteOptions,
     },
     /// DELETE of one object.
     Delete {
@@ -109,6 +109,15 @@ pub enum Command {
         /// Whether nothing is to be kept.
         dry_run: bool,
     },
+}
+
+/// How an object is written (metav1.CreateOptions, UpdateOptions, PatchOptions).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Whether nothing is to be kept (R26).
+    pub dry_run: bool,
+    /// Whether fields that the kind does not have are refused; otherwise they are dropped.
+    pub strict: bool,
 }
 
 /// How to delete (metav1.DeleteOptions).

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use substrate::Now;
 
-use super::command::Reply;
+use super::command::{Reply, WriteOptions};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
@@ -22,9 +22,9 @@ impl Store {
         served: &'static Kind,
         namespace: Option<&str>,
         mut object: Value,
-        dry_run: bool,
+        options: WriteOptions,
     ) -> Result<Reply, Status> {
-        shape::decode(served, &mut object)?;
+        shape::decode(served, &mut object, options.strict)?;
         identify(served, namespace, None, &mut object)?;
         let (kind, mut object) = stored(served, object);
         let named = name(&object).to_owned();
@@ -35,7 +35,8 @@ impl Store {
         }
         let metadata = value::metadata(&mut object);
         // What only the server sets (R5).
-        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
+        for field in
+            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
         {
             metadata.remove(field);
         }
@@ -53,7 +54,7 @@ impl Store {
         }
         let uid = self.new_uid();
         value::metadata(&mut object).insert("uid".into(), uid.into());
-        if dry_run {
+        if options.dry_run {
             return Ok(Reply::Created(Object::transient(object)));
         }
         Ok(Reply::Created(self.put(now, kind, key, object)))

@@ -141,11 +141,6 @@ impl History {
         self.floor = self.floor.max(revision);
     }
 
-    /// The newest revision that is no longer held.
-    pub fn floor(&self) -> u64 {
-        self.floor
-    }
-
     /// The events above `revision`, oldest first.
     ///
     /// # Errors

@@ -110,7 +110,8 @@ impl ListOptions {
         let mut errors = Vec::new();
         if let Some(matching) = self.matching {
             if !self.token.is_empty() {
-                errors.push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+                errors
+                    .push(FieldError::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
             }
             match self.version {
                 Version::Unset => errors.push(FieldError::forbidden(
@@ -293,7 +294,8 @@ fn page(
     let mut listed = Listed { items, revision, token: String::new(), remaining: None };
     if let (Some(last), true) = (last, limit > 0 && found.next().is_some()) {
         // The next key in byte order begins right behind the last one.
-        listed.token = Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix.len()..]));
+        listed.token =
+            Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix.len()..]));
         // One was taken to see whether there are more.
         listed.remaining = selector.is_empty().then(|| found.count() + 1);
     }

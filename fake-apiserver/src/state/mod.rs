@@ -15,8 +15,8 @@ mod list;
 mod namespace;
 mod object;
 mod quantity;
-pub mod shape;
 pub mod selector;
+pub mod shape;
 mod status;
 mod subresource;
 mod update;
@@ -28,16 +28,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target};
+pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 pub use event_view::{from_view, is_view, stored_kind, to_view};
 pub use field::{FieldError, FieldFault};
-pub use history::{Event, EventType, line};
 use history::History;
+pub use history::{Event, EventType, line};
 use imbl::OrdMap;
-pub use list::{Listed, ListOptions, Match, Version};
+pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, name_of};
 use rand_core::Rng;
-pub use status::{Cause, Details, Status, created, success};
+pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use watch::{Initial, Started, WatchOptions, told};
 
@@ -119,12 +119,12 @@ impl Store {
         self.tick(now);
         let first = self.committed.len();
         let reply = match command {
-            Command::Create { kind, namespace, object, dry_run } => {
-                self.create(now, kind, namespace.as_deref(), object, dry_run)
+            Command::Create { kind, namespace, object, options } => {
+                self.create(now, kind, namespace.as_deref(), object, options)
             }
-            Command::Update { target, object, dry_run } => self.update(now, &target, object, dry_run),
-            Command::Patch { target, patch_kind, patch, dry_run } => {
-                self.patch(now, &target, patch_kind, &patch, dry_run)
+            Command::Update { target, object, options } => self.update(now, &target, object, options),
+            Command::Patch { target, patch_kind, patch, options } => {
+                self.patch(now, &target, patch_kind, &patch, options)
             }
             Command::Delete { target, options } => self.delete(now, &target, options),
             Command::DeleteCollection { kind, namespace, selector, options } => {
@@ -169,6 +169,18 @@ impl Store {
     /// Takes the commits since the last call, oldest first; for the watches.
     pub fn take_committed(&mut self) -> Vec<Arc<Event>> {
         std::mem::take(&mut self.committed)
+    }
+
+    /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
+    pub fn reset(&mut self, now: Now) {
+        self.revision += 1;
+        for shelf in &mut self.shelves {
+            shelf.objects = OrdMap::new();
+            shelf.history = History::new(self.limits.history, self.revision);
+        }
+        self.expiries.clear();
+        self.committed.clear();
+        self.bootstrap(now);
     }
 
     /// Forgets the history up to and including `revision`, as a compaction of etcd does.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use substrate::Now;
 
-use super::command::{Command, DeleteOptions, Part, Target};
+use super::command::{Command, DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
 use super::list::{prefix, within};
 use super::object::key;
@@ -26,7 +26,12 @@ impl Store {
         for name in INITIAL {
             if self.get(known("", "namespaces"), name).is_none() {
                 let object = json!({"metadata": {"name": name}});
-                let create = Command::Create { kind: known("", "namespaces"), namespace: None, object, dry_run: false };
+                let create = Command::Create {
+                    kind: known("", "namespaces"),
+                    namespace: None,
+                    object,
+                    options: WriteOptions::default(),
+                };
                 // Fails only for a bad name, which these are not.
                 let _ = self.apply(now, create);
             }
@@ -86,12 +91,11 @@ impl Store {
 
     /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
     fn give_service_account(&mut self, now: Now, namespace: &str) {
-        let active =
-            self.get(known("", "namespaces"), namespace).is_some_and(|found| !is_terminating(&found.value));
+        let active = self.get(known("", "namespaces"), namespace).is_some_and(|found| !is_terminating(&found.value));
         if active {
             let object = json!({"metadata": {"name": "default"}});
             // Fails only when it is there already.
-            let _ = self.create(now, known("", "serviceaccounts"), Some(namespace), object, false);
+            let _ = self.create(now, known("", "serviceaccounts"), Some(namespace), object, WriteOptions::default());
         }
     }
 

@@ -16,24 +16,8 @@ enum Format {
 
 const NANO: i128 = 1_000_000_000;
 const BINARY: &[(&str, u32)] = &[("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-const DECIMAL: &[(&str, i32)] = &[
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
-
-/// The value of a quantity in whole units, rounded up; nothing when it is not a quantity.
-pub fn value(text: &str) -> Option<i128> {
-    let nanos = parse(text)?.nanos;
-    Some(nanos.div_euclid(NANO) + i128::from(nanos.rem_euclid(NANO) != 0))
-}
+const DECIMAL: &[(&str, i32)] =
+    &[("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
 /// The value in units of 10⁻⁹, for comparisons.
 pub fn nanos(text: &str) -> Option<i128> {
@@ -111,11 +95,7 @@ fn parse(text: &str) -> Option<Quantity> {
 /// `mantissa` · 10^`power`, rounded up as Go rounds quantities below its smallest unit.
 fn scale(mantissa: i128, power: i32) -> Option<i128> {
     let factor = 10i128.checked_pow(power.unsigned_abs())?;
-    if power >= 0 {
-        mantissa.checked_mul(factor)
-    } else {
-        Some(mantissa / factor + i128::from(mantissa % factor != 0))
-    }
+    if power >= 0 { mantissa.checked_mul(factor) } else { Some(mantissa / factor + i128::from(mantissa % factor != 0)) }
 }
 
 #[cfg(test)]
@@ -153,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_in_whole_units_rounded_up() {
-        assert_eq!(value("1Gi"), Some(1 << 30));
-        assert_eq!(value("1500m"), Some(2));
+    fn quantities_are_compared_by_value() {
+        assert_eq!(nanos("1Gi"), Some((1 << 30) * NANO));
+        assert_eq!(nanos("1500m"), nanos("1.5"));
         assert!(nanos("2Gi") > nanos("2G"));
     }
 }

@@ -9,11 +9,11 @@ use super::status::Status;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type};
 
-/// Decodes `object` in place; gives the paths of the fields that its kind does not have, which are gone from it.
+/// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
 ///
 /// # Errors
-/// 400 for a value of the wrong type.
-pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
+/// 400 for a value of the wrong type, and for unknown fields in strict mode.
+pub fn decode(kind: &Kind, object: &mut Value, strict: bool) -> Result<(), Status> {
     let wrong = |why: String| {
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
@@ -27,7 +27,11 @@ pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
     if let Some(of) = schema::of(kind) {
         walk.fields(of, object).map_err(wrong)?;
     }
-    Ok(walk.unknown)
+    if strict && !walk.unknown.is_empty() {
+        let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+        return Err(wrong(format!("strict decoding error: {}", fields.join(", "))));
+    }
+    Ok(())
 }
 
 struct Walk {

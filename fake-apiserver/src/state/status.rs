@@ -153,8 +153,7 @@ impl Status {
 
     /// 504: the revision lies in the future (R8).
     pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
-        let mut status =
-            Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
+        let mut status = Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
         status.details.causes = vec![Cause {
             reason: "ResourceVersionTooLarge",
             message: "Too large resource version".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use substrate::Now;
 
-use super::command::{Part, Reply, Target};
+use super::command::{Part, Reply, Target, WriteOptions};
 use super::create::{identify, stored};
 use super::object::{Key, Object, key};
 use super::status::Status;
@@ -22,9 +22,15 @@ impl Target {
 }
 
 impl Store {
-    pub(super) fn update(&mut self, now: Now, target: &Target, mut object: Value, dry_run: bool) -> Result<Reply, Status> {
+    pub(super) fn update(
+        &mut self,
+        now: Now,
+        target: &Target,
+        mut object: Value,
+        options: WriteOptions,
+    ) -> Result<Reply, Status> {
         let served = target.kind;
-        shape::decode(served, &mut object)?;
+        shape::decode(served, &mut object, options.strict)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (kind, object) = stored(served, object);
         let Some(old) = self.get(kind, &target.key()).cloned() else {
@@ -34,7 +40,7 @@ impl Store {
             }
             // Leases and Events may be made by PUT (their strategies' AllowCreateOnUpdate).
             if target.part == Part::Main && matches!(kind.kind, "Lease" | "Event") {
-                return self.create(now, kind, target.namespace.as_deref(), object, dry_run);
+                return self.create(now, kind, target.namespace.as_deref(), object, options);
             }
             return Err(Status::not_found(served, &target.name));
         };
@@ -46,7 +52,7 @@ impl Store {
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
-        self.replace(now, served, target, &old, object, dry_run)
+        self.replace(now, served, target, &old, object, options)
     }
 
     pub(super) fn patch(
@@ -55,7 +61,7 @@ impl Store {
         target: &Target,
         patch_kind: PatchKind,
         patch: &Value,
-        dry_run: bool,
+        options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = target.kind;
         let kind = event_view::stored_kind(served);
@@ -66,10 +72,10 @@ impl Store {
         let before = viewed.as_ref().unwrap_or(&old.value);
         let mut object = patch::apply(served, patch_kind, patch, before)
             .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
-        shape::decode(served, &mut object)?;
+        shape::decode(served, &mut object, options.strict)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
-        self.replace(now, served, target, &old, object, dry_run)
+        self.replace(now, served, target, &old, object, options)
     }
 
     /// Puts `object` in the place of `old`, as far as the part that is written allows.
@@ -80,7 +86,7 @@ impl Store {
         target: &Target,
         old: &Arc<Object>,
         mut object: Value,
-        dry_run: bool,
+        options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = event_view::stored_kind(served);
         let sent = resource_version(&object);
@@ -100,7 +106,7 @@ impl Store {
         }
         if is_terminating(&old.value) && may_go(kind, &object) {
             let gone = Object::at(object, old.revision);
-            if !dry_run {
+            if !options.dry_run {
                 self.remove(kind, &target.key());
             }
             return Ok(Reply::Object(gone));
@@ -109,7 +115,7 @@ impl Store {
         if same(&object, &old.value) {
             return Ok(Reply::Object(old.clone()));
         }
-        if dry_run {
+        if options.dry_run {
             return Ok(Reply::Object(Object::at(object, old.revision)));
         }
         Ok(Reply::Object(self.put(now, kind, target.key(), object)))
@@ -153,7 +159,9 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
         }
     }
     shape::tidy_metadata(metadata);
-    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"] {
+    for field in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"]
+    {
         copy_meta(old, object, field);
     }
     // Equal for every update that goes on, and needed to compare the two.

@@ -58,7 +58,8 @@ fn container(container: &mut Map<String, Value>, host_network: bool) {
 }
 
 fn probe(probe: &mut Map<String, Value>) {
-    for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+    for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
         default(probe, key, value);
     }
     if let Some(get) = probe.get_mut("httpGet").and_then(Value::as_object_mut) {
@@ -115,7 +116,10 @@ pub(in crate::state) fn qos_class(pod: &Value) -> &'static str {
     let (mut any, mut guaranteed) = (false, true);
     for container in containers {
         let amount = |kind: &str, resource: &str| {
-            at(container, &["resources", kind, resource]).and_then(Value::as_str).filter(|q| *q != "0").map(str::to_owned)
+            at(container, &["resources", kind, resource])
+                .and_then(Value::as_str)
+                .filter(|q| *q != "0")
+                .map(str::to_owned)
         };
         for resource in ["cpu", "memory"] {
             let (limit, request) = (amount("limits", resource), amount("requests", resource));

@@ -33,9 +33,10 @@ impl LabelSelector {
     /// 400 with the place that was not understood.
     pub fn parse(text: &str) -> Result<Self, Status> {
         let mut parser = Parser { rest: text };
-        parser.selector().map(Self).map_err(|why| {
-            Status::bad_request(format!("unable to parse requirement: {why} (labelSelector `{text}`)"))
-        })
+        parser
+            .selector()
+            .map(Self)
+            .map_err(|why| Status::bad_request(format!("unable to parse requirement: {why} (labelSelector `{text}`)")))
     }
 
     /// Whether everything matches.
@@ -238,7 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_selector_is_a_bad_request() {
-        for bad in ["=", "a=b=c", "a in", "a in (", "a in (1", "a b", "a,", ",a", "!", "a>x", "-a", "a=-", "é", "a/b/c=1"]
+        for bad in
+            ["=", "a=b=c", "a in", "a in (", "a in (1", "a b", "a,", ",a", "!", "a>x", "-a", "a=-", "é", "a/b/c=1"]
         {
             assert_eq!(LabelSelector::parse(bad).unwrap_err().code, 400, "{bad}");
         }

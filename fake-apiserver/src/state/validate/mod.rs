@@ -88,8 +88,7 @@ fn lease(lease: &Value, errors: &mut Vec<FieldError>) {
 
 /// An event stands in the namespace of what it is about; about cluster-scoped things it stands in `default`.
 fn event(event: &Value, errors: &mut Vec<FieldError>) {
-    let (namespace, about) =
-        (super::value::namespace(event), text(event, &["involvedObject", "namespace"]));
+    let (namespace, about) = (super::value::namespace(event), text(event, &["involvedObject", "namespace"]));
     let fits = if about.is_empty() { matches!(namespace, "default" | "kube-system") } else { namespace == about };
     if !fits {
         let value = about.into();

@@ -55,9 +55,11 @@ pub(super) fn qualified(key: &str) -> Option<String> {
         None => key,
     };
     if name.contains('/') {
-        return Some("a qualified name must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS \
+        return Some(
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS \
                      subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            .to_owned());
+                .to_owned(),
+        );
     }
     match name.len() {
         0 => Some("name part must be non-empty".to_owned()),

@@ -95,7 +95,10 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     // Tolerations may only be added, or be given another number of seconds.
     let kept = was.iter().all(|t| sent.iter().any(|s| same_toleration(s, t)));
     if !kept {
-        errors.push(FieldError::forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
+        errors.push(FieldError::forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        ));
     }
     for spec in [&mut new_spec, &mut old_spec] {
         mask(spec);

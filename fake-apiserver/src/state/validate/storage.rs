@@ -176,7 +176,10 @@ pub(super) fn volume_update(volume: &Value, old: &Value, errors: &mut Vec<FieldE
             new == was
         });
     if !same {
-        errors.push(FieldError::forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"));
+        errors.push(FieldError::forbidden(
+            "spec.persistentvolumesource",
+            "spec.persistentvolumesource is immutable after creation",
+        ));
     }
     unchanged(volume, old, &["spec", "volumeMode"], errors);
     if has(old, &["spec", "nodeAffinity"]) {
@@ -292,8 +295,7 @@ pub(super) fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>
         }
     }
     let metadata = at(attachment, &["status", "attachmentMetadata"]).and_then(Value::as_object);
-    let size: usize =
-        metadata.into_iter().flatten().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
+    let size: usize = metadata.into_iter().flatten().map(|(k, v)| k.len() + v.as_str().map_or(0, str::len)).sum();
     if size > MAX_ATTACHMENT_METADATA {
         errors.push(FieldError::too_long("status.attachmentMetadata", MAX_ATTACHMENT_METADATA));
     }

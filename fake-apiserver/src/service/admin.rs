@@ -1,0 +1,131 @@
+//! `/admin/v1/`: faults, a dump of the state, compaction, reset. JSON in, JSON out.
+
+use http::request::Parts;
+use http::{Method, Response};
+use serde_json::{Map, Value, json};
+use substrate::body::{Body, collect};
+use substrate::fault::{Fault, Plane};
+
+use super::hub::Hub;
+use super::respond::json_value;
+use super::{Server, body, query};
+use crate::kinds;
+use crate::state::is_view;
+
+/// What an admin request may weigh.
+const LIMIT: usize = 1 << 20;
+
+impl Server {
+    pub(super) async fn admin(&self, parts: &Parts, sent: Body) -> Response<Body> {
+        let path = query::decode(parts.uri.path(), false);
+        let segments: Vec<&str> = path.trim_matches('/').split('/').skip(1).collect();
+        let sent = match self.admin_body(parts, sent).await {
+            Ok(sent) => sent,
+            Err(response) => return response,
+        };
+        match (parts.method.as_str(), segments.as_slice()) {
+            ("GET", ["v1", "state"]) => json_value(200, &self.dump()),
+            ("POST", ["v1", "reset"]) => {
+                self.reset();
+                json_value(200, &json!({"revision": self.shared.revision()}))
+            }
+            ("POST", ["v1", "compact"]) => {
+                let mut state = self.shared.lock();
+                let newest = state.store.revision();
+                let revision = sent.get("revision").and_then(Value::as_u64).unwrap_or(newest).min(newest);
+                state.store.compact(revision);
+                json_value(200, &json!({"revision": revision}))
+            }
+            ("GET", ["v1", "faults"]) => json_value(200, &json!(self.faults())),
+            ("POST", ["v1", "faults"]) => self.add_fault(sent),
+            ("DELETE", ["v1", "faults"]) => {
+                let names: Vec<String> = self.faults().iter().map(|report| report.fault.name.clone()).collect();
+                let ended: Vec<_> = names.iter().filter_map(|name| self.ctx.faults().remove(name)).collect();
+                json_value(200, &json!(ended))
+            }
+            ("GET", ["v1", "faults", name]) => match self.faults().into_iter().find(|r| r.fault.name == *name) {
+                Some(report) => json_value(200, &json!(report)),
+                None => no_fault(name),
+            },
+            ("DELETE", ["v1", "faults", name]) => {
+                let ours = self.faults().iter().any(|r| r.fault.name == *name);
+                match self.ctx.faults().remove(name).filter(|_| ours) {
+                    Some(report) => json_value(200, &json!(report)),
+                    None => no_fault(name),
+                }
+            }
+            (_, ["v1", "state" | "reset" | "compact" | "faults", ..]) => {
+                error(405, &format!("{} is not possible on {path}", parts.method))
+            }
+            _ => error(404, &format!("nothing is served at {path}; try /admin/v1/state, /reset, /compact or /faults")),
+        }
+    }
+
+    /// The body as JSON. A web page can send anything but this media type without asking first.
+    async fn admin_body(&self, parts: &Parts, sent: Body) -> Result<Value, Response<Body>> {
+        let bytes = collect(sent, LIMIT).await.map_err(|e| error(400, &format!("the body could not be read: {e}")))?;
+        let changes = parts.method == Method::POST || parts.method == Method::PUT;
+        let media = body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim().to_owned();
+        if changes && media != "application/json" {
+            return Err(error(415, "Content-Type: must be application/json"));
+        }
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|e| error(400, &format!("the body is not valid JSON: {e}")))
+    }
+
+    /// The faults of this plane.
+    fn faults(&self) -> Vec<substrate::fault::Report> {
+        let mut reports = self.ctx.faults().list();
+        reports.retain(|report| report.fault.matches.plane == Plane::K8s);
+        reports
+    }
+
+    fn add_fault(&self, sent: Value) -> Response<Body> {
+        let fault: Fault = match serde_json::from_value(sent) {
+            Ok(fault) => fault,
+            Err(e) => return error(400, &format!("not a fault: {e}")),
+        };
+        if fault.matches.plane != Plane::K8s {
+            return error(400, "match.plane: this server has faults of plane k8s only");
+        }
+        let name = fault.name.clone();
+        match self.ctx.faults().add(self.ctx.now().mono, fault) {
+            Ok(()) => json_value(201, &json!(self.ctx.faults().get(&name))),
+            Err(why) => error(400, &why),
+        }
+    }
+
+    fn dump(&self) -> Value {
+        let state = self.shared.lock();
+        let mut resources = Map::new();
+        for kind in kinds::all().iter().filter(|kind| !is_view(kind)) {
+            let objects: Vec<Value> = state.store.all(kind).map(|object| object.value.clone()).collect();
+            if !objects.is_empty() {
+                resources.insert(crate::state::qualified(kind), objects.into());
+            }
+        }
+        json!({"revision": state.store.revision(), "watchers": state.hub.len(), "resources": resources})
+    }
+
+    /// Wipes everything; every stream ends.
+    fn reset(&self) {
+        let now = self.ctx.now();
+        {
+            let mut state = self.shared.lock();
+            state.hub = Hub::new();
+            state.epoch += 1;
+        }
+        self.ctx.emit("api.reset", json!({}));
+        self.commit("bootstrap", self.ctx.name(), |store| store.reset(now));
+    }
+}
+
+fn no_fault(name: &str) -> Response<Body> {
+    error(404, &format!("no fault called `{name}` is in force on plane k8s"))
+}
+
+fn error(code: u16, why: &str) -> Response<Body> {
+    json_value(code, &json!({"error": why}))
+}

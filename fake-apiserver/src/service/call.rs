@@ -1,0 +1,179 @@
+//! What a request asks for: its verb and its target, from method and path.
+
+use http::{Method, request::Parts};
+
+use super::query::{Query, decode};
+use crate::kinds::{self, Kind};
+use crate::state::Status;
+
+/// One request on a resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The verb as RBAC, audit logs and faults name it.
+    pub verb: &'static str,
+    /// The kind.
+    pub kind: &'static Kind,
+    /// The namespace, for one namespace of a namespaced kind.
+    pub namespace: Option<String>,
+    /// The object's name; none for a collection.
+    pub name: Option<String>,
+    /// The subresource; empty for none.
+    pub subresource: String,
+    /// The parameters.
+    pub query: Query,
+    /// Who asks: the User-Agent.
+    pub agent: String,
+}
+
+impl Call {
+    /// Reads a request line; nothing when the path is no resource path.
+    ///
+    /// # Errors
+    /// 404 for what is not served, 405 for a method that the path does not have.
+    pub(crate) fn parse(parts: &Parts) -> Result<Option<Self>, Status> {
+        let path = parts.uri.path();
+        let segments: Vec<String> =
+            path.split('/').filter(|s| !s.is_empty()).map(|segment| decode(segment, false)).collect();
+        let (group, version, mut rest) = match segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["api", version, ..] if segments.len() > 2 => ("", (*version).to_owned(), &segments[2..]),
+            ["apis", group, version, ..] if segments.len() > 3 => (*group, (*version).to_owned(), &segments[3..]),
+            _ => return Ok(None),
+        };
+        let query = Query::parse(parts.uri.query());
+        let mut watch = query.flag("watch")?.unwrap_or(false);
+        // The deprecated spelling of a watch: /api/v1/watch/pods.
+        if rest[0] == "watch" && rest.len() > 1 {
+            watch = true;
+            rest = &rest[1..];
+        }
+        let (namespace, rest) = split_namespace(group, rest);
+        let missing = Status::no_such_resource;
+        let kind = rest.first().and_then(|plural| kinds::find(group, &version, plural)).ok_or_else(missing)?;
+        // A namespace stands before namespaced kinds only.
+        if !kind.namespaced && namespace.is_some() {
+            return Err(missing());
+        }
+        let name = rest.get(1).cloned();
+        let subresource = rest.get(2).cloned().unwrap_or_default();
+        if rest.len() > 3 || (!subresource.is_empty() && !kind.subresources.contains(&subresource.as_str())) {
+            return Err(missing());
+        }
+        if kind.namespaced && namespace.is_none() && name.is_some() {
+            return Err(missing());
+        }
+        let verb = verb(&parts.method, name.is_some(), &subresource, watch).ok_or_else(Status::method_not_allowed)?;
+        if verb == "create" && kind.namespaced && namespace.is_none() {
+            return Err(Status::method_not_allowed());
+        }
+        if verb == "deletecollection" && !kind.verbs().contains(&verb) {
+            return Err(Status::method_not_allowed());
+        }
+        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
+        let mut call = Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned() };
+        // Watching one object is watching its collection by name.
+        if call.verb == "watch" {
+            if let Some(name) = call.name.take() {
+                call.query = Query::parse(Some(&format!(
+                    "{}&fieldSelector=metadata.name={name}",
+                    parts.uri.query().unwrap_or_default()
+                )));
+            }
+        }
+        Ok(Some(call))
+    }
+
+    /// `ns/name`, `name`, or what is known of it; for traces and faults.
+    pub(crate) fn object(&self) -> String {
+        match (&self.namespace, &self.name) {
+            (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+            (None, Some(name)) => name.clone(),
+            (Some(namespace), None) => format!("{namespace}/"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// The object's name; empty for a collection.
+    pub(crate) fn named(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// Takes `namespaces/{name}` from the front of a path, unless the namespace itself is what the path is about.
+fn split_namespace<'a>(group: &str, rest: &'a [String]) -> (Option<String>, &'a [String]) {
+    let is_itself = |rest: &[String]| {
+        group.is_empty() && (rest.len() < 3 || matches!(rest[2].as_str(), "status" | "finalize") && rest.len() == 3)
+    };
+    if rest.len() >= 3 && rest[0] == "namespaces" && !is_itself(rest) {
+        (Some(rest[1].clone()), &rest[2..])
+    } else {
+        (None, rest)
+    }
+}
+
+fn verb(method: &Method, named: bool, subresource: &str, watch: bool) -> Option<&'static str> {
+    let posts = matches!(subresource, "binding" | "eviction" | "token");
+    match (method.as_str(), named, subresource) {
+        ("GET", _, "") if watch => Some("watch"),
+        ("GET", true, _) if !posts => Some("get"),
+        ("GET", false, _) => Some("list"),
+        ("POST", false, _) => Some("create"),
+        ("POST", true, _) if posts => Some("create"),
+        ("PUT", true, _) if !posts => Some("update"),
+        ("PATCH", true, _) if !posts => Some("patch"),
+        ("DELETE", true, "") => Some("delete"),
+        ("DELETE", false, _) => Some("deletecollection"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: &str, uri: &str) -> Result<Option<Call>, Status> {
+        let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+        Call::parse(&parts)
+    }
+
+    #[test]
+    fn paths_name_kind_namespace_name_and_subresource() {
+        for (method, uri, verb, kind, object, subresource) in [
+            ("GET", "/api/v1/pods", "list", "Pod", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods/p/status", "get", "Pod", "a/p", "status"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update", "Namespace", "a", "finalize"),
+            ("PATCH", "/api/v1/namespaces/a", "patch", "Namespace", "a", ""),
+            ("POST", "/api/v1/namespaces/a/pods/p/binding", "create", "Pod", "a/p", "binding"),
+            ("DELETE", "/api/v1/namespaces/a/events", "deletecollection", "Event", "a/", ""),
+            ("GET", "/apis/storage.k8s.io/v1/volumeattachments/v?x=1", "get", "VolumeAttachment", "v", ""),
+            ("GET", "/api/v1/watch/namespaces/a/pods", "watch", "Pod", "a/", ""),
+            ("GET", "/api/v1/nodes?watch=1", "watch", "Node", "", ""),
+        ] {
+            let call = parse(method, uri).unwrap().unwrap();
+            assert_eq!(
+                (call.verb, call.kind.kind, call.object().as_str(), call.subresource.as_str()),
+                (verb, kind, object, subresource),
+                "{uri}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_404_and_wrong_methods_are_405() {
+        for (method, uri, code) in [
+            ("GET", "/api/v1/foos", 404),
+            ("GET", "/apis/storage.k8s.io/v2/storageclasses", 404),
+            ("GET", "/api/v1/pods/p", 404),
+            ("GET", "/api/v1/namespaces/a/nodes", 404),
+            ("GET", "/api/v1/nodes/n/foo", 404),
+            ("POST", "/api/v1/nodes/n", 405),
+            ("POST", "/api/v1/pods", 405),
+            ("PUT", "/api/v1/nodes", 405),
+            ("GET", "/api/v1/namespaces/a/pods/p/binding", 405),
+            ("DELETE", "/api/v1/namespaces", 405),
+            ("DELETE", "/api/v1/nodes/n/status", 405),
+        ] {
+            assert_eq!(parse(method, uri).unwrap_err().code, code, "{method} {uri}");
+        }
+        assert!(parse("GET", "/version").unwrap().is_none());
+    }
+}

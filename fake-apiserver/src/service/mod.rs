@@ -1,0 +1,396 @@
+//! The service: a request in, lock, apply, tell the watchers, a response out. One driver task waits for the next
+//! deadline of the machine.
+
+mod admin;
+mod body;
+mod call;
+mod fault;
+mod hub;
+mod query;
+mod respond;
+mod watch;
+mod write;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::StreamBody;
+use serde_json::{Value, json};
+use substrate::body::{Body, BoxError, HttpService, boxed};
+use substrate::fault::Moment;
+use substrate::seed::between;
+use substrate::{Ctx, Seed};
+use tokio::sync::watch as cell;
+
+use self::call::Call;
+use self::fault::{Injected, Twist, suffer};
+use self::hub::Hub;
+use self::respond::{Shown, failure, json_bytes, json_value, typed};
+use self::watch::{Plan, Registration, WatchStream};
+use crate::state::selector::Selector;
+use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, stored_kind};
+use crate::wire::{discovery, openapi};
+
+/// How long a read waits for a revision that is not yet there (R8).
+const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
+/// The range of a watch's life when the client names none, in seconds (R16).
+const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
+/// The version that the server says it is.
+const GIT_VERSION: &str = "v1.36.2";
+
+/// What a server is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What it may hold.
+    pub limits: Limits,
+}
+
+/// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
+#[derive(Clone)]
+pub struct Apiserver(Arc<Shared>);
+
+impl std::fmt::Debug for Apiserver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apiserver").finish_non_exhaustive()
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The revision of the last commit, for those who wait for one.
+    revision: cell::Sender<u64>,
+    limits: Limits,
+}
+
+/// What the lock guards: short sections, never held over an await.
+pub(crate) struct State {
+    store: Store,
+    hub: Hub,
+    /// Counts hubs, so that a stream of an older one does not touch this one.
+    epoch: u64,
+    /// Draws how long watches live.
+    lifetimes: Box<dyn rand_core::Rng + Send>,
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        *self.revision.borrow()
+    }
+}
+
+impl Apiserver {
+    /// A server with an empty cluster; uids and generated names come from `seed`.
+    pub fn new(seed: &Seed, config: Config) -> Self {
+        let seed = seed.child("apiserver");
+        let store = Store::new(&seed, config.limits);
+        let lifetimes = Box::new(seed.child("watch lifetime").rng());
+        let state = State { store, hub: Hub::new(), epoch: 0, lifetimes };
+        Self(Arc::new(Shared { state: Mutex::new(state), revision: cell::Sender::new(0), limits: config.limits }))
+    }
+
+    /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
+    /// Streams of an earlier process have ended with it.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        {
+            let mut state = self.0.lock();
+            state.hub = Hub::new();
+            state.epoch += 1;
+        }
+        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
+        let now = ctx.now();
+        server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
+        ctx.spawn(server.clone().drive());
+        HttpService::new(tower::service_fn(move |request| {
+            let server = server.clone();
+            async move { server.handle(request).await }
+        }))
+    }
+}
+
+/// One request's view of the server. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    ctx: Ctx,
+}
+
+impl Server {
+    /// Sleeps to the next deadline of the machine, for ever.
+    async fn drive(self) {
+        loop {
+            // Whatever is written from now on ends no earlier than a whole time to live from now.
+            let next = self.shared.lock().store.next_deadline();
+            let at = next.unwrap_or_else(|| self.ctx.now().mono + self.shared.limits.event_ttl);
+            self.ctx.sleep_until(at).await;
+            let now = self.ctx.now();
+            self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        }
+    }
+
+    /// Changes the store and tells everyone what was committed, all under one lock, so that the trace and every
+    /// stream have the order of the revisions.
+    fn commit<T>(&self, verb: &str, user: &str, change: impl FnOnce(&mut Store) -> T) -> T {
+        let mut state = self.shared.lock();
+        let result = change(&mut state.store);
+        let committed = state.store.take_committed();
+        for event in &committed {
+            self.trace(event, verb, user);
+            state.hub.dispatch(event);
+        }
+        if !committed.is_empty() {
+            self.shared.revision.send_replace(state.store.revision());
+        }
+        result
+    }
+
+    /// Leases and Events change all the time and say little: they are for the trace level.
+    fn trace(&self, event: &Event, verb: &str, user: &str) {
+        let fields = || {
+            json!({
+                "verb": verb,
+                "resource": event.kind.plural,
+                "object": &*event.key,
+                "rv": event.revision,
+                "user": user,
+                "type": event.own_type().as_str(),
+            })
+        };
+        if matches!(event.kind.kind, "Lease" | "Event") {
+            self.ctx.trace().trace(self.ctx.name(), "api.commit", fields);
+        } else {
+            self.ctx.emit("api.commit", fields());
+        }
+    }
+
+    async fn handle(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let (parts, body) = request.into_parts();
+        if parts.uri.path().starts_with("/admin/") {
+            return Ok(self.admin(&parts, body).await);
+        }
+        match Call::parse(&parts) {
+            Ok(Some(call)) => self.resource(&parts, call, body).await,
+            Ok(None) => Ok(self.document(&parts)),
+            Err(status) => Ok(failure(&status)),
+        }
+    }
+
+    /// A request on a resource, with the three moments at which faults act.
+    async fn resource(&self, parts: &Parts, call: Call, body: Body) -> Result<Response<Body>, BoxError> {
+        let twist = match suffer(&self.ctx, &call, Moment::Before).await {
+            Ok(twist) => twist,
+            Err(Injected::Fail(status)) => return Ok(failure(&status)),
+            Err(Injected::Break(error)) => return Err(error),
+        };
+        let response = match self.serve(parts, &call, body, twist).await {
+            Ok(response) => response,
+            Err(status) => failure(&status),
+        };
+        for moment in [Moment::AfterEffect, Moment::BeforeReply] {
+            match suffer(&self.ctx, &call, moment).await {
+                Ok(_) => {}
+                Err(Injected::Fail(status)) => return Ok(failure(&status)),
+                Err(Injected::Break(error)) => return Err(error),
+            }
+        }
+        Ok(response)
+    }
+
+    async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
+        let accept = parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
+        let shown = Shown::negotiate(call, accept)?;
+        match call.verb {
+            "get" if call.subresource == "log" => Err(Status::new(
+                501,
+                "NotImplemented",
+                "pods/log: this server does not reach into pods; read what a modelled workload wrote from its volume",
+            )),
+            "get" => self.get(call, shown, twist).await,
+            "list" => self.list(call, shown, twist).await,
+            "watch" => self.watch(call, shown, twist).await,
+            _ => self.write(parts, call, shown, body, twist).await,
+        }
+    }
+
+    async fn get(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        if let Version::At(revision) = Version::parse(call.query.get("resourceVersion"))? {
+            self.fresh(revision).await?;
+        }
+        let key = key(call.namespace.as_deref(), call.named());
+        let now = self.ctx.now();
+        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        let object = {
+            let state = self.shared.lock();
+            let kind = stored_kind(call.kind);
+            if twist.stale > 0 {
+                let revision = state.store.revision().saturating_sub(twist.stale.into());
+                state.store.at(kind, revision)?.get(&*key).cloned()
+            } else {
+                state.store.get(kind, &key).cloned()
+            }
+        };
+        let object = object.ok_or_else(|| Status::not_found(call.kind, call.named()))?;
+        Ok(json_bytes(200, shown.object(&object, now.wall)))
+    }
+
+    async fn list(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        let selector = selector(call)?;
+        if call.query.flag("sendInitialEvents")?.is_some() {
+            let error =
+                crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+            return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
+        }
+        let mut options = ListOptions {
+            version: Version::parse(call.query.get("resourceVersion"))?,
+            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
+            limit: call.query.number("limit")?.unwrap_or(0) as usize,
+            token: call.query.get("continue").to_owned(),
+        };
+        options.check()?;
+        if let Some(revision) = options.needed() {
+            self.fresh(revision).await?;
+        }
+        let now = self.ctx.now();
+        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        let listed = {
+            let state = self.shared.lock();
+            if twist.stale > 0 {
+                let revision = state.store.revision().saturating_sub(twist.stale.into()).max(1);
+                (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
+            }
+            state.store.list(stored_kind(call.kind), call.namespace.as_deref(), &selector, &options)?
+        };
+        Ok(json_bytes(200, shown.list(&listed, now.wall)))
+    }
+
+    async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        let selector = selector(call)?;
+        let options = WatchOptions {
+            version: Version::parse(call.query.get("resourceVersion"))?,
+            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
+            send_initial_events: call.query.flag("sendInitialEvents")?,
+            allow_bookmarks: call.query.flag("allowWatchBookmarks")?.unwrap_or(false),
+            continued: !call.query.get("continue").is_empty(),
+        };
+        options.check()?;
+        let lifetime = match call.query.number("timeoutSeconds")?.unwrap_or(0) {
+            0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
+            // A year is as good as for ever, and far from any overflow.
+            seconds => seconds.min(365 * 24 * 3600),
+        };
+        if let Some(revision) = options.needed() {
+            self.fresh(revision).await?;
+        }
+        let now = self.ctx.now();
+        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        let kind = stored_kind(call.kind);
+        let (started, ticket, receiver, epoch) = {
+            let mut state = self.shared.lock();
+            // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
+            let started = match state.store.watch(kind, call.namespace.as_deref(), &selector, &options) {
+                Err(status) if status.code == 410 => {
+                    let error = crate::state::line("ERROR", &crate::state::encode(&status.to_value()));
+                    return Ok(json_bytes(200, error));
+                }
+                other => other?,
+            };
+            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector, started.after);
+            (started, ticket, receiver, state.epoch)
+        };
+        let stream = WatchStream::new(Plan {
+            ctx: self.ctx.clone(),
+            call: call.clone(),
+            shown,
+            initial: started.initial,
+            initial_end: started.bookmark,
+            after: started.after,
+            bookmarks: options.allow_bookmarks,
+            lifetime: Duration::from_secs(lifetime),
+            receiver,
+            registration: Registration { shared: self.shared.clone(), ticket, epoch },
+            fault: twist.watch,
+        });
+        let mut response = Response::new(boxed(StreamBody::new(stream)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+
+    /// Waits until a revision is there, at most three seconds (R8).
+    async fn fresh(&self, revision: u64) -> Result<(), Status> {
+        let mut current = self.shared.revision.subscribe();
+        let deadline = self.ctx.now().mono + FRESHNESS_TIMEOUT;
+        tokio::select! { biased;
+            // An error means that the server is gone, and then no one waits for this answer.
+            _ = current.wait_for(|now| *now >= revision) => Ok(()),
+            () = self.ctx.sleep_until(deadline) => {
+                Err(Status::too_large_resource_version(revision, self.shared.revision()))
+            }
+        }
+    }
+
+    /// Everything that is no resource: health, version, discovery, OpenAPI.
+    fn document(&self, parts: &Parts) -> Response<Body> {
+        let path = parts.uri.path();
+        if parts.method != http::Method::GET {
+            return failure(&Status::method_not_allowed());
+        }
+        let probe = ["/healthz", "/livez", "/readyz"];
+        if probe.iter().any(|p| path == *p || path.strip_prefix(p).is_some_and(|rest| rest.starts_with('/'))) {
+            return typed(200, "text/plain; charset=utf-8", "ok");
+        }
+        if path == "/version" || path == "/version/" {
+            return json_value(200, &version());
+        }
+        let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
+        let accept = header(header::ACCEPT);
+        let Some(answer) = discovery::respond(path, accept).or_else(|| openapi::respond(path, accept)) else {
+            let known = path.starts_with("/apis/") || path.starts_with("/api/");
+            return if known {
+                failure(&Status::no_such_resource())
+            } else {
+                typed(404, "text/plain; charset=utf-8", "404 page not found\n")
+            };
+        };
+        if answer.is_cached_by(header(header::IF_NONE_MATCH)) {
+            let mut response = typed(304, answer.content_type, "");
+            set_etag(&mut response, answer.etag.as_deref());
+            return response;
+        }
+        let mut response = typed(200, answer.content_type, answer.body);
+        set_etag(&mut response, answer.etag.as_deref());
+        response
+    }
+}
+
+fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
+    if let Some(etag) = etag.and_then(|e| HeaderValue::from_str(e).ok()) {
+        response.headers_mut().insert(header::ETAG, etag);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    }
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": "linux/amd64",
+    })
+}
+
+fn selector(call: &Call) -> Result<Selector, Status> {
+    // Watching one object by its path adds a selector to those of the query.
+    let fields: Vec<&str> = call.query.all("fieldSelector").filter(|s| !s.is_empty()).collect();
+    Selector::parse(call.kind, call.query.get("labelSelector"), &fields.join(","))
+}

@@ -1,0 +1,107 @@
+//! The query string of a request.
+
+use crate::state::Status;
+
+/// Decoded parameters, in their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes a query string.
+    pub(crate) fn parse(text: Option<&str>) -> Self {
+        let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(key, true), decode(value, true))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter; empty when it is not there.
+    pub(crate) fn get(&self, key: &str) -> &str {
+        self.0.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// A flag, as Go reads one in a query.
+    ///
+    /// # Errors
+    /// 400 that names the parameter.
+    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Status> {
+        match self.get(key) {
+            "" if self.0.iter().any(|(k, _)| k == key) => Ok(Some(true)),
+            "" => Ok(None),
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
+            other => Err(Status::bad_request(format!("{key}: `{other}` is neither true nor false"))),
+        }
+    }
+
+    /// A whole number that is not negative.
+    ///
+    /// # Errors
+    /// 400 that names the parameter.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, Status> {
+        match self.get(key) {
+            "" => Ok(None),
+            text => text
+                .parse()
+                .map(Some)
+                .map_err(|_| Status::bad_request(format!("{key}: `{text}` is not a number from 0 to 2^64-1"))),
+        }
+    }
+}
+
+/// Resolves `%xx`, and `+` as a space in a query. What is not an escape stays as it is.
+pub(crate) fn decode(text: &str, query: bool) -> String {
+    if !text.contains(['%', '+']) {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let escape = bytes.get(i + 1..i + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match (bytes[i], escape.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                plain.push(byte);
+                i += 2;
+            }
+            (b'+', _) if query => plain.push(b' '),
+            (byte, _) => plain.push(byte),
+        }
+        i += 1;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        let query =
+            Query::parse(Some("fieldSelector=metadata.name%3Dx&labelSelector=a+in+%28b%29&watch&limit=5&x=%zz"));
+        assert_eq!(query.get("fieldSelector"), "metadata.name=x");
+        assert_eq!(query.get("labelSelector"), "a in (b)");
+        assert_eq!(query.flag("watch").unwrap(), Some(true));
+        assert_eq!(query.number("limit").unwrap(), Some(5));
+        assert_eq!(query.get("x"), "%zz");
+        assert_eq!(query.get("absent"), "");
+    }
+
+    #[test]
+    fn wrong_flags_and_numbers_name_the_parameter() {
+        let query = Query::parse(Some("watch=yes&limit=-1"));
+        assert!(query.flag("watch").unwrap_err().message.starts_with("watch"));
+        assert!(query.number("limit").unwrap_err().message.starts_with("limit"));
+    }
+}

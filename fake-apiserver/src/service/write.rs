@@ -1,0 +1,170 @@
+//! Writes: from a request to a command, and from its reply to a response.
+
+use http::request::Parts;
+use http::{HeaderValue, Response, header};
+use serde_json::Value;
+use substrate::body::Body;
+
+use super::call::Call;
+use super::fault::Twist;
+use super::respond::{Shown, json_bytes, json_value};
+use super::{Server, body, selector};
+use crate::kinds::schema;
+use crate::patch::PatchKind;
+use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Status, Target, WriteOptions};
+
+/// What a PATCH may be.
+const PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+/// How many unknown fields are warned of at most.
+const MAX_WARNINGS: usize = 50;
+
+/// How fields that a kind does not have are treated (R26).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+impl Server {
+    pub(super) async fn write(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        shown: Shown,
+        body: Body,
+        twist: Twist,
+    ) -> Result<Response<Body>, Status> {
+        let dry_run = dry_run(call)?;
+        let validation = field_validation(call)?;
+        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict };
+        if call.verb == "patch" && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none() {
+            return Err(Status::unsupported_media_type(PATCH_TYPES));
+        }
+        let sent = body::read(&parts.headers, body).await?;
+        let mut warnings = Vec::new();
+        if validation == FieldValidation::Warn
+            && matches!(call.verb, "create" | "update")
+            && call.subresource != "binding"
+        {
+            warnings = schema::unknown_fields(call.kind, &sent);
+        }
+        let command = self.command(parts, call, sent, options)?;
+        let now = self.ctx.now();
+        let mut reply = None;
+        for _ in 0..twist.times.unwrap_or(1).max(1) {
+            let command = command.clone();
+            let done = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
+            // A duplicate's fate is its own; the caller sees the first answer.
+            reply.get_or_insert(done);
+        }
+        let reply = reply.unwrap_or_else(|| Err(Status::new(500, "InternalError", "nothing was done")))?;
+        let mut response = match reply {
+            Reply::Object(object) => json_bytes(200, shown.object(&object, now.wall)),
+            Reply::Created(object) => json_bytes(201, shown.object(&object, now.wall)),
+            Reply::Status(status) => {
+                let code =
+                    status.get("code").and_then(Value::as_u64).and_then(|c| u16::try_from(c).ok()).unwrap_or(200);
+                json_value(code, &status)
+            }
+            Reply::List(items) => {
+                let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
+                json_bytes(200, shown.list(&listed, now.wall))
+            }
+        };
+        for field in warnings.iter().take(MAX_WARNINGS) {
+            let text = format!("299 - \"unknown field \\\"{field}\\\"\"");
+            if let Ok(value) = HeaderValue::from_str(&text) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        Ok(response)
+    }
+
+    fn command(&self, parts: &Parts, call: &Call, sent: Value, options: WriteOptions) -> Result<Command, Status> {
+        let part = match call.subresource.as_str() {
+            "status" => Part::Status,
+            "finalize" => Part::Finalize,
+            "ephemeralcontainers" => Part::EphemeralContainers,
+            _ => Part::Main,
+        };
+        let target =
+            || Target { kind: call.kind, namespace: call.namespace.clone(), name: call.named().to_owned(), part };
+        let pod = || (call.namespace.clone().unwrap_or_default(), call.named().to_owned());
+        Ok(match (call.verb, call.subresource.as_str()) {
+            ("create", "") => {
+                Command::Create { kind: call.kind, namespace: call.namespace.clone(), object: sent, options }
+            }
+            ("create", "binding") => {
+                let (namespace, name) = pod();
+                Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
+            }
+            ("create", "eviction") => {
+                let (namespace, name) = pod();
+                Command::Evict { namespace, name, eviction: sent, dry_run: options.dry_run }
+            }
+            ("create", other) => {
+                return Err(Status::new(
+                    501,
+                    "NotImplemented",
+                    format!("{}/{other}: this server does not issue tokens", call.kind.plural),
+                ));
+            }
+            ("update", _) => Command::Update { target: target(), object: sent, options },
+            ("patch", _) => {
+                let patch_kind = PatchKind::of_content_type(body::content_type(&parts.headers))
+                    .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
+                Command::Patch { target: target(), patch_kind, patch: sent, options }
+            }
+            ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
+            _ => Command::DeleteCollection {
+                kind: call.kind,
+                namespace: call.namespace.clone(),
+                selector: selector(call)?,
+                options: delete_options(call, &sent, options)?,
+            },
+        })
+    }
+}
+
+/// The options of a DELETE: from its body, or else from its query.
+fn delete_options(call: &Call, sent: &Value, options: WriteOptions) -> Result<DeleteOptions, Status> {
+    let mut delete = DeleteOptions::parse(sent)?;
+    let grace = call.query.get("gracePeriodSeconds");
+    if delete.grace_period_seconds.is_none() && !grace.is_empty() {
+        let bad = || Status::bad_request(format!("gracePeriodSeconds: `{grace}` is not a whole number"));
+        delete.grace_period_seconds = Some(grace.parse().map_err(|_| bad())?);
+    }
+    let policy = call.query.get("propagationPolicy");
+    if delete.propagation.is_none() && !policy.is_empty() {
+        delete.set_propagation(policy)?;
+    }
+    delete.dry_run |= options.dry_run;
+    Ok(delete)
+}
+
+fn dry_run(call: &Call) -> Result<bool, Status> {
+    let mut dry_run = false;
+    for value in call.query.all("dryRun") {
+        if value != "All" {
+            let error = FieldError::not_supported("dryRun", &value.into(), &["All"]);
+            return Err(Status::invalid_type("CreateOptions", "meta.k8s.io", "", vec![error]));
+        }
+        dry_run = true;
+    }
+    Ok(dry_run)
+}
+
+fn field_validation(call: &Call) -> Result<FieldValidation, Status> {
+    match call.query.get("fieldValidation") {
+        // The server's own default.
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Ignore" => Ok(FieldValidation::Ignore),
+        "Strict" => Ok(FieldValidation::Strict),
+        other => {
+            let error = FieldError::not_supported("fieldValidation", &other.into(), &["Ignore", "Strict", "Warn"]);
+            Err(Status::invalid_type("CreateOptions", "meta.k8s.io", "", vec![error]))
+        }
+    }
+}

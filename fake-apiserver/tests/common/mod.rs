@@ -1,0 +1,161 @@
+//! A server in virtual time and a client that knows nothing but HTTP.
+
+use std::future::Future;
+use std::time::Duration;
+
+use fake_apiserver::{Apiserver, Config};
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use substrate::body::{Body, HttpService, call, collect, empty, full};
+use substrate::world::{Options, simulate};
+use substrate::{Ctx, Process, Seed, World};
+use tokio::sync::oneshot;
+
+/// Talks to one server.
+#[derive(Clone)]
+pub struct Client {
+    service: HttpService,
+    /// The server's process.
+    pub ctx: Ctx,
+    /// The world.
+    pub world: World,
+}
+
+/// Runs `story` against a new server.
+pub fn story<T, F>(story: impl FnOnce(Client) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    story_with(Config::default(), story)
+}
+
+/// Runs `story` against a new server that is made with `config`.
+pub fn story_with<T, F>(config: Config, story: impl FnOnce(Client) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    simulate(Options::default(), |world| async move {
+        let client = serve(&world, &Apiserver::new(&Seed::root(1), config)).await;
+        story(client).await
+    })
+}
+
+/// Starts a process that serves `apiserver`.
+pub async fn serve(world: &World, apiserver: &Apiserver) -> Client {
+    let (sender, receiver) = oneshot::channel();
+    let slot = std::sync::Arc::new(std::sync::Mutex::new(Some(sender)));
+    let apiserver = apiserver.clone();
+    let process = Process::start(world, "fake-apiserver", move |ctx| {
+        let service = apiserver.start(&ctx);
+        if let Some(sender) = slot.lock().unwrap().take() {
+            let _ = sender.send((service, ctx.clone()));
+        }
+        async move { ctx.downed().await }
+    });
+    let (service, ctx) = receiver.await.unwrap();
+    drop(process);
+    Client { service, ctx, world: world.clone() }
+}
+
+impl Client {
+    /// One request; gives the HTTP status and the answer as JSON, or as a string when it is none.
+    pub async fn send(&self, method: Method, uri: &str, media: &str, body: Option<Value>) -> (u16, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header("content-type", media)
+            .header("user-agent", "test")
+            .body(body.map_or_else(empty, |b| full(b.to_string())))
+            .unwrap();
+        self.request(request).await
+    }
+
+    /// One request as it is.
+    pub async fn request(&self, request: Request<Body>) -> (u16, Value) {
+        let response = call(self.service.clone(), request).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = collect(response.into_body(), 64 << 20).await.unwrap();
+        let value = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        (code, value)
+    }
+
+    pub async fn get(&self, uri: &str) -> (u16, Value) {
+        self.send(Method::GET, uri, "", None).await
+    }
+
+    pub async fn post(&self, uri: &str, body: Value) -> (u16, Value) {
+        self.send(Method::POST, uri, "application/json", Some(body)).await
+    }
+
+    pub async fn put(&self, uri: &str, body: Value) -> (u16, Value) {
+        self.send(Method::PUT, uri, "application/json", Some(body)).await
+    }
+
+    pub async fn merge(&self, uri: &str, body: Value) -> (u16, Value) {
+        self.send(Method::PATCH, uri, "application/merge-patch+json", Some(body)).await
+    }
+
+    pub async fn delete(&self, uri: &str) -> (u16, Value) {
+        self.send(Method::DELETE, uri, "", None).await
+    }
+
+    pub async fn delete_with(&self, uri: &str, body: Value) -> (u16, Value) {
+        self.send(Method::DELETE, uri, "application/json", Some(body)).await
+    }
+
+    /// Opens a watch.
+    pub async fn watch(&self, uri: &str) -> Lines {
+        let request = Request::builder().uri(uri).header("user-agent", "test").body(empty()).unwrap();
+        let response = call(self.service.clone(), request).await.unwrap();
+        Lines { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
+    }
+}
+
+/// The lines of a watch.
+pub struct Lines {
+    pub code: u16,
+    body: Body,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// The next event; nothing when the stream has ended or is silent for `patience`.
+    pub async fn next_within(&mut self, patience: Duration) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(patience, self.body.frame()).await.ok()??;
+            self.buffer.extend_from_slice(&frame.ok()?.into_data().unwrap());
+        }
+    }
+
+    /// The next event that comes at once.
+    pub async fn next(&mut self) -> Option<Value> {
+        self.next_within(Duration::from_millis(1)).await
+    }
+
+    /// `TYPE name` of every event that comes at once.
+    pub async fn told(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        while let Some(event) = self.next().await {
+            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+            told.push(format!("{} {name}", event["type"].as_str().unwrap()).trim().to_owned());
+        }
+        told
+    }
+}
+
+/// A claim that is valid.
+pub fn claim(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}})
+}
+
+/// A pod that is valid.
+pub fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
