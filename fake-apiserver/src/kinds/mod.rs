@@ -40,9 +40,10 @@ impl Kind {
 
     /// The position in [`all`]; a small dense key for per-kind tables.
     ///
-    /// Only kinds out of [`all`] exist, so the position is always found.
+    /// Every `&'static Kind` is out of [`all`], so the position is always found.
     pub fn index(&self) -> usize {
-        KINDS.iter().position(|k| k == self).unwrap_or(usize::MAX)
+        // By address: it is asked for at every request.
+        KINDS.iter().position(|k| std::ptr::eq(k, self)).unwrap_or(usize::MAX)
     }
 
     /// `List` appended to the kind.
@@ -234,3 +235,31 @@ static KINDS: &[Kind] = &[
         ..CORE
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_by_url_and_by_object_and_know_their_place() {
+        for (i, kind) in all().iter().enumerate() {
+            assert_eq!(kind.index(), i);
+            assert_eq!(find(kind.group, kind.version, kind.plural), Some(kind));
+            assert_eq!(find_kind(&kind.api_version(), kind.kind), Some(kind));
+            assert_eq!(kind.has_status, kind.subresources.contains(&"status"), "{kind:?}");
+            assert!(kind.subresources.is_sorted(), "{kind:?}");
+        }
+        assert_eq!(find("", "v2", "pods"), None);
+        assert_eq!(find_kind("storage.k8s.io/v1", "Pod"), None);
+    }
+
+    #[test]
+    fn paths_and_versions_are_those_of_the_group() {
+        let pod = find("", "v1", "pods").unwrap();
+        assert_eq!((pod.api_version().as_str(), pod.root().as_str()), ("v1", "/api/v1/pods"));
+        let class = find("storage.k8s.io", "v1", "storageclasses").unwrap();
+        assert_eq!(class.api_version(), "storage.k8s.io/v1");
+        assert_eq!(class.root(), "/apis/storage.k8s.io/v1/storageclasses");
+        assert_eq!(class.list_kind(), "StorageClassList");
+    }
+}
