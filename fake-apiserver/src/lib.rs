@@ -1,5 +1,6 @@
 //! A Kubernetes API server for storage: discovery, CRUD, list, watch and patches over one in-memory store.
 
+mod cli;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;
@@ -9,4 +10,5 @@ pub mod state;
 pub mod tls;
 pub mod wire;
 
+pub use cli::main_with;
 pub use service::{Apiserver, Config};

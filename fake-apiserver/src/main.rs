@@ -1,0 +1,5 @@
+//! The `fake-apiserver` binary.
+
+fn main() -> std::process::ExitCode {
+    fake_apiserver::main_with(std::env::args_os())
+}
