@@ -4,6 +4,7 @@
 mod admin;
 mod body;
 mod call;
+mod content;
 mod fault;
 mod hub;
 mod query;
@@ -25,6 +26,7 @@ use substrate::{Ctx, Seed};
 use tokio::sync::watch as cell;
 
 use self::call::Call;
+use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 use self::respond::{Shown, failure, json_bytes, json_value, typed};
@@ -153,14 +155,19 @@ impl Server {
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let fields = || {
-            json!({
+            let mut fields = json!({
                 "verb": verb,
                 "resource": event.kind.plural,
                 "object": &*event.key,
                 "rv": event.revision,
                 "user": user,
                 "type": event.own_type().as_str(),
-            })
+            });
+            let object = event.new.as_ref().or(event.old.as_ref());
+            if let Some((field, words)) = object.and_then(|o| content(event.kind, &o.value)) {
+                fields[field] = words;
+            }
+            fields
         };
         if matches!(event.kind.kind, "Lease" | "Event") {
             self.ctx.trace().trace(self.ctx.name(), "api.commit", fields);

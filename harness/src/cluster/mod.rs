@@ -120,8 +120,9 @@ impl Cluster {
         for member in found.members.iter().rev() {
             member.crash().await;
         }
-        self.world.trace().info(&Arc::from("cluster"), "node.crashed", serde_json::json!({ "node": node }));
-        found.disk.crash().await.map_err(|e| e.to_string())
+        found.disk.crash().await.map_err(|e| e.to_string())?;
+        self.world.trace().info(&Arc::from("cluster"), "disk.crashed", serde_json::json!({ "node": node }));
+        Ok(())
     }
 
     /// Starts a node again.

@@ -20,7 +20,7 @@ pub(super) struct Run<'a> {
     objects: Objects,
     watchman: Arc<Watchman>,
     started: Duration,
-    ended: Vec<Duration>,
+    began: Vec<Duration>,
     declared: Vec<String>,
     cleared: Vec<String>,
     line: Option<(u64, u64)>,
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
             objects: cluster.objects().clone(),
             watchman,
             started,
-            ended: Vec::new(),
+            began: Vec::new(),
             declared: Vec::new(),
             cleared: Vec::new(),
             line: None,
@@ -58,6 +58,7 @@ impl<'a> Run<'a> {
 
     pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         self.line = Some((step.line, step.column));
+        self.began.push(self.now());
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,
@@ -73,7 +74,6 @@ impl<'a> Run<'a> {
             Action::ClearFault(name) => self.clear_fault(name)?,
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
         }
-        self.ended.push(self.now());
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
 
     /// Durations of a scenario are in its own time, so what passed in the world is multiplied by the scale.
     fn expect_elapsed(&self, wanted: &Elapsed) -> Result<(), Failure> {
-        let since = wanted.since.and_then(|step| self.ended.get(step).copied()).unwrap_or(self.started);
+        let since = wanted.since.and_then(|step| self.began.get(step).copied()).unwrap_or(self.started);
         let passed = self.cluster.unscaled(self.now().saturating_sub(since));
         let early = wanted.at_least.is_some_and(|least| passed < least);
         // Real work takes real time, which no scale shortens: an upper bound is meant for virtual time.
