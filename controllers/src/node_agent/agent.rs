@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -119,25 +118,5 @@ impl Agent {
     pub(super) fn attached(node: &Node) -> BTreeSet<String> {
         let status = node.status.as_ref();
         status.and_then(|s| s.volumes_attached.as_ref()).into_iter().flatten().map(|v| v.name.clone()).collect()
-    }
-}
-
-/// The first instant after `now` on a grid of `period`.
-pub(super) fn next_on_grid(now: Duration, period: Duration) -> Duration {
-    let period = period.max(Duration::from_millis(1)).as_nanos();
-    let next = (now.as_nanos() / period + 1) * period;
-    Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_instant_on_the_grid_is_never_now() {
-        let ms = Duration::from_millis;
-        assert_eq!(next_on_grid(ms(0), ms(100)), ms(100));
-        assert_eq!(next_on_grid(ms(99), ms(100)), ms(100));
-        assert_eq!(next_on_grid(ms(100), ms(100)), ms(200));
     }
 }

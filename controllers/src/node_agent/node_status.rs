@@ -63,6 +63,8 @@ fn inputs(agent: &Agent) -> StatusInputs {
 struct Reporter {
     reported_at: Option<Duration>,
     ready: bool,
+    /// What the last tick that wrote nothing looked at; the same again needs no comparison.
+    seen: Option<(Arc<Node>, Option<String>, Option<Vec<String>>)>,
 }
 
 /// The status loop; never ends.
@@ -107,12 +109,18 @@ impl Reporter {
             Some(node) => node,
             None => Arc::new(api.get(name).await?),
         };
-        let old = node.status.clone().unwrap_or_default();
-        let new = status(&agent.config, &inputs(agent), &old);
+        let inputs = inputs(agent);
         let now = agent.ctx.now().mono;
         let report = agent.ctx.scaled(agent.config.timers.node_status_report);
         let due = self.reported_at.is_none_or(|at| now >= at + report);
+        let seen = (node.clone(), inputs.not_ready.clone(), inputs.volumes_in_use.clone());
+        if !due && self.seen.as_ref().is_some_and(|s| Arc::ptr_eq(&s.0, &seen.0) && (&s.1, &s.2) == (&seen.1, &seen.2)) {
+            return Ok(node);
+        }
+        let old = node.status.clone().unwrap_or_default();
+        let new = status(&agent.config, &inputs, &old);
         if !due && !changed(&old, &new) {
+            self.seen = Some(seen);
             return Ok(node);
         }
         let written = api.patch_status(name, &Patch::Strategic(status_patch(&old, &new))).await?;

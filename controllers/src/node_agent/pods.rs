@@ -16,6 +16,7 @@ use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
 use super::volumes::remove_pod_dirs;
 use super::workload::{Writer, settings};
+use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 
 /// First wait after a failed sync (`backOffPeriod`), stretched by up to half of it.
@@ -246,7 +247,8 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
     let (stop, kill) = (watch::Sender::new(false), watch::Sender::new(false));
     let (alive, done) = mpsc::channel(1);
-    for (volume_in_pod, spec) in agent.volumes().mounted(uid) {
+    let mounted = agent.volumes().mounted(uid);
+    for (volume_in_pod, spec) in mounted {
         let writer = Writer {
             agent: agent.clone(),
             pod: format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name)),
@@ -344,7 +346,8 @@ async fn next_look(
         () = agent.ctx.sleep_until(deadline.unwrap_or_default()), if deadline.is_some() => return false,
     }
     let poll = agent.ctx.scaled(agent.config.timers.pod_attach_and_mount_poll);
-    let next = begun + super::agent::next_on_grid(agent.ctx.now().mono.saturating_sub(begun), poll);
+    let now = agent.ctx.now().mono;
+    let next = Grid::new(begun, poll).at_or_after(now, Some(now));
     agent.ctx.sleep_until(next).await;
     deadline.is_none_or(|deadline| next < deadline)
 }

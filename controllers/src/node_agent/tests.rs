@@ -299,7 +299,7 @@ fn a_rebooted_node_brings_its_pods_back_and_their_records_verify() {
         rig.plug().await;
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
-        let started = world.trace().events().into_iter().filter(|e| e.kind == "workload.started").next_back();
+        let started = world.trace().events().into_iter().rfind(|e| e.kind == "workload.started");
         assert_eq!(
             started.map(|e| (e.fields["records_found"].clone(), e.fields["verified"].clone())),
             Some((json!(3), json!(true)))

@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::json;
 
-use super::agent::{Agent, next_on_grid};
+use super::agent::Agent;
 use super::csi::{Driver, PublishContext};
 use super::names::{attachment_name, vol_data_path};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, scan};
 use super::volume_manager::operation::NodeFacts;
 use super::volume_manager::{Next, Operation, Step, StepError, Task, VolumeSpec};
+use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 
 /// How long to wait when a live read that the reconciler needs has failed.
@@ -38,7 +39,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
             }
         }
     }
-    let period = agent.ctx.scaled(agent.config.timers.reconciler_loop);
+    let grid = Grid::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
     loop {
         let retry = agent.volumes().retry_at();
@@ -46,7 +47,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
             () = agent.reconcile_due() => {}
             () = agent.ctx.sleep_until(retry.unwrap_or_default()), if retry.is_some() => {}
         }
-        agent.ctx.sleep_until(next_on_grid(agent.ctx.now().mono, period)).await;
+        let now = agent.ctx.now().mono;
+        agent.ctx.sleep_until(grid.at_or_after(now, Some(now))).await;
         tick(&agent).await;
     }
 }

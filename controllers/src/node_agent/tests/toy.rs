@@ -20,8 +20,12 @@ struct State {
     version: u64,
     objects: BTreeMap<Key, Value>,
     history: Vec<(u64, &'static str, Key, Value)>,
-    watchers: Vec<(String, Vec<(String, String)>, mpsc::UnboundedSender<Bytes>)>,
+    watchers: Vec<(String, Selector, mpsc::UnboundedSender<Bytes>)>,
 }
+
+/// Dotted path and value, all of which must hold.
+type Selector = Vec<(String, String)>;
+
 
 /// The server; clones are one.
 #[derive(Clone, Default)]
@@ -135,7 +139,7 @@ impl Toy {
             path.drain(..2);
         }
         let (resource, name) = (path[0], path.get(1).copied().unwrap_or_default());
-        let selector: Vec<(String, String)> = query
+        let selector: Selector = query
             .get("fieldSelector")
             .and_then(|s| s.split_once('='))
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
@@ -206,7 +210,7 @@ impl State {
     fn watch(
         &mut self,
         resource: &str,
-        selector: Vec<(String, String)>,
+        selector: Selector,
         query: &BTreeMap<String, String>,
     ) -> Response<Body> {
         let from: u64 = query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or_default();
