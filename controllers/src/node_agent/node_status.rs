@@ -64,7 +64,22 @@ struct Reporter {
     reported_at: Option<Duration>,
     ready: bool,
     /// What the last tick that wrote nothing looked at; the same again needs no comparison.
-    seen: Option<(Arc<Node>, Option<String>, Option<Vec<String>>)>,
+    seen: Option<Seen>,
+}
+
+/// All that a status depends on but the time.
+struct Seen {
+    node: Arc<Node>,
+    not_ready: Option<String>,
+    volumes_in_use: Option<Vec<String>>,
+}
+
+impl Seen {
+    fn is(&self, node: &Arc<Node>, inputs: &StatusInputs) -> bool {
+        Arc::ptr_eq(&self.node, node)
+            && self.not_ready == inputs.not_ready
+            && self.volumes_in_use == inputs.volumes_in_use
+    }
 }
 
 /// The status loop; never ends.
@@ -113,14 +128,14 @@ impl Reporter {
         let now = agent.ctx.now().mono;
         let report = agent.ctx.scaled(agent.config.timers.node_status_report);
         let due = self.reported_at.is_none_or(|at| now >= at + report);
-        let seen = (node.clone(), inputs.not_ready.clone(), inputs.volumes_in_use.clone());
-        if !due && self.seen.as_ref().is_some_and(|s| Arc::ptr_eq(&s.0, &seen.0) && (&s.1, &s.2) == (&seen.1, &seen.2)) {
+        if !due && self.seen.as_ref().is_some_and(|seen| seen.is(&node, &inputs)) {
             return Ok(node);
         }
         let old = node.status.clone().unwrap_or_default();
         let new = status(&agent.config, &inputs, &old);
         if !due && !changed(&old, &new) {
-            self.seen = Some(seen);
+            let StatusInputs { not_ready, volumes_in_use, .. } = inputs;
+            self.seen = Some(Seen { node: node.clone(), not_ready, volumes_in_use });
             return Ok(node);
         }
         let written = api.patch_status(name, &Patch::Strategic(status_patch(&old, &new))).await?;

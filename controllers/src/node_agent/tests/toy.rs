@@ -26,7 +26,6 @@ struct State {
 /// Dotted path and value, all of which must hold.
 type Selector = Vec<(String, String)>;
 
-
 /// The server; clones are one.
 #[derive(Clone, Default)]
 pub struct Toy(Arc<Mutex<State>>);
@@ -207,12 +206,7 @@ impl State {
         new
     }
 
-    fn watch(
-        &mut self,
-        resource: &str,
-        selector: Selector,
-        query: &BTreeMap<String, String>,
-    ) -> Response<Body> {
+    fn watch(&mut self, resource: &str, selector: Selector, query: &BTreeMap<String, String>) -> Response<Body> {
         let from: u64 = query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or_default();
         let (sender, receiver) = mpsc::unbounded_channel();
         for (version, kind, key, object) in &self.history {

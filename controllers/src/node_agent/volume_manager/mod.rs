@@ -218,8 +218,7 @@ impl VolumeManager {
 
     /// Whether nothing of the pod is, or may be, mounted. Not before the disk was read.
     pub fn is_unmounted(&self, uid: &str) -> bool {
-        self.reconstruction != Reconstruction::Unread
-            && !self.actual.volumes().any(|(_, v)| v.pods.contains_key(uid))
+        self.reconstruction != Reconstruction::Unread && !self.actual.volumes().any(|(_, v)| v.pods.contains_key(uid))
     }
 
     /// The volumes that are mounted for a pod: the name in the pod's spec and the volume.
