@@ -2,6 +2,8 @@
 
 mod pod;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 pub(super) use pod::qos_class;
 use serde_json::{Value, json};
 
@@ -16,7 +18,10 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
         ("", "PersistentVolumeClaim") => claim(object),
         ("", "Namespace") => namespace(object),
         ("", "Node") => node(object),
-        ("", "Secret") => set(object, &[("type", json!("Opaque"))]),
+        ("", "Secret") => {
+            string_data(object);
+            set(object, &[("type", json!("Opaque"))]);
+        }
         ("storage.k8s.io", "StorageClass") => {
             set(object, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
@@ -29,6 +34,16 @@ fn set(object: &mut Value, defaults: &[(&str, Value)]) {
     if let Some(map) = object.as_object_mut() {
         for (key, value) in defaults {
             default(map, key, value.clone());
+        }
+    }
+}
+
+/// `stringData` is for writing only: it goes into `data`, over what is there (upstream's secret conversion).
+fn string_data(secret: &mut Value) {
+    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else { return };
+    if let Some(data) = map_mut(secret, "data") {
+        for (key, text) in texts {
+            data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
         }
     }
 }
@@ -102,5 +117,18 @@ fn driver(driver: &mut Value) {
         if spec.get("volumeLifecycleModes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
             spec.insert("volumeLifecycleModes".into(), json!(["Persistent"]));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds;
+
+    #[test]
+    fn string_data_becomes_data() {
+        let mut secret = json!({"data": {"a": "b2xk", "c": "Yw=="}, "stringData": {"a": "new"}});
+        apply(kinds::find("", "v1", "secrets").unwrap(), &mut secret);
+        assert_eq!(secret, json!({"type": "Opaque", "data": {"a": "bmV3", "c": "Yw=="}}));
     }
 }

@@ -1,0 +1,261 @@
+//! The real kubectl against the binary over TLS: what a user types, and what comes back.
+
+#[allow(dead_code, reason = "each test binary uses a part of the support module")]
+mod support;
+
+use support::{Server, available};
+
+const OBJECTS: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: gp3, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: ebs.csi.aws.com
+volumeBindingMode: WaitForFirstConsumer
+allowVolumeExpansion: true
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: ebs.csi.aws.com}
+spec: {attachRequired: true, podInfoOnMount: false}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-a, labels: {topology.kubernetes.io/zone: us-east-1a}}
+spec: {providerID: "aws:///us-east-1a/i-0123456789abcdef0"}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSINode
+metadata: {name: node-a}
+spec: {drivers: [{name: ebs.csi.aws.com, nodeID: i-0123456789abcdef0, topologyKeys: [topology.kubernetes.io/zone], allocatable: {count: 25}}]}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: app}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: "1"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key}
+stringData: {a: "1"}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv-1}
+spec:
+  capacity: {storage: 4Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: gp3
+  csi: {driver: ebs.csi.aws.com, volumeHandle: vol-0123456789abcdef0}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: writer}
+spec:
+  containers: [{name: main, image: busybox, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+---
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttachment
+metadata: {name: csi-1}
+spec: {attacher: ebs.csi.aws.com, nodeName: node-a, source: {persistentVolumeName: pv-1}}
+---
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttributesClass
+metadata: {name: fast}
+driverName: ebs.csi.aws.com
+parameters: {iops: "4000"}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIStorageCapacity
+metadata: {name: cap}
+storageClassName: gp3
+capacity: 100Gi
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: node-a}
+spec: {holderIdentity: node-a, leaseDurationSeconds: 40}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: writer.1}
+involvedObject: {apiVersion: v1, kind: Pod, name: writer, namespace: default}
+type: Warning
+reason: FailedAttachVolume
+message: Multi-Attach error for volume "pv-1"
+source: {component: attachdetach-controller}
+firstTimestamp: "2026-01-01T00:00:00Z"
+lastTimestamp: "2026-01-01T00:00:00Z"
+count: 2
+"#;
+
+/// A command line, and what its output must contain; a leading `!` means that the command must fail.
+const STORY: &[(&str, &[&str])] = &[
+    ("version", &["Server Version"]),
+    ("api-resources", &["volumeattachments", "storage.k8s.io/v1", "pvc"]),
+    ("api-resources --categories=all", &["pods"]),
+    ("api-versions", &["v1", "storage.k8s.io/v1", "coordination.k8s.io/v1", "events.k8s.io/v1"]),
+    ("explain pvc.spec", &["storageClassName", "<string>", "VERSION:    v1"]),
+    ("explain volumeattachment.spec.source", &["persistentVolumeName"]),
+    ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
+    (
+        "apply -f objects.yaml",
+        &["storageclass.storage.k8s.io/gp3 created", "pod/writer created", "event/writer.1 created"],
+    ),
+    (
+        "apply -f objects.yaml",
+        &[
+            "storageclass.storage.k8s.io/gp3 unchanged",
+            "pod/writer unchanged",
+            "persistentvolume/pv-1 unchanged",
+            "node/node-a unchanged",
+        ],
+    ),
+    ("diff -f objects.yaml", &[]),
+    ("get -f objects.yaml", &["persistentvolumeclaim/data"]),
+    // Every kind's table.
+    (
+        "get sc",
+        &[
+            "NAME",
+            "PROVISIONER",
+            "RECLAIMPOLICY",
+            "VOLUMEBINDINGMODE",
+            "ALLOWVOLUMEEXPANSION",
+            "gp3 (default)",
+            "WaitForFirstConsumer",
+            "true",
+        ],
+    ),
+    ("get csidrivers", &["ATTACHREQUIRED", "ebs.csi.aws.com", "Persistent"]),
+    ("get csinodes", &["DRIVERS", "node-a"]),
+    ("get csistoragecapacities", &["CREATED AT", "cap"]),
+    ("get vac", &["DRIVERNAME", "fast"]),
+    ("get leases", &["HOLDER", "node-a"]),
+    ("get cm settings", &["DATA", "settings   1"]),
+    ("get secrets key", &["Opaque   1"]),
+    ("get sa app", &["NAME", "AGE"]),
+    ("get nodes -o wide", &["INTERNAL-IP", "Unknown", "<none>"]),
+    ("get pv", &["RECLAIM POLICY", "4Gi", "RWO", "Retain", "gp3", "<unset>"]),
+    ("get pvc -o wide", &["VOLUMEMODE", "data", "Pending", "gp3", "Filesystem"]),
+    ("get pods -o wide", &["NOMINATED NODE", "writer", "0/1", "Pending"]),
+    ("get volumeattachment -o wide", &["ATTACHER", "PV", "NODE", "ATTACHED", "csi-1", "pv-1", "node-a", "false"]),
+    ("get events", &["LAST SEEN", "Warning", "FailedAttachVolume", "pod/writer", "Multi-Attach error"]),
+    ("get events.events.k8s.io -o yaml", &["regarding", "note: Multi-Attach"]),
+    ("get all", &["writer"]),
+    ("get pods -A", &["NAMESPACE", "default"]),
+    // Selectors, output forms, raw paths.
+    ("get pods --field-selector metadata.name=nope", &["No resources found"]),
+    ("get pods --field-selector status.phase=Pending -o name", &["pod/writer"]),
+    ("!get pods --field-selector spec.nope=1", &["field label not supported"]),
+    ("get nodes -l topology.kubernetes.io/zone=us-east-1a -o name", &["node/node-a"]),
+    ("get pvc data -o jsonpath={.spec.storageClassName}", &["gp3"]),
+    ("get --raw /readyz", &["ok"]),
+    ("get pv -o custom-columns=H:.spec.csi.volumeHandle", &["vol-0123456789abcdef0"]),
+    ("!get pod nope", &["Error from server (NotFound): pods \"nope\" not found"]),
+    ("!get nonsense", &["the server doesn't have a resource type \"nonsense\""]),
+    // Describe.
+    (
+        "describe pod writer",
+        &["Name:             writer", "ClaimName:   data", "not-ready:NoExecute op=Exists for 300s"],
+    ),
+    ("describe pvc data", &["StorageClass:  gp3", "Status:        Pending", "Used By:       writer"]),
+    (
+        "describe pv pv-1",
+        &["Driver:            ebs.csi.aws.com", "VolumeHandle:      vol-0123456789abcdef0", "Node Affinity"],
+    ),
+    ("describe node node-a", &["ProviderID:", "aws:///us-east-1a/i-0123456789abcdef0", "Taints:"]),
+    ("describe volumeattachment csi-1", &["Attacher:", "ebs.csi.aws.com"]),
+    ("describe sc gp3", &["IsDefaultClass:  Yes"]),
+    // Changes.
+    ("label node node-a team=storage", &["node/node-a labeled"]),
+    ("label node node-a team-", &["node/node-a unlabeled"]),
+    ("annotate pvc data a=b", &["annotated"]),
+    ("taint node node-a a=b:NoSchedule", &["tainted"]),
+    ("taint node node-a a-", &["untainted"]),
+    ("cordon node-a", &["cordoned"]),
+    ("get nodes", &["SchedulingDisabled"]),
+    ("uncordon node-a", &["uncordoned"]),
+    (
+        "patch pv pv-1 --type=json -p [{\"op\":\"test\",\"path\":\"/metadata/name\",\"value\":\"pv-1\"},{\"op\":\"add\",\"path\":\"/metadata/labels\",\"value\":{\"x\":\"y\"}}]",
+        &["patched"],
+    ),
+    (
+        "!patch pv pv-1 --type=json -p [{\"op\":\"test\",\"path\":\"/metadata/name\",\"value\":\"other\"}]",
+        &["rejected our request"],
+    ),
+    ("patch pv pv-1 --type=merge -p {\"metadata\":{\"labels\":{\"x\":null}}}", &["patched"]),
+    ("patch pod writer -p {\"spec\":{\"containers\":[{\"name\":\"main\",\"image\":\"busybox:2\"}]}}", &["patched"]),
+    (
+        "get pod writer -o jsonpath={.spec.containers[*].image}{.spec.containers[0].volumeMounts[0].mountPath}",
+        &["busybox:2/data"],
+    ),
+    (
+        "patch volumeattachment csi-1 --subresource=status --type=merge -p {\"status\":{\"attached\":true}}",
+        &["patched"],
+    ),
+    ("get volumeattachment -o wide", &["true"]),
+    ("wait volumeattachment/csi-1 --for=jsonpath={.status.attached}=true --timeout=5s", &["condition met"]),
+    ("!patch volumeattachment csi-1 --type=merge -p {\"spec\":{\"nodeName\":\"other\"}}", &["immutable"]),
+    ("!patch sc gp3 -p {\"provisioner\":\"other\"}", &["Forbidden"]),
+    ("apply -f changed.yaml", &["configmap/settings configured"]),
+    ("get cm settings -o jsonpath={.data}", &["{\"b\":\"2\"}"]),
+    ("!apply -f unknown-field.yaml", &["unknown field \"spec.storageClas\""]),
+    ("apply --validate=false -f unknown-field.yaml", &["created"]),
+    ("apply --dry-run=server -f dry.yaml", &["created (server dry run)"]),
+    ("!get cm dry", &["NotFound"]),
+    ("create -f made.yaml", &["configmap/made created", "namespace/work created", "configmap/inside created"]),
+    ("replace -f changed.yaml", &["replaced"]),
+    ("!create -f made.yaml", &["configmaps \"made\" already exists"]),
+    ("-n work get cm", &["inside"]),
+    ("!apply --server-side -f dry.yaml", &["apply"]),
+    // Deletion.
+    ("delete configmap made", &["deleted"]),
+    ("delete pod writer --wait --timeout=20s --grace-period=0 --force", &["deleted"]),
+    ("wait --for=delete pod/writer --timeout=5s", &[]),
+    ("delete volumeattachment csi-1 --timeout=5s", &["deleted"]),
+    ("delete ns work --timeout=20s", &["deleted"]),
+    ("!get ns work", &["NotFound"]),
+    ("delete cm --all", &["deleted"]),
+];
+
+#[test]
+fn a_users_day_with_kubectl() {
+    if !available("kubectl") {
+        return;
+    }
+    let server = Server::start();
+    server.file("objects.yaml", OBJECTS);
+    server.file("changed.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {b: \"2\"}\n");
+    server.file("dry.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dry}\n");
+    server.file(
+        "made.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: work}\n---\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: inside, namespace: work}\n",
+    );
+    server.file(
+        "unknown-field.yaml",
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: odd}\nspec: {storageClas: x, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
+    );
+    let mut failures = Vec::new();
+    for (line, wanted) in STORY {
+        let (command, fails) = line.strip_prefix('!').map_or((*line, false), |rest| (rest, true));
+        let output = server.kubectl(&command.split(' ').collect::<Vec<_>>());
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let missing: Vec<_> = wanted.iter().filter(|w| !text.contains(**w)).collect();
+        if output.status.success() == fails || !missing.is_empty() {
+            failures.push(format!("$ kubectl {command}\n{text}\n  missing: {missing:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), STORY.len(), failures.join("\n"));
+}
