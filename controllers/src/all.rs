@@ -7,7 +7,7 @@ use substrate::process::Ctx;
 
 use crate::kube::Client;
 use crate::timers::Timers;
-use crate::{attach_detach, attacher, binder, protection, provisioner};
+use crate::{attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, taint_eviction};
 
 /// The loops, by the names of their originals.
 pub const LOOPS: &[&str] = &[
@@ -79,6 +79,18 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
             "persistentvolume-attach-detach-controller" => {
                 let client = own("attachdetach-controller");
                 ctx.clone().spawn(attach_detach::run(ctx, client, timers));
+            }
+            "node-lifecycle-controller" => {
+                let client = own("node-controller");
+                ctx.clone().spawn(node_lifecycle::run(ctx, client, timers));
+            }
+            "taint-eviction-controller" => {
+                let client = own("node-controller");
+                ctx.clone().spawn(taint_eviction::run(ctx, client));
+            }
+            "pod-garbage-collector-controller" => {
+                let client = own("pod-garbage-collector");
+                ctx.clone().spawn(pod_gc::run(ctx, client, timers));
             }
             "csi-attacher" => {
                 let client = alone("csi-attacher");

@@ -11,9 +11,14 @@ pub mod cli;
 pub mod grid;
 pub mod kube;
 pub mod node_agent;
+pub mod node_lifecycle;
 pub mod pending;
+pub mod pod_gc;
+pub mod pod_status;
 pub mod protection;
 pub mod provisioner;
+pub mod taint_eviction;
+pub mod taints;
 pub mod timers;
 
 pub use all::{component_names, run_all};

@@ -1,0 +1,12 @@
+//! Node lifecycle (`node-lifecycle-controller`): nodes that stop posting become Unknown and get taints.
+
+mod health;
+mod shell;
+mod zones;
+
+pub use health::{Heartbeat, NodeHealth, Observation, Ready};
+pub use shell::run;
+pub use zones::{TaintQueue, ZoneState, zone_key, zone_state};
+
+/// Source of its events.
+pub const EVENT_SOURCE: &str = "node-controller";

@@ -1,0 +1,406 @@
+//! The monitor every five seconds, the tainting pass between, and the pods of nodes that went away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, Taint};
+use serde_json::json;
+use substrate::process::Ctx;
+
+use super::EVENT_SOURCE;
+use super::health::{Grace, NodeHealth, Ready};
+use super::zones::{TaintQueue, ZoneState, is_ready, zone_key, zone_state};
+use crate::grid::Grid;
+use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
+use crate::pod_status::{self, Condition};
+use crate::taints::{self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE};
+use crate::timers::Timers;
+
+/// Where nodes' leases live.
+const LEASES: &str = "kube-node-lease";
+/// Tries of a status write that meets another writer (`NodeHealthUpdateRetry`), and the wait between them.
+const TRIES: usize = 5;
+const RETRY: Duration = Duration::from_millis(20);
+/// How often the tainting pass runs (`NodeEvictionPeriod`).
+const TAINT_PASS: Duration = Duration::from_millis(100);
+
+/// Conditions that are mirrored as NoSchedule taints: type, status, taint.
+const MIRRORED: [(&str, &str, &str); 6] = [
+    ("Ready", "False", NOT_READY),
+    ("Ready", "Unknown", UNREACHABLE),
+    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
+    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
+    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
+];
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Runs the controller for ever.
+pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+    let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
+    let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
+    let leases = Informer::<Lease>::start(&ctx, client.namespaced(LEASES), ListParams::default());
+    nodes.synced().await;
+    pods.synced().await;
+    leases.synced().await;
+    let interval = |rate: f64| (rate > 0.0).then(|| ctx.scaled(Duration::from_secs_f64(1.0 / rate)));
+    let shell = Shell {
+        recorder: EventRecorder::new(&client, EVENT_SOURCE),
+        grace: Grace { monitor: ctx.scaled(timers.node_monitor_grace), startup: ctx.scaled(timers.node_startup_grace) },
+        normal: interval(timers.node_eviction_rate),
+        ctx: ctx.clone(),
+        client,
+        timers,
+        nodes,
+        pods,
+        leases,
+        health: BTreeMap::new(),
+        known: BTreeMap::new(),
+        last: BTreeMap::new(),
+        zones: BTreeMap::new(),
+        retry: BTreeSet::new(),
+    };
+    shell.serve().await;
+}
+
+struct Zone {
+    state: ZoneState,
+    queue: TaintQueue,
+}
+
+struct Shell {
+    ctx: Ctx,
+    client: Client,
+    timers: Timers,
+    recorder: EventRecorder,
+    grace: Grace,
+    normal: Option<Duration>,
+    nodes: Informer<Node>,
+    pods: Informer<Pod>,
+    leases: Informer<Lease>,
+    health: BTreeMap<String, NodeHealth>,
+    known: BTreeMap<String, String>,
+    /// Ready as last told in the trace.
+    last: BTreeMap<String, Ready>,
+    zones: BTreeMap<String, Zone>,
+    /// Nodes whose pods could not all be marked.
+    retry: BTreeSet<String>,
+}
+
+fn node_reference(name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+impl Shell {
+    async fn serve(mut self) {
+        let mut nodes = self.nodes.subscribe();
+        let mut pods = self.pods.subscribe();
+        let start = self.ctx.now().mono;
+        let period = self.ctx.scaled(self.timers.node_monitor_period);
+        let pass = Grid::new(start, self.ctx.scaled(TAINT_PASS));
+        let mut monitor_at = start;
+        let mut passed: Option<Duration> = None;
+        loop {
+            let now = self.ctx.now().mono;
+            let turn = self.zones.values().filter_map(|zone| zone.queue.next_turn()).min();
+            let pass_at = turn.map(|turn| pass.at_or_after(turn.max(now), passed));
+            let wake = pass_at.map_or(monitor_at, |at| at.min(monitor_at));
+            tokio::select! { biased;
+                Some(delta) = nodes.recv() => if let Delta::Applied { new, .. } = delta {
+                    self.mirror_conditions(&new).await;
+                },
+                Some(delta) = pods.recv() => if let Delta::Applied { old, new } = delta {
+                    self.pod_assigned(old.as_deref(), &new).await;
+                },
+                () = self.ctx.sleep_until(wake) => {
+                    let now = self.ctx.now().mono;
+                    if now >= monitor_at {
+                        self.monitor().await;
+                        monitor_at = self.ctx.now().mono.max(now) .max(monitor_at) + period;
+                    } else {
+                        passed = Some(now);
+                        self.taint_pass().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// `monitorNodeHealth`.
+    async fn monitor(&mut self) {
+        let nodes = self.nodes.list();
+        self.classify(&nodes).await;
+        let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for node in &nodes {
+            let Some((observed, current)) = self.update_health(node).await else { continue };
+            if node.label("node.kubernetes.io/exclude-disruption").is_none() {
+                let count = counts.entry(zone_key(node)).or_default();
+                if is_ready(current) { count.0 += 1 } else { count.1 += 1 }
+            }
+            let Some(current) = current else { continue };
+            self.tell(node.name(), current);
+            self.taint_by_condition(node, observed).await;
+            let went_away = current != Ready::True && observed == Ready::True;
+            if went_away {
+                let text = format!("Node {} status is now: NodeNotReady", node.name());
+                self.recorder.event(&node_reference(node.name(), node.uid()), "Normal", "NodeNotReady", text);
+            }
+            let again = self.retry.contains(node.name()) && observed != Ready::True;
+            if (went_away || again) && !self.mark_pods_of(node.name()).await {
+                self.retry.insert(node.name().to_owned());
+                continue;
+            }
+            self.retry.remove(node.name());
+        }
+        self.handle_disruption(&counts, &nodes).await;
+    }
+
+    /// Says in the trace how a node's Ready condition changed.
+    fn tell(&mut self, node: &str, current: Ready) {
+        if self.last.get(node) == Some(&current) {
+            return;
+        }
+        self.last.insert(node.to_owned(), current);
+        let kind = match current {
+            Ready::True => "node.ready",
+            Ready::False => "node.not-ready",
+            Ready::Unknown => "node.unknown",
+        };
+        self.ctx.emit(kind, json!({ "node": node }));
+    }
+
+    async fn classify(&mut self, nodes: &[Arc<Node>]) {
+        for node in nodes {
+            self.zones
+                .entry(zone_key(node))
+                .or_insert_with(|| Zone { state: ZoneState::Initial, queue: TaintQueue::new(self.normal) });
+            if !self.known.contains_key(node.name()) {
+                self.known.insert(node.name().to_owned(), node.uid().to_owned());
+                let text = format!("Node {0} event: Registered Node {0} in Controller", node.name());
+                self.recorder.event(&node_reference(node.name(), node.uid()), "Normal", "RegisteredNode", text);
+                self.mark_reachable(node).await;
+            }
+        }
+        if self.known.len() == nodes.len() {
+            return;
+        }
+        let present: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let gone: Vec<(String, String)> = self
+            .known
+            .iter()
+            .filter(|(name, _)| !present.contains(name.as_str()))
+            .map(|(name, uid)| (name.clone(), uid.clone()))
+            .collect();
+        for (name, uid) in gone {
+            let text = format!("Node {name} event: Removing Node {name} from Controller");
+            self.recorder.event(&node_reference(&name, &uid), "Normal", "RemovingNode", text);
+            self.known.remove(&name);
+            self.health.remove(&name);
+            self.last.remove(&name);
+        }
+    }
+
+    /// Looks at one node and writes its conditions when they have to change; nothing when that failed.
+    async fn update_health(&mut self, node: &Arc<Node>) -> Option<(Ready, Option<Ready>)> {
+        let mut node = node.clone();
+        for attempt in 0..TRIES {
+            let renewed = self
+                .leases
+                .get(LEASES, node.name())
+                .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
+            let mut health = self.health.get(node.name()).copied();
+            let seen = NodeHealth::observe(&mut health, self.ctx.now(), &node, renewed, self.grace);
+            if let Some(health) = health {
+                self.health.insert(node.name().to_owned(), health);
+            }
+            let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
+            let mut changed = Node::clone(&node);
+            changed.status.get_or_insert_with(NodeStatus::default).conditions = Some(conditions);
+            if self.client.all::<Node>().replace_status(&changed).await.is_ok() {
+                return Some((seen.observed, seen.current));
+            }
+            if attempt + 1 < TRIES {
+                self.ctx.sleep(RETRY).await;
+                node = Arc::new(self.client.all::<Node>().get(node.name()).await.ok()?);
+            }
+        }
+        None
+    }
+
+    /// `processTaintBaseEviction`: by what was posted before this pass, so the taint comes one pass after Unknown.
+    async fn taint_by_condition(&mut self, node: &Node, observed: Ready) {
+        let (taint, opposite) = match observed {
+            Ready::True => return self.mark_reachable(node).await,
+            Ready::False => (NOT_READY, UNREACHABLE),
+            Ready::Unknown => (UNREACHABLE, NOT_READY),
+        };
+        if taints::has(node, opposite, NO_EXECUTE) {
+            // A node that is tainted already is not rate limited. A failure is made good by the next pass.
+            let _ = self.swap(node.name(), &[taint], &[opposite]).await;
+            return;
+        }
+        let Some(zone) = self.zones.get_mut(&zone_key(node)) else { return };
+        if !taints::has(node, taint, NO_EXECUTE) {
+            // Not tainted yet, or someone took the taint away: it is its turn again.
+            zone.queue.remove(node.name());
+        }
+        zone.queue.add(node.name());
+    }
+
+    async fn swap(&self, node: &str, add: &[&str], remove: &[&str]) -> bool {
+        let all = |keys: &[&str]| keys.iter().map(|key| taints::taint(key, NO_EXECUTE)).collect::<Vec<Taint>>();
+        taints::swap(&self.client, node, &all(add), &all(remove), self.ctx.now().wall).await.is_ok()
+    }
+
+    async fn mark_reachable(&mut self, node: &Node) {
+        let tainted = [UNREACHABLE, NOT_READY].iter().any(|key| taints::has(node, key, NO_EXECUTE));
+        if tainted && !self.swap(node.name(), &[], &[UNREACHABLE, NOT_READY]).await {
+            return;
+        }
+        if let Some(zone) = self.zones.get_mut(&zone_key(node)) {
+            zone.queue.remove(node.name());
+        }
+    }
+
+    /// `doNoExecuteTaintingPass`.
+    async fn taint_pass(&mut self) {
+        for key in self.zones.keys().cloned().collect::<Vec<_>>() {
+            loop {
+                let now = self.ctx.now().mono;
+                let Some(name) = self.zones.get_mut(&key).and_then(|zone| zone.queue.take(now)) else { break };
+                let Some(node) = self.nodes.get("", &name) else { continue };
+                let done = match Ready::of(&node) {
+                    Some(Ready::False) => self.swap(&name, &[NOT_READY], &[UNREACHABLE]).await,
+                    Some(Ready::Unknown) => self.swap(&name, &[UNREACHABLE], &[NOT_READY]).await,
+                    // It is ready again.
+                    Some(Ready::True) => true,
+                    None => false,
+                };
+                if !done {
+                    if let Some(zone) = self.zones.get_mut(&key) {
+                        zone.queue.put_back(name);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    /// `handleDisruption`: sets the rate of every zone, and stops all evictions when no node anywhere is ready.
+    async fn handle_disruption(&mut self, counts: &BTreeMap<String, (usize, usize)>, nodes: &[Arc<Node>]) {
+        let next: BTreeMap<&String, ZoneState> =
+            counts.iter().map(|(zone, (ready, not_ready))| (zone, zone_state(*ready, *not_ready))).collect();
+        let all_down = next.values().all(|state| *state == ZoneState::FullDisruption);
+        self.zones.retain(|zone, _| counts.contains_key(zone) || nodes.iter().any(|node| zone_key(node) == *zone));
+        let counted = |(key, _): &(&String, &Zone)| counts.contains_key(*key);
+        let all_were_down = self.zones.iter().filter(counted).all(|(_, zone)| zone.state == ZoneState::FullDisruption);
+        if all_down && all_were_down {
+            return;
+        }
+        let now = self.ctx.now().mono;
+        if all_down {
+            for node in nodes {
+                self.mark_reachable(node).await;
+            }
+            for zone in self.zones.values_mut() {
+                zone.state = ZoneState::FullDisruption;
+                zone.queue.set_interval(now, None);
+            }
+            return;
+        }
+        if all_were_down {
+            for health in self.health.values_mut() {
+                health.probed = now;
+            }
+        }
+        for (key, zone) in &mut self.zones {
+            let (Some(&state), Some((ready, not_ready))) = (next.get(key), counts.get(key)) else { continue };
+            if zone.state == state && !all_were_down {
+                continue;
+            }
+            zone.state = state;
+            let (normal, secondary) = (self.timers.node_eviction_rate, self.timers.secondary_node_eviction_rate);
+            let rate = state.rate(ready + not_ready, normal, secondary);
+            let interval = (rate > 0.0).then(|| self.ctx.scaled(Duration::from_secs_f64(1.0 / rate)));
+            zone.queue.set_interval(now, interval);
+        }
+    }
+
+    /// Marks the pods of a node as not ready; false when one could not be marked.
+    async fn mark_pods_of(&self, node: &str) -> bool {
+        let mut pods = Vec::new();
+        self.pods.each(|pod| {
+            if assigned_to(pod) == Some(node) {
+                pods.push(pod.clone());
+            }
+        });
+        let mut all = true;
+        for pod in pods {
+            all &= self.mark_pod(&pod).await;
+        }
+        all
+    }
+
+    async fn mark_pod(&self, pod: &Pod) -> bool {
+        let ready = pod_status::conditions(pod).iter().any(|c| c.type_ == "Ready" && c.status != "False");
+        if !ready {
+            return true;
+        }
+        let condition = Condition { kind: "Ready", status: "False", reason: None, message: None };
+        let Some(patch) = pod_status::patch(pod, Some(condition), None, self.ctx.now().wall) else { return true };
+        let done = match self.client.namespaced::<Pod>(pod.namespace()).patch_status(pod.name(), &patch).await {
+            Ok(_) => true,
+            Err(e) if e.is_not_found() => return true,
+            Err(_) => false,
+        };
+        self.recorder.event(&reference(pod), "Warning", "NodeNotReady", "Node is not ready");
+        done
+    }
+
+    /// A pod that is assigned to a node which is not ready is not ready.
+    async fn pod_assigned(&self, old: Option<&Pod>, new: &Pod) {
+        let Some(node) = assigned_to(new) else { return };
+        if old.and_then(assigned_to) == Some(node) || !self.health.contains_key(node) {
+            return;
+        }
+        let away = self.nodes.get("", node).and_then(|node| Ready::of(&node)).is_some_and(|ready| ready != Ready::True);
+        if away {
+            self.mark_pod(new).await;
+        }
+    }
+
+    /// `doNoScheduleTaintingPass`: conditions as NoSchedule taints.
+    async fn mirror_conditions(&self, node: &Node) {
+        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+        let wanted = |key: &str| {
+            let by_condition = MIRRORED.iter().any(|(kind, status, taint)| {
+                *taint == key && conditions.iter().any(|c| c.type_ == *kind && c.status == *status)
+            });
+            by_condition || key == UNSCHEDULABLE && node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true))
+        };
+        let (mut add, mut remove) = (Vec::new(), Vec::new());
+        for key in MIRRORED.iter().map(|(_, _, taint)| *taint).chain([UNSCHEDULABLE]) {
+            match (wanted(key), taints::has(node, key, NO_SCHEDULE)) {
+                (true, false) => add.push(taints::taint(key, NO_SCHEDULE)),
+                (false, true) => remove.push(taints::taint(key, NO_SCHEDULE)),
+                _ => {}
+            }
+        }
+        if !add.is_empty() || !remove.is_empty() {
+            // The node's next change brings another try, as upstream.
+            let _ = taints::swap(&self.client, node.name(), &add, &remove, self.ctx.now().wall).await;
+        }
+    }
+}
+
+fn assigned_to(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
+}

@@ -1,0 +1,10 @@
+//! Taint eviction (`taint-eviction-controller`): pods that do not tolerate a NoExecute taint are deleted.
+
+mod shell;
+mod timers;
+
+pub use shell::run;
+pub use timers::{Effect, Evictions, PodKey, PodView};
+
+/// Source of its events.
+pub const EVENT_SOURCE: &str = "taint-eviction-controller";

@@ -1,0 +1,223 @@
+//! Which pods are to be deleted when (`processPodOnNode` and the timed workers upstream).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+
+use crate::taints::tolerates;
+
+/// Namespace and name.
+pub type PodKey = (String, String);
+
+/// What counts of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct PodView<'a> {
+    /// Namespace and name.
+    pub key: (&'a str, &'a str),
+    /// What it tolerates.
+    pub tolerations: &'a [Toleration],
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Delete the pod now, with an event.
+    Evict(PodKey),
+    /// Only the event that a deletion was called off.
+    Cancelled(PodKey),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    created: Duration,
+    fires: Duration,
+}
+
+/// The timers of all pods on tainted nodes.
+#[derive(Clone, Debug)]
+pub struct Evictions {
+    /// Divides tolerationSeconds.
+    scale: substrate::clock::TimeScale,
+    /// A pod that was deleted keeps its entry, so that it is not deleted again.
+    workers: BTreeMap<PodKey, Option<Timer>>,
+}
+
+/// How long taints are tolerated together: nothing for not at all, `None` inside for ever.
+fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Duration>> {
+    let mut least: Option<u64> = None;
+    for taint in taints {
+        let toleration = tolerations.iter().find(|t| tolerates(t, taint))?;
+        if let Some(seconds) = toleration.toleration_seconds {
+            let seconds = u64::try_from(seconds).unwrap_or(0);
+            least = Some(least.map_or(seconds, |l| l.min(seconds)));
+        }
+    }
+    Some(least.map(Duration::from_secs))
+}
+
+impl Evictions {
+    /// No timers. `scale` divides tolerationSeconds.
+    pub fn new(scale: substrate::clock::TimeScale) -> Self {
+        Self { scale, workers: BTreeMap::new() }
+    }
+
+    /// Looks at a pod on a node with these NoExecute taints.
+    pub fn process(&mut self, now: Duration, pod: PodView<'_>, taints: &[Taint]) -> Vec<Effect> {
+        let key = (pod.key.0.to_owned(), pod.key.1.to_owned());
+        let mut effects = Vec::new();
+        if taints.is_empty() {
+            effects.extend(self.cancel(&key));
+            return effects;
+        }
+        match tolerated(taints, pod.tolerations) {
+            None => {
+                effects.extend(self.cancel(&key));
+                effects.extend(self.add(now, key, now, now));
+            }
+            Some(None) => effects.extend(self.cancel(&key)),
+            Some(Some(seconds)) => {
+                let seconds = self.scale.apply(seconds);
+                let mut created = now;
+                if let Some(Some(timer)) = self.workers.get(&key) {
+                    created = timer.created;
+                    if created + seconds < now + seconds {
+                        return effects;
+                    }
+                    effects.extend(self.cancel(&key));
+                }
+                effects.extend(self.add(now, key, created, now + seconds));
+            }
+        }
+        effects
+    }
+
+    fn add(&mut self, now: Duration, key: PodKey, created: Duration, fires: Duration) -> Option<Effect> {
+        if self.workers.contains_key(&key) {
+            return None;
+        }
+        if fires <= now {
+            self.workers.insert(key.clone(), None);
+            return Some(Effect::Evict(key));
+        }
+        self.workers.insert(key, Some(Timer { created, fires }));
+        None
+    }
+
+    /// Calls a deletion off, with an event when it was still to come.
+    pub fn cancel(&mut self, key: &PodKey) -> Option<Effect> {
+        match self.workers.remove(key) {
+            Some(Some(_)) => Some(Effect::Cancelled(key.clone())),
+            _ => None,
+        }
+    }
+
+    /// The pods whose time has come.
+    pub fn due(&mut self, now: Duration) -> Vec<PodKey> {
+        let due: Vec<PodKey> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.is_some_and(|timer| timer.fires <= now))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &due {
+            self.workers.insert(key.clone(), None);
+        }
+        due
+    }
+
+    /// A deletion failed for good: the pod may be looked at anew.
+    pub fn failed(&mut self, key: &PodKey) {
+        if matches!(self.workers.get(key), Some(None)) {
+            self.workers.remove(key);
+        }
+    }
+
+    /// When the next pod's time comes.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.workers.values().flatten().map(|timer| timer.fires).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::clock::TimeScale;
+
+    use super::*;
+    use crate::taints::{NO_EXECUTE, UNREACHABLE, taint};
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+    const KEY: (&str, &str) = ("default", "p");
+
+    fn key() -> PodKey {
+        ("default".to_owned(), "p".to_owned())
+    }
+
+    fn for_seconds(seconds: Option<i64>) -> Vec<Toleration> {
+        let (key, operator) = (Some(UNREACHABLE.to_owned()), Some("Exists".to_owned()));
+        vec![Toleration { key, operator, toleration_seconds: seconds, ..Toleration::default() }]
+    }
+
+    fn evictions() -> Evictions {
+        Evictions::new(TimeScale::default())
+    }
+
+    #[test]
+    fn a_pod_goes_when_its_toleration_ends() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        assert!(evictions.process(S(55), pod, &[taint(UNREACHABLE, NO_EXECUTE)]).is_empty());
+        assert_eq!(evictions.next_deadline(), Some(S(355)));
+        assert!(evictions.due(S(354)).is_empty());
+        assert_eq!(evictions.due(S(355)), [key()]);
+        assert_eq!(evictions.next_deadline(), None);
+    }
+
+    #[test]
+    fn tolerance_is_divided_by_the_time_scale() {
+        let tolerations = for_seconds(Some(300));
+        let mut evictions = Evictions::new(TimeScale::new(100.0));
+        evictions.process(S(1), PodView { key: KEY, tolerations: &tolerations }, &[taint(UNREACHABLE, NO_EXECUTE)]);
+        assert_eq!(evictions.next_deadline(), Some(S(4)));
+    }
+
+    #[test]
+    fn without_toleration_it_goes_at_once_and_only_once() {
+        let mut evictions = evictions();
+        let pod = PodView { key: KEY, tolerations: &[] };
+        let taints = [taint("node.kubernetes.io/out-of-service", NO_EXECUTE)];
+        assert_eq!(evictions.process(S(1), pod, &taints), [Effect::Evict(key())]);
+        assert_eq!(evictions.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_second_intolerable_taint_overtakes_a_running_timer() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        let mut taints = vec![taint(UNREACHABLE, NO_EXECUTE)];
+        evictions.process(S(55), pod, &taints);
+        taints.push(taint("node.kubernetes.io/out-of-service", NO_EXECUTE));
+        assert_eq!(evictions.process(S(60), pod, &taints), [Effect::Cancelled(key()), Effect::Evict(key())]);
+    }
+
+    #[test]
+    fn a_timer_that_runs_is_not_put_off() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        evictions.process(S(55), pod, &[taint(UNREACHABLE, NO_EXECUTE)]);
+        evictions.process(S(60), pod, &[taint(UNREACHABLE, NO_EXECUTE)]);
+        assert_eq!(evictions.next_deadline(), Some(S(355)));
+    }
+
+    #[test]
+    fn eternal_tolerance_and_removed_taints_call_the_deletion_off() {
+        let (mut evictions, tolerations) = (evictions(), for_seconds(Some(300)));
+        let pod = PodView { key: KEY, tolerations: &tolerations };
+        evictions.process(S(55), pod, &[taint(UNREACHABLE, NO_EXECUTE)]);
+        assert_eq!(evictions.process(S(60), pod, &[]), [Effect::Cancelled(key())]);
+        let eternal = for_seconds(None);
+        let pod = PodView { key: KEY, tolerations: &eternal };
+        assert!(evictions.process(S(61), pod, &[taint(UNREACHABLE, NO_EXECUTE)]).is_empty());
+        assert_eq!(evictions.next_deadline(), None);
+    }
+}
