@@ -124,7 +124,7 @@ impl Shell {
                     let now = self.ctx.now().mono;
                     if now >= monitor_at {
                         self.monitor().await;
-                        monitor_at = self.ctx.now().mono.max(now) .max(monitor_at) + period;
+                        monitor_at = self.ctx.now().mono + period;
                     } else {
                         passed = Some(now);
                         self.taint_pass().await;
