@@ -19,10 +19,9 @@ pub(super) struct Args {
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
 struct Check {
-    what: &'static str,
+    what: String,
     good: bool,
     says: String,
-    todo: Option<String>,
 }
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
@@ -33,9 +32,6 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     for check in &checks {
         let mark = if check.good { style.paint(Tone::Good, "✓") } else { style.paint(Tone::Warning, "–") };
         text.push_str(&format!("{mark} {:<14} {}\n", check.what, check.says));
-        if let Some(todo) = &check.todo {
-            text.push_str(&format!("  {:<14} → {todo}\n", ""));
-        }
     }
     text.push_str(if loops {
         "\nThe live world uses loop devices with real filesystems here.\n"
@@ -52,17 +48,18 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
 }
 
 fn look() -> Vec<Check> {
-    let mut checks = vec![Check { what: "simulation", good: true, says: "works as any user".to_owned(), todo: None }];
-    checks.push(match disk::capability().loop_backend {
-        Ok(()) => Check { what: "loop devices", good: true, says: "root, /dev/loop-control and mkfs.ext4 are there".to_owned(), todo: None },
-        Err(why) => Check { what: "loop devices", good: false, says: why, todo: Some("run as root on Linux, with e2fsprogs installed".to_owned()) },
+    let mut checks = vec![Check { what: "simulation".to_owned(), good: true, says: "works as any user".to_owned() }];
+    let capability = disk::capability();
+    checks.push(match capability.missing() {
+        None => Check { what: "loop devices".to_owned(), good: true, says: "work here".to_owned() },
+        Some(why) => Check { what: "loop devices".to_owned(), good: false, says: why },
     });
+    for check in capability.checks {
+        checks.push(Check { what: format!("  {}", check.name), good: check.ok, says: check.detail });
+    }
     for (tool, args, use_for) in [
         ("kubectl", &["version", "--client"][..], "talks to `mooring up`; 1.30 or newer"),
         ("aws", &["--version"], "talks to the cloud of `mooring up`"),
-        ("mkfs.ext4", &["-V"], "formats volumes in the live world"),
-        ("mkfs.xfs", &["-V"], "formats xfs volumes"),
-        ("mkfs.btrfs", &["--version"], "formats btrfs volumes"),
     ] {
         checks.push(tool_check(tool, args, use_for));
     }
@@ -70,13 +67,13 @@ fn look() -> Vec<Check> {
 }
 
 fn tool_check(tool: &'static str, args: &[&str], use_for: &str) -> Check {
-    let output = Command::new(tool).args(args).stdin(Stdio::null()).output();
-    match output {
+    let what = tool.to_owned();
+    match Command::new(tool).args(args).stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => {
             let text = [output.stdout, output.stderr].concat();
-            let line = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
-            Check { what: tool, good: true, says: line, todo: None }
+            let says = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
+            Check { what, good: true, says }
         }
-        _ => Check { what: tool, good: false, says: "not found".to_owned(), todo: Some(use_for.to_owned()) },
+        _ => Check { what, good: false, says: format!("not found; {use_for}") },
     }
 }

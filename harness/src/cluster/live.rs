@@ -46,12 +46,11 @@ impl Site {
     /// # Errors
     /// When `choice` does not work here.
     pub fn prepare(choice: Option<BackendChoice>, parent: Option<&Path>) -> Result<Self, SiteError> {
-        let loops = disk::capability().loop_backend;
-        let (backend, why_not_loop) = match (choice, loops) {
+        let (backend, why_not_loop) = match (choice, disk::capability().missing()) {
             (Some(BackendChoice::Directory), _) => (BackendChoice::Directory, None),
-            (_, Ok(())) => (BackendChoice::Loop, None),
-            (Some(BackendChoice::Loop), Err(why)) => return Err(SiteError::NoLoop(why)),
-            (None, Err(why)) => (BackendChoice::Directory, Some(why)),
+            (_, None) => (BackendChoice::Loop, None),
+            (Some(BackendChoice::Loop), Some(why)) => return Err(SiteError::NoLoop(why)),
+            (None, Some(why)) => (BackendChoice::Directory, Some(why)),
         };
         if backend == BackendChoice::Loop {
             namespace::enter_private()?;
@@ -109,11 +108,15 @@ impl Site {
     /// When its directories cannot be made.
     pub fn disk(&self, node: &str) -> Result<Arc<dyn Disk>, ClusterError> {
         let (root, volumes) = (self.node_root(node), self.volume_dir());
+        let failed = |e: String| ClusterError::Disk(node.to_owned(), e);
+        for dir in [&root, &volumes] {
+            std::fs::create_dir_all(dir).map_err(|e| failed(format!("{}: {e}", dir.display())))?;
+        }
         let disk: Result<Arc<dyn Disk>, disk::DiskError> = match self.backend {
-            BackendChoice::Loop => disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
+            BackendChoice::Loop => disk::LoopDisk::new(&self.run_name(), node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
             BackendChoice::Directory => disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
         };
-        disk.map_err(|e| ClusterError::Disk(node.to_owned(), e.to_string()))
+        disk.map_err(|e| failed(e.to_string()))
     }
 }
 

@@ -1,0 +1,206 @@
+//! The figures that Mooring promises, measured: `cargo bench -p harness`. Never a timed test.
+//!
+//! Each figure is the median of several runs, with minimum and maximum, beside its bound. Where a peer's figure is
+//! known or the peer is installed, the ratio is printed too.
+
+#![expect(clippy::disallowed_methods, reason = "a bench measures wall time")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::cluster::{Cluster, ClusterSpec};
+use harness::runner;
+use harness::scenario;
+use substrate::World;
+use substrate::world::{Options, simulate};
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
+
+/// Milliseconds of several runs.
+struct Sample(Vec<f64>);
+
+impl Sample {
+    fn of(runs: usize, mut run: impl FnMut() -> Option<f64>) -> Option<Self> {
+        let mut all: Vec<f64> = (0..runs).filter_map(|_| run()).collect();
+        all.sort_by(f64::total_cmp);
+        (!all.is_empty()).then_some(Self(all))
+    }
+
+    fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+}
+
+fn report(name: &str, unit: &str, bound: Option<f64>, sample: Option<Sample>, peer: Option<(&str, f64)>) {
+    let Some(sample) = sample else {
+        println!("{name:<58} not measured here");
+        return;
+    };
+    let (median, min, max) = (sample.median(), sample.0[0], sample.0[sample.0.len() - 1]);
+    let mut line = format!("{name:<58} {median:>8.1} {unit}  [{min:.1} … {max:.1}, n={}]", sample.0.len());
+    if let Some(bound) = bound {
+        let _ = write!(line, "  bound {bound} {}", if median <= bound { "met" } else { "MISSED" });
+    }
+    if let Some((who, value)) = peer {
+        let _ = write!(line, "  {:.2}× {who} ({value:.0} {unit})", median / value);
+    }
+    println!("{line}");
+}
+
+fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// node-crash-short with any number of nodes and volumes: all pods on node-a, which loses power; the pod objects go
+/// at once, and every volume is forced off it six minutes later.
+fn crash_scenario(nodes: usize, volumes: usize) -> String {
+    // m5.large takes 26 volumes; the largest type takes what one node of the big case needs.
+    let per_node = 20;
+    let crashed = volumes.div_ceil(per_node);
+    let mut text = format!("name: crash\ndeadline: 60m\nnodes: {{count: {nodes}}}\nobjects:\n");
+    text.push_str("  - {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: gp3}, provisioner: ebs.csi.aws.com, parameters: {type: gp3}, volumeBindingMode: WaitForFirstConsumer}\n");
+    let names: Vec<String> = (0..crashed).map(harness::cluster::spec::node_name).collect();
+    let pod = |suffix: &str, i: usize, node: Option<&str>| {
+        let selector = node.map(|n| format!("nodeSelector: {{kubernetes.io/hostname: {n}}}, ")).unwrap_or_default();
+        format!("      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n")
+    };
+    text.push_str("steps:\n  - apply:\n");
+    for i in 0..volumes {
+        let _ = writeln!(text, "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}");
+        text.push_str(&pod("", i, Some(&names[i / per_node])));
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}, is: Running, within: 10m}}");
+    }
+    text.push_str("  - sleep: 15s\n");
+    for name in &names {
+        let _ = writeln!(text, "  - crash: {name}");
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - delete: {{object: pod/pod-{i}, force: true, grace: 0s}}");
+    }
+    text.push_str("  - apply:\n");
+    for i in 0..volumes {
+        text.push_str(&pod("-b", i, None));
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}-b, is: Running, within: 20m}}");
+    }
+    text.push_str("  - expect: {elapsed: {at-least: 373s}}\nteardown: false\n");
+    text
+}
+
+/// Wall milliseconds of one simulation with invariants on.
+fn simulated(text: &str) -> Option<f64> {
+    let scenario = match scenario::parse("bench", text) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            eprintln!("{}", error.render(false, 100));
+            return None;
+        }
+    };
+    let started = Instant::now();
+    let outcome = simulate(Options { watchdog: Some(Duration::from_secs(120)), ..Options::default() }, async |world: World| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).ok()?;
+        Some(runner::run(&scenario, &cluster, |_| {}).await)
+    })?;
+    let wall = millis(started);
+    if let Some((_, failure)) = harness::report::failure(&scenario, &outcome) {
+        eprintln!("{}", failure.render(harness::output::Style::PLAIN));
+        return None;
+    }
+    Some(wall)
+}
+
+/// From the pod's creation to running, in a live run with loop devices and ext4.
+fn first_volume_live(time_scale: &str) -> Option<f64> {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
+    let output = Command::new(MOORING)
+        .arg("run")
+        .arg(scenario)
+        .args(["--live", "--backend", "loop", "--time-scale", time_scale, "--output", "json"])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    if envelope["status"] != "passed" {
+        eprintln!("first-volume live: {}", envelope["error"]);
+        return None;
+    }
+    envelope["data"]["timeline"]["volumes"][0]["podToRunningMs"].as_f64()
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It ends with the bench in any case.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Milliseconds until all endpoints of `mooring up` answer, and its resident memory in MB two seconds later.
+fn up() -> Option<(f64, f64)> {
+    let home = tempfile::tempdir().ok()?;
+    let ready: PathBuf = home.path().join("ready.json");
+    let started = Instant::now();
+    let child = Command::new(MOORING)
+        .args(["up", "--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0", "--ready-file"])
+        .arg(&ready)
+        .env("HOME", home.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let child = Killed(child);
+    while !ready.exists() {
+        if started.elapsed() > Duration::from_secs(10) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let took = millis(started);
+    std::thread::sleep(Duration::from_secs(2));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).ok()?;
+    let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?.trim().trim_end_matches(" kB").trim().parse::<f64>().ok()?;
+    Some((took, kb / 1024.0))
+}
+
+/// Milliseconds until moto's server answers, where it is installed.
+fn moto() -> Option<f64> {
+    let started = Instant::now();
+    let child = Command::new("moto_server").args(["-p", "15055"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let _child = Killed(child);
+    while std::net::TcpStream::connect("127.0.0.1:15055").is_err() {
+        if started.elapsed() > Duration::from_secs(30) {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Some(millis(started))
+}
+
+fn main() {
+    // `cargo test --benches` runs this too, with another profile: nothing is measured there.
+    if std::env::args().any(|a| a == "--test") {
+        return;
+    }
+    let small = crash_scenario(5, 20);
+    report("node-crash-short simulated, 5 nodes × 20 volumes", "ms", Some(60.0), Sample::of(11, || simulated(&small)), Some(("toy prototype", 25.0)));
+    let large = crash_scenario(100, 200);
+    report("node-crash-short simulated, 100 nodes × 200 volumes", "ms", Some(700.0), Sample::of(5, || simulated(&large)), Some(("toy prototype", 270.0)));
+    report("first-volume live, loop + ext4, time-scale 100", "ms", Some(300.0), Sample::of(7, || first_volume_live("100")), None);
+    report("first-volume live, loop + ext4, unscaled", "ms", None, Sample::of(3, || first_volume_live("1")), None);
+    let ups: Vec<(f64, f64)> = (0..7).filter_map(|_| up()).collect();
+    let peer = Sample::of(3, moto).map(|s| s.median());
+    let pick = |f: fn(&(f64, f64)) -> f64| Sample::of(1, || None).or_else(|| {
+        let mut all: Vec<f64> = ups.iter().map(f).collect();
+        all.sort_by(f64::total_cmp);
+        (!all.is_empty()).then_some(Sample(all))
+    });
+    report("mooring up until all endpoints answer", "ms", Some(50.0), pick(|u| u.0), peer.map(|p| ("moto_server", p)));
+    report("mooring up, resident memory when idle", "MB", Some(25.0), pick(|u| u.1), None);
+}
