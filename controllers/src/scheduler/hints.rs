@@ -1,0 +1,106 @@
+//! What may make a rejected pod fit (`EventsToRegister` and the queueing hints of each plugin).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
+
+use super::fit_error::Plugin;
+use super::node_filters::{affinity_matches, schedulable, taints_tolerated};
+use super::resources::Resources;
+use super::world::limits;
+use crate::binder::object::{ClaimKey, pod_claims};
+use crate::kube::Kind;
+
+/// Something that happened in the cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum ClusterEvent<'a> {
+    /// A node is new (no `old`) or changed.
+    Node(Option<&'a Node>, &'a Node),
+    /// A pod that had a node is gone.
+    AssignedPodGone(&'a Pod),
+    /// A claim is new or changed.
+    Claim(Option<&'a PersistentVolumeClaim>, &'a PersistentVolumeClaim),
+    /// A volume is new or changed.
+    Volume(Option<&'a PersistentVolume>, &'a PersistentVolume),
+    /// A class is new or changed.
+    Class(Option<&'a StorageClass>, &'a StorageClass),
+    /// A CSINode is new or changed.
+    CsiNode(Option<&'a CSINode>, &'a CSINode),
+    /// A CSIDriver changed.
+    Driver(&'a CSIDriver, &'a CSIDriver),
+    /// A published capacity is new or changed.
+    Capacity(&'a CSIStorageCapacity),
+    /// A VolumeAttachment is gone.
+    AttachmentGone,
+}
+
+/// Whether what happened may change the mind of one of the plugins that rejected the pod.
+pub fn worth_retrying(event: ClusterEvent<'_>, pod: &Pod, plugins: &BTreeSet<Plugin>) -> bool {
+    plugins.iter().any(|plugin| helps(event, pod, *plugin))
+}
+
+fn helps(event: ClusterEvent<'_>, pod: &Pod, plugin: Plugin) -> bool {
+    use ClusterEvent as E;
+    match (plugin, event) {
+        (Plugin::NodeUnschedulable, E::Node(old, new)) => {
+            schedulable(pod, new) && old.is_none_or(|old| !schedulable(pod, old))
+        }
+        (Plugin::TaintToleration, E::Node(old, new)) => {
+            taints_tolerated(pod, new) && old.is_none_or(|old| !taints_tolerated(pod, old))
+        }
+        (Plugin::NodeAffinity, E::Node(old, new)) => {
+            affinity_matches(pod, new) && old.is_none_or(|old| !affinity_matches(pod, old))
+        }
+        (Plugin::NodeResourcesFit, E::Node(old, new)) => {
+            old.is_none_or(|old| Resources::allocatable(old) != Resources::allocatable(new))
+        }
+        (Plugin::NodeResourcesFit, E::AssignedPodGone(_)) => true,
+
+        (Plugin::VolumeRestrictions, E::AssignedPodGone(gone)) => {
+            gone.namespace() == pod.namespace()
+                && pod_claims(gone).any(|(theirs, _)| pod_claims(pod).any(|(ours, _)| ours == theirs))
+        }
+        (Plugin::VolumeRestrictions | Plugin::VolumeBinding | Plugin::VolumeZone, E::Claim(_, claim))
+        | (Plugin::NodeVolumeLimits, E::Claim(None, claim)) => uses(pod, &ClaimKey::of(claim)),
+
+        (Plugin::NodeVolumeLimits, E::AssignedPodGone(gone)) => pod_claims(gone).next().is_some(),
+        (Plugin::NodeVolumeLimits, E::AttachmentGone) => true,
+        (Plugin::NodeVolumeLimits, E::CsiNode(old, new)) => {
+            let (before, now) = (old.map(limits).unwrap_or_default(), limits(new));
+            old.is_none() || before.iter().any(|(driver, count)| now.get(driver).is_none_or(|n| n > count))
+        }
+
+        // Upstream tries again at any change of any volume; a volume that is another claim's cannot help.
+        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Volume(_, volume)) => {
+            ClaimKey::of_volume(volume).is_none_or(|key| uses(pod, &key))
+        }
+        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Class(old, new)) => {
+            old.is_none_or(|old| old.allowed_topologies != new.allowed_topologies)
+        }
+        (Plugin::VolumeBinding | Plugin::VolumeZone, E::Node(old, new)) => {
+            old.is_none_or(|old| old.metadata.labels != new.metadata.labels)
+        }
+        (Plugin::VolumeBinding, E::CsiNode(None, _) | E::Capacity(_)) => true,
+        (Plugin::VolumeBinding, E::Driver(old, new)) => {
+            old.spec.storage_capacity == Some(true) && new.spec.storage_capacity != Some(true)
+        }
+        _ => false,
+    }
+}
+
+fn uses(pod: &Pod, claim: &ClaimKey) -> bool {
+    pod.namespace() == claim.namespace && pod_claims(pod).any(|(name, _)| name == claim.name)
+}
+
+/// Whether a change of a pod without a node may make it fit: its labels, tolerations, gates or requests.
+pub fn pod_may_fit_now(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
+    let spec = |pod: &Arc<Pod>| {
+        let spec = pod.spec.as_ref()?;
+        Some((spec.tolerations.clone(), spec.scheduling_gates.clone(), spec.node_selector.clone()))
+    };
+    old.metadata.labels != new.metadata.labels
+        || spec(old) != spec(new)
+        || Resources::requested(old) != Resources::requested(new)
+}

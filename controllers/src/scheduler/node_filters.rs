@@ -1,0 +1,84 @@
+//! Filters that look at the node alone: NodeUnschedulable, TaintToleration, NodeAffinity, NodeResourcesFit.
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+
+use super::fit_error::{Plugin, Rejection};
+use super::resources::{Resources, lacks};
+use super::world::NodeInfo;
+use crate::binder::selectors::{node_labels, node_selector_matches};
+use crate::kube::Kind;
+
+fn tolerations(pod: &Pod) -> &[Toleration] {
+    pod.spec.as_ref().and_then(|s| s.tolerations.as_deref()).unwrap_or_default()
+}
+
+/// Whether a toleration matches a taint (`Toleration.ToleratesTaint`).
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match toleration.operator.as_deref() {
+        Some("Exists") => true,
+        None | Some("" | "Equal") => text(&toleration.value) == text(&taint.value),
+        Some(_) => false,
+    }
+}
+
+/// Whether the pod tolerates the node's taints that forbid scheduling.
+pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|s| s.taints.as_deref()).unwrap_or_default();
+    taints
+        .iter()
+        .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+        .all(|taint| tolerations(pod).iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// Whether the node may be scheduled to; a pod may tolerate that it may not (daemons do).
+pub fn schedulable(pod: &Pod, node: &Node) -> bool {
+    if !node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true)) {
+        return true;
+    }
+    let taint = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    tolerations(pod).iter().any(|toleration| tolerates(toleration, &taint))
+}
+
+/// Whether the pod's node selector and required node affinity select the node.
+pub fn affinity_matches(pod: &Pod, node: &Node) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let labels = node_labels(node);
+    let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let required = spec
+        .affinity
+        .as_ref()
+        .and_then(|a| a.node_affinity.as_ref())
+        .and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    selected && required.is_none_or(|selector| node_selector_matches(selector, node.name(), labels))
+}
+
+/// Runs the filters in upstream's order; the first that objects is the one that is reported.
+///
+/// # Errors
+/// The objection.
+pub fn check(pod: &Pod, request: Resources, node: &Node, info: &NodeInfo) -> Result<(), Rejection> {
+    if !schedulable(pod, node) {
+        return Err(Rejection::hopeless(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
+    }
+    if !taints_tolerated(pod, node) {
+        return Err(Rejection::hopeless(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+    }
+    if !affinity_matches(pod, node) {
+        let reason = "node(s) didn't match Pod's node affinity/selector";
+        return Err(Rejection::hopeless(Plugin::NodeAffinity, reason));
+    }
+    let (reasons, hopeless) = lacks(request, info.used, info.allocatable);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Rejection { plugin: Plugin::NodeResourcesFit, reasons: reasons.into_iter().map(Into::into).collect(), hopeless })
+}

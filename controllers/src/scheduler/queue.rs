@@ -1,0 +1,266 @@
+//! Which pod is next (`backend/queue/scheduling_queue.go`): an active queue, one of pods in backoff, and the pods for
+//! which there is nothing to do until something changes.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::fit_error::Plugin;
+use super::world::PodKey;
+use crate::kube::Kind;
+
+/// The waits, already divided by `time-scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// First backoff.
+    pub initial_backoff: Duration,
+    /// Longest backoff.
+    pub max_backoff: Duration,
+    /// After how long without an event an unschedulable pod is tried again.
+    pub flush_after: Duration,
+    /// How often backoffs are looked at: 1 s.
+    pub backoff_tick: Duration,
+    /// How often unschedulable pods are looked at: 30 s.
+    pub flush_tick: Duration,
+}
+
+/// How a try ended that did not place the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No node fits; these plugins objected.
+    Unschedulable(BTreeSet<Plugin>),
+    /// Something went wrong; only time helps.
+    Error,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Active,
+    /// In backoff until then. After an error nothing shortens it.
+    Backoff {
+        until: Duration,
+        error: bool,
+    },
+    Unschedulable {
+        since: Duration,
+    },
+    /// Being scheduled or bound.
+    InFlight,
+}
+
+#[derive(Clone, Debug)]
+struct Queued {
+    pod: Arc<Pod>,
+    place: Place,
+    /// When it was last put into the queue.
+    timestamp: Duration,
+    unschedulable: u32,
+    errors: u32,
+    plugins: BTreeSet<Plugin>,
+}
+
+type Order = (Reverse<i32>, Duration, PodKey);
+
+/// The queue.
+#[derive(Clone, Debug)]
+pub struct SchedulingQueue {
+    waits: Waits,
+    /// Monotonic time of the start; the ticks count from it.
+    started: Duration,
+    pods: BTreeMap<PodKey, Queued>,
+    active: BTreeSet<Order>,
+    backoff: BTreeSet<(Duration, PodKey)>,
+    unschedulable: BTreeSet<PodKey>,
+}
+
+impl SchedulingQueue {
+    /// An empty queue that starts `now` (monotonic).
+    pub fn new(waits: Waits, now: Duration) -> Self {
+        Self {
+            waits,
+            started: now,
+            pods: BTreeMap::new(),
+            active: BTreeSet::new(),
+            backoff: BTreeSet::new(),
+            unschedulable: BTreeSet::new(),
+        }
+    }
+
+    /// Adds a new pod.
+    pub fn add(&mut self, now: Duration, pod: Arc<Pod>) {
+        let key = PodKey::of(&pod);
+        self.delete(&key);
+        let queued = Queued {
+            pod,
+            place: Place::Active,
+            timestamp: now,
+            unschedulable: 0,
+            errors: 0,
+            plugins: BTreeSet::new(),
+        };
+        self.active.insert(order(&key, &queued));
+        self.pods.insert(key, queued);
+    }
+
+    /// Takes a change of a pod that has no node. When it may now fit (`relevant`) it is tried again.
+    pub fn update(&mut self, now: Duration, pod: Arc<Pod>, relevant: bool) {
+        let key = PodKey::of(&pod);
+        match self.pods.get_mut(&key) {
+            None => self.add(now, pod),
+            // A pod of the same name is a new pod.
+            Some(queued) if queued.pod.uid() != pod.uid() => self.add(now, pod),
+            Some(queued) => {
+                queued.pod = pod;
+                if relevant && matches!(queued.place, Place::Unschedulable { .. }) {
+                    self.bring_back(now, &key);
+                }
+            }
+        }
+    }
+
+    /// Forgets a pod: it has a node, or is deleted.
+    pub fn delete(&mut self, key: &PodKey) {
+        if let Some(queued) = self.pods.remove(key) {
+            self.leave(key, &queued);
+        }
+    }
+
+    fn leave(&mut self, key: &PodKey, queued: &Queued) {
+        match queued.place {
+            Place::Active => drop(self.active.remove(&order(key, queued))),
+            Place::Backoff { until, .. } => drop(self.backoff.remove(&(until, key.clone()))),
+            Place::Unschedulable { .. } => drop(self.unschedulable.remove(key)),
+            Place::InFlight => {}
+        }
+    }
+
+    /// The next pod. With nothing active, a pod whose backoff is not over comes all the same, unless it is there
+    /// because of an error (gate SchedulerPopFromBackoffQ, on since 1.33).
+    pub fn pop(&mut self, now: Duration) -> Option<Arc<Pod>> {
+        self.tick(now);
+        let key = match self.active.pop_first() {
+            Some((_, _, key)) => key,
+            None => {
+                let early = |(_, key): &&(Duration, PodKey)| {
+                    matches!(self.pods.get(key), Some(Queued { place: Place::Backoff { error: false, .. }, .. }))
+                };
+                let entry = self.backoff.iter().find(early)?.clone();
+                self.backoff.remove(&entry);
+                entry.1
+            }
+        };
+        let queued = self.pods.get_mut(&key)?;
+        queued.place = Place::InFlight;
+        Some(queued.pod.clone())
+    }
+
+    /// Puts a pod back that could not be placed.
+    pub fn put_back(&mut self, now: Duration, key: &PodKey, failure: Failure) {
+        let waits = self.waits;
+        let Some(queued) = self.pods.get_mut(key).filter(|q| q.place == Place::InFlight) else { return };
+        queued.timestamp = now;
+        match failure {
+            Failure::Unschedulable(plugins) if !plugins.is_empty() => {
+                queued.errors = 0;
+                queued.unschedulable += 1;
+                queued.plugins = plugins;
+                queued.place = Place::Unschedulable { since: now };
+                self.unschedulable.insert(key.clone());
+            }
+            // Without a plugin to change its mind there is no event to wait for.
+            Failure::Unschedulable(_) | Failure::Error => {
+                queued.errors += 1;
+                queued.plugins.clear();
+                let until = self.started
+                    + ceil(now + backoff(waits, queued.errors) - self.started, waits.backoff_tick);
+                queued.place = Place::Backoff { until, error: true };
+                self.backoff.insert((until, key.clone()));
+            }
+        }
+    }
+
+    /// Brings back the pods for which `worth` says that what happened may help.
+    pub fn happened(&mut self, now: Duration, worth: impl Fn(&Pod, &BTreeSet<Plugin>) -> bool) {
+        let helped = |key: &&PodKey| self.pods.get(*key).is_some_and(|q| worth(&q.pod, &q.plugins));
+        let keys: Vec<PodKey> = self.unschedulable.iter().filter(helped).cloned().collect();
+        for key in keys {
+            self.bring_back(now, &key);
+        }
+    }
+
+    /// Whether no pod waits for an event; then events need not be judged.
+    pub fn nobody_waits(&self) -> bool {
+        self.unschedulable.is_empty()
+    }
+
+    fn bring_back(&mut self, now: Duration, key: &PodKey) {
+        let waits = self.waits;
+        let Some(queued) = self.pods.get_mut(key) else { return };
+        self.unschedulable.remove(key);
+        let until = queued.timestamp + backoff(waits, queued.unschedulable);
+        if until > now {
+            let until = self.started + ceil(until - self.started, waits.backoff_tick);
+            queued.place = Place::Backoff { until, error: false };
+            self.backoff.insert((until, key.clone()));
+        } else {
+            queued.place = Place::Active;
+            queued.timestamp = now;
+            self.active.insert(order(key, queued));
+        }
+    }
+
+    /// Does all that is due: ends backoffs, and gives pods another try that have waited too long.
+    fn tick(&mut self, now: Duration) {
+        while self.backoff.first().is_some_and(|(until, _)| *until <= now) {
+            let Some((until, key)) = self.backoff.pop_first() else { break };
+            if let Some(queued) = self.pods.get_mut(&key) {
+                queued.place = Place::Active;
+                queued.timestamp = until;
+                self.active.insert(order(&key, queued));
+            }
+        }
+        let due: Vec<PodKey> =
+            self.unschedulable.iter().filter(|key| self.flush_at(key).is_some_and(|at| at <= now)).cloned().collect();
+        for key in due {
+            self.bring_back(now, &key);
+        }
+    }
+
+    fn flush_at(&self, key: &PodKey) -> Option<Duration> {
+        let Place::Unschedulable { since } = self.pods.get(key)?.place else { return None };
+        Some(self.started + ceil(since + self.waits.flush_after - self.started, self.waits.flush_tick))
+    }
+
+    /// The next instant (monotonic) at which time alone brings a pod back.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let backoff = self.backoff.first().map(|(until, _)| *until);
+        let flush = self.unschedulable.iter().filter_map(|key| self.flush_at(key)).min();
+        backoff.into_iter().chain(flush).min()
+    }
+
+    /// The pod as the queue last saw it.
+    pub fn get(&self, key: &PodKey) -> Option<&Arc<Pod>> {
+        self.pods.get(key).map(|queued| &queued.pod)
+    }
+}
+
+fn order(key: &PodKey, queued: &Queued) -> Order {
+    let priority = queued.pod.spec.as_ref().and_then(|s| s.priority).unwrap_or(0);
+    (Reverse(priority), queued.timestamp, key.clone())
+}
+
+/// The backoff after the `count`th failure in a row.
+fn backoff(waits: Waits, count: u32) -> Duration {
+    let factor = 2u32.checked_pow(count.saturating_sub(1)).unwrap_or(u32::MAX);
+    waits.initial_backoff.checked_mul(factor).unwrap_or(waits.max_backoff).min(waits.max_backoff)
+}
+
+/// The first multiple of `tick` that is not before `at`.
+fn ceil(at: Duration, tick: Duration) -> Duration {
+    let tick = tick.as_nanos().max(1);
+    let ticks = at.as_nanos().div_ceil(tick);
+    Duration::from_nanos(u64::try_from(ticks * tick).unwrap_or(u64::MAX))
+}

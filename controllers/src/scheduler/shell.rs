@@ -1,0 +1,474 @@
+//! The event-driven shell: informers feed the world and the queue, one loop schedules, a task per pod binds.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use serde_json::json;
+use substrate::process::Ctx;
+use tokio::sync::Notify;
+
+use super::binding::{self, BindingError};
+use super::cycle::{Placement, schedule};
+use super::hints::{ClusterEvent, pod_may_fit_now, worth_retrying};
+use super::queue::{Failure, SchedulingQueue, Waits};
+use super::volume_binding::{PodVolumes, reserve, unreserve};
+use super::world::{PodKey, World};
+use crate::Timers;
+use crate::binder::object::ClaimKey;
+use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference, time};
+
+/// Pods that name no scheduler are this one's.
+const NAME: &str = "default-scheduler";
+/// Pods that are done are of no interest.
+const PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// What the scheduler runs with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Waits: backoffs, the flush of unschedulable pods, polling and timeout of volume binding.
+    pub timers: Timers,
+    /// Whether to watch CSIStorageCapacity objects; without, drivers are taken to have room everywhere.
+    pub storage_capacity: bool,
+}
+
+impl Config {
+    /// Without published capacities.
+    pub fn new(timers: Timers) -> Self {
+        Self { timers, storage_capacity: false }
+    }
+}
+
+/// Runs the scheduler for ever. `client` is its own (user agent `kube-scheduler/scheduler`).
+pub async fn run(ctx: Ctx, client: Client, config: Config) {
+    let sources = Sources {
+        pods: Informer::start(&ctx, client.all(), ListParams::fields(PODS)),
+        nodes: Informer::start(&ctx, client.all(), ListParams::default()),
+        claims: Informer::start(&ctx, client.all(), ListParams::default()),
+        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
+        classes: Informer::start(&ctx, client.all(), ListParams::default()),
+        csi_nodes: Informer::start(&ctx, client.all(), ListParams::default()),
+        drivers: Informer::start(&ctx, client.all(), ListParams::default()),
+        attachments: Informer::start(&ctx, client.all(), ListParams::default()),
+        capacities: config.storage_capacity.then(|| Informer::start(&ctx, client.all(), ListParams::default())),
+    };
+    sources.synced().await;
+    let t = &config.timers;
+    let waits = Waits {
+        initial_backoff: ctx.scaled(t.pod_initial_backoff),
+        max_backoff: ctx.scaled(t.pod_max_backoff),
+        flush_after: ctx.scaled(t.unschedulable_flush),
+        backoff_tick: ctx.scaled(Duration::from_secs(1)),
+        flush_tick: ctx.scaled(Duration::from_secs(30)),
+    };
+    let world = World { capacities: config.storage_capacity.then(Default::default), ..World::default() };
+    let queue = SchedulingQueue::new(waits, ctx.now().mono);
+    let scheduler = Arc::new(Scheduler {
+        recorder: EventRecorder::new(&client, NAME),
+        state: Mutex::new(State { world, queue }),
+        changed: Notify::new(),
+        ctx,
+        client,
+        config,
+    });
+    scheduler.pump(sources).await;
+}
+
+struct Sources {
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    claims: Informer<PersistentVolumeClaim>,
+    volumes: Informer<PersistentVolume>,
+    classes: Informer<StorageClass>,
+    csi_nodes: Informer<CSINode>,
+    drivers: Informer<CSIDriver>,
+    attachments: Informer<VolumeAttachment>,
+    capacities: Option<Informer<CSIStorageCapacity>>,
+}
+
+impl Sources {
+    async fn synced(&self) {
+        self.pods.synced().await;
+        self.nodes.synced().await;
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        self.classes.synced().await;
+        self.csi_nodes.synced().await;
+        self.drivers.synced().await;
+        self.attachments.synced().await;
+        if let Some(capacities) = &self.capacities {
+            capacities.synced().await;
+        }
+    }
+}
+
+struct State {
+    world: World,
+    queue: SchedulingQueue,
+}
+
+struct Scheduler {
+    ctx: Ctx,
+    client: Client,
+    config: Config,
+    recorder: EventRecorder,
+    state: Mutex<State>,
+    /// A binding put a pod back.
+    changed: Notify,
+}
+
+impl Scheduler {
+    async fn pump(self: Arc<Self>, sources: Sources) {
+        let (mut pods, mut nodes) = (sources.pods.subscribe(), sources.nodes.subscribe());
+        let (mut claims, mut volumes) = (sources.claims.subscribe(), sources.volumes.subscribe());
+        let (mut classes, mut csi_nodes) = (sources.classes.subscribe(), sources.csi_nodes.subscribe());
+        let (mut drivers, mut attachments) = (sources.drivers.subscribe(), sources.attachments.subscribe());
+        let mut capacities = sources.capacities.as_ref().map(Informer::subscribe);
+        loop {
+            // What is known already is taken in before a pod is judged by it: pods come last.
+            let deadline = self.state().queue.next_deadline();
+            tokio::select! { biased;
+                Some(delta) = nodes.recv() => self.node_changed(delta),
+                Some(delta) = classes.recv() => self.class_changed(delta),
+                Some(delta) = drivers.recv() => self.driver_changed(delta),
+                Some(delta) = csi_nodes.recv() => self.csi_node_changed(&delta),
+                Some(delta) = volumes.recv() => self.volume_changed(delta),
+                Some(delta) = claims.recv() => self.claim_changed(delta),
+                Some(delta) = attachments.recv() => self.attachment_changed(&delta),
+                Some(delta) = async { capacities.as_mut()?.recv().await }, if capacities.is_some() => {
+                    self.capacity_changed(delta);
+                }
+                Some(delta) = pods.recv() => self.pod_changed(delta),
+                () = self.schedule_ready() => {}
+                () = self.changed.notified() => {}
+                () = self.ctx.sleep_until(deadline.unwrap_or(Duration::MAX)), if deadline.is_some() => {}
+            }
+        }
+    }
+
+    /// Schedules one pod, or stays pending when none is ready.
+    async fn schedule_ready(self: &Arc<Self>) {
+        let now = self.ctx.now().mono;
+        let next = self.state().queue.pop(now);
+        match next {
+            Some(pod) => self.schedule_one(pod),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn schedule_one(self: &Arc<Self>, pod: Arc<Pod>) {
+        let key = PodKey::of(&pod);
+        if pod.is_deleting() {
+            let message = format!("skip schedule deleting pod: {}/{}", key.namespace, key.name);
+            self.recorder.event(&reference(&*pod), "Warning", "FailedScheduling", message);
+            self.state().queue.delete(&key);
+            return;
+        }
+        let now = self.ctx.now().mono;
+        let mut state = self.state();
+        match schedule(&state.world, &pod) {
+            Err(error) => {
+                state.queue.put_back(now, &key, Failure::Unschedulable(error.plugins.clone()));
+                drop(state);
+                self.report(&pod, "Unschedulable", &error.to_string());
+            }
+            Ok(Placement { node, volumes }) => {
+                let assumed = reserve(&mut state.world, &volumes, &node);
+                state.world.place(pod.clone(), &node);
+                drop(state);
+                let scheduler = self.clone();
+                self.ctx.spawn(async move { scheduler.bind(pod, node, assumed).await });
+            }
+        }
+    }
+
+    /// The binding cycle: volumes first, then the pod.
+    async fn bind(self: Arc<Self>, pod: Arc<Pod>, node: String, mut volumes: PodVolumes) {
+        let key = PodKey::of(&pod);
+        let bound = match self.bind_volumes(&pod, &node, &mut volumes).await {
+            Err(error) => Err(format!("running PreBind plugin \"VolumeBinding\": {error}")),
+            Ok(()) => {
+                let pods = self.client.namespaced::<Pod>(&key.namespace);
+                pods.bind(&key.name, &node).await.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
+            }
+        };
+        match bound {
+            Ok(()) => {
+                let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
+                self.recorder.event(&reference(&*pod), "Normal", "Scheduled", message);
+            }
+            Err(message) => {
+                let now = self.ctx.now().mono;
+                {
+                    let mut state = self.state();
+                    unreserve(&mut state.world, &volumes);
+                    // The pod may have got its node all the same: then the informer says so, and it is not in the
+                    // queue any more.
+                    if state.queue.get(&key).is_some_and(|queued| queued.uid() == pod.uid()) {
+                        state.world.unplace(&key);
+                        state.queue.put_back(now, &key, Failure::Error);
+                    }
+                }
+                self.report(&pod, "SchedulerError", &message);
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Writes what was assumed, and waits until the binder has done its part (`BindPodVolumes`).
+    async fn bind_volumes(&self, pod: &Pod, node: &str, volumes: &mut PodVolumes) -> Result<(), BindingError> {
+        if volumes.is_empty() {
+            return Ok(());
+        }
+        let api = |e: crate::kube::ApiError| BindingError::Api(e.to_string());
+        for (volume, _) in &mut volumes.static_bindings {
+            *volume = Arc::new(self.client.all().replace(&**volume).await.map_err(api)?);
+        }
+        for claim in &mut volumes.provisions {
+            *claim = Arc::new(self.client.all().replace(&**claim).await.map_err(api)?);
+        }
+        let wrapped = |e: BindingError| BindingError::Api(format!("binding volumes: {e}"));
+        let step = self.ctx.scaled(self.config.timers.bind_poll);
+        let started = self.ctx.now().mono;
+        let deadline = started + self.ctx.scaled(self.config.timers.bind_timeout);
+        let mut next = started;
+        loop {
+            next += step;
+            if next > deadline {
+                self.ctx.sleep_until(deadline).await;
+                return Err(wrapped(BindingError::Timeout));
+            }
+            self.ctx.sleep_until(next).await;
+            if self.check(pod, node, volumes).map_err(wrapped)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check(&self, pod: &Pod, node: &str, volumes: &PodVolumes) -> Result<bool, BindingError> {
+        let state = self.state();
+        let Some(node) = state.world.nodes.get(node).and_then(|info| info.node.as_ref()) else {
+            return Err(BindingError::NoNode(node.to_owned()));
+        };
+        let exists = state.queue.get(&PodKey::of(pod)).is_some_and(|queued| queued.uid() == pod.uid());
+        binding::check(&state.world, node, (!exists).then(|| pod.name()), volumes)
+    }
+
+    /// The event and the condition that say why a pod has no node.
+    fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str) {
+        self.recorder.event(&reference(&**pod), "Warning", "FailedScheduling", message);
+        let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
+        let Some(patch) = condition_patch(&newest, reason, message, self.ctx.now().wall) else { return };
+        let pods = self.client.namespaced::<Pod>(pod.namespace());
+        let (ctx, name) = (self.ctx.clone(), pod.name().to_owned());
+        self.ctx.spawn(async move {
+            // A condition that cannot be written is written with the next failure.
+            if let Err(e) = pods.patch_status(&name, &Patch::Strategic(patch)).await {
+                ctx.trace().trace(
+                    ctx.name(),
+                    "scheduler.error",
+                    || json!({ "what": "condition", "pod": name, "error": e.to_string() }),
+                );
+            }
+        });
+    }
+
+    fn happened(&self, state: &mut State, event: ClusterEvent<'_>) {
+        if !state.queue.nobody_waits() {
+            state.queue.happened(self.ctx.now().mono, |pod, plugins| worth_retrying(event, pod, plugins));
+        }
+    }
+
+    fn node_changed(&self, delta: Delta<Node>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.store_node(new.clone());
+                self.happened(&mut state, ClusterEvent::Node(old.as_deref(), &new));
+            }
+            Delta::Deleted(node) => state.world.remove_node(node.name()),
+        }
+    }
+
+    fn class_changed(&self, delta: Delta<StorageClass>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.classes.insert(new.name().to_owned(), new.clone());
+                self.happened(&mut state, ClusterEvent::Class(old.as_deref(), &new));
+            }
+            Delta::Deleted(class) => drop(state.world.classes.remove(class.name())),
+        }
+    }
+
+    fn driver_changed(&self, delta: Delta<CSIDriver>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.drivers.insert(new.name().to_owned(), new.clone());
+                if let Some(old) = old {
+                    self.happened(&mut state, ClusterEvent::Driver(&old, &new));
+                }
+            }
+            Delta::Deleted(driver) => drop(state.world.drivers.remove(driver.name())),
+        }
+    }
+
+    fn csi_node_changed(&self, delta: &Delta<CSINode>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.store_csi_node(new);
+                self.happened(&mut state, ClusterEvent::CsiNode(old.as_deref(), new));
+            }
+            Delta::Deleted(csi_node) => state.world.remove_csi_node(csi_node.name()),
+        }
+    }
+
+    fn capacity_changed(&self, delta: Delta<CSIStorageCapacity>) {
+        let mut state = self.state();
+        let Some(capacities) = &mut state.world.capacities else { return };
+        let key = |c: &CSIStorageCapacity| format!("{}/{}", c.namespace(), c.name());
+        match delta {
+            Delta::Applied { new, .. } => {
+                capacities.insert(key(&new), new.clone());
+                self.happened(&mut state, ClusterEvent::Capacity(&new));
+            }
+            Delta::Deleted(capacity) => drop(capacities.remove(&key(&capacity))),
+        }
+    }
+
+    fn volume_changed(&self, delta: Delta<PersistentVolume>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.store_volume(new.clone());
+                self.happened(&mut state, ClusterEvent::Volume(old.as_deref(), &new));
+            }
+            Delta::Deleted(volume) => state.world.remove_volume(volume.name()),
+        }
+    }
+
+    fn claim_changed(&self, delta: Delta<PersistentVolumeClaim>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                state.world.claims.store(ClaimKey::of(&new), new.clone());
+                self.happened(&mut state, ClusterEvent::Claim(old.as_deref(), &new));
+            }
+            Delta::Deleted(claim) => state.world.claims.remove(&ClaimKey::of(&claim)),
+        }
+    }
+
+    fn attachment_changed(&self, delta: &Delta<VolumeAttachment>) {
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { new, .. } => state.world.store_attachment(new),
+            Delta::Deleted(va) => {
+                state.world.remove_attachment(va.name());
+                self.happened(&mut state, ClusterEvent::AttachmentGone);
+            }
+        }
+    }
+
+    fn pod_changed(&self, delta: Delta<Pod>) {
+        let now = self.ctx.now().mono;
+        let mut state = self.state();
+        match delta {
+            Delta::Applied { old, new } => {
+                let key = PodKey::of(&new);
+                if let Some(node) = node_of(&new) {
+                    state.queue.delete(&key);
+                    state.world.place(new.clone(), node);
+                    return;
+                }
+                if !is_ours(&new) {
+                    return;
+                }
+                if old.as_ref().is_some_and(|old| node_of(old).is_some()) {
+                    // A new pod under the name of one that was on a node.
+                    state.world.unplace(&key);
+                }
+                let relevant = old.is_none_or(|old| pod_may_fit_now(&old, &new));
+                state.queue.update(now, new, relevant);
+            }
+            Delta::Deleted(pod) => {
+                let key = PodKey::of(&pod);
+                state.queue.delete(&key);
+                let placed = state.world.place_of(&key).is_some();
+                state.world.unplace(&key);
+                if placed {
+                    self.happened(&mut state, ClusterEvent::AssignedPodGone(&pod));
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).filter(|node| !node.is_empty())
+}
+
+/// Whether this scheduler answers for the pod, and nothing gates it.
+fn is_ours(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
+}
+
+/// The strategic merge patch of the condition PodScheduled=False; nothing when the pod has it already.
+fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<serde_json::Value> {
+    let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    let old = conditions.iter().find(|c| c.type_ == "PodScheduled");
+    let same = |c: &&PodCondition| {
+        c.status == "False" && c.reason.as_deref() == Some(reason) && c.message.as_deref() == Some(message)
+    };
+    if old.filter(same).is_some() {
+        return None;
+    }
+    // The time is that of the last change of the status, not of its text.
+    let since = old.filter(|c| c.status == "False").and_then(|c| c.last_transition_time.clone());
+    let mut order: Vec<_> = conditions.iter().map(|c| json!({ "type": c.type_ })).collect();
+    if old.is_none() {
+        order.push(json!({ "type": "PodScheduled" }));
+    }
+    Some(json!({ "status": {
+        "$setElementOrder/conditions": order,
+        "conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": null,
+            "lastTransitionTime": since.unwrap_or_else(|| time(now)),
+        }],
+    } }))
+}
+
+#[cfg(test)]
+mod condition_tests {
+    use super::*;
+
+    fn pod(conditions: serde_json::Value) -> Pod {
+        serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": { "conditions": conditions } })).unwrap()
+    }
+
+    #[test]
+    fn the_condition_is_written_once_and_keeps_the_time_of_its_status() {
+        let now = Timestamp::from_second(1_767_225_700).unwrap();
+        let patch = condition_patch(&pod(json!([])), "Unschedulable", "why", now).unwrap();
+        let written = &patch["status"]["conditions"][0];
+        assert_eq!(written["lastTransitionTime"], "2026-01-01T00:01:40Z");
+        assert_eq!(patch["status"]["$setElementOrder/conditions"], json!([{ "type": "PodScheduled" }]));
+        let has = pod(json!([written]));
+        assert_eq!(condition_patch(&has, "Unschedulable", "why", now), None);
+        let later = Timestamp::from_second(1_767_229_300).unwrap();
+        let patch = condition_patch(&has, "Unschedulable", "another why", later).unwrap();
+        assert_eq!(patch["status"]["conditions"][0]["lastTransitionTime"], "2026-01-01T00:01:40Z");
+    }
+}

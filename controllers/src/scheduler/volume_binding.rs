@@ -1,0 +1,260 @@
+//! VolumeBinding: whether a pod's claims can be served from a node, and what to write when it goes there
+//! (`plugins/volumebinding`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+
+use super::fit_error::{Plugin, Rejection};
+use super::world::{NodeInfo, World};
+use crate::binder::annotations::SELECTED_NODE;
+use crate::binder::bind::bind_volume_to_claim;
+use crate::binder::matching::{Candidates, candidates};
+use crate::binder::object::{
+    ClaimKey, annotate, annotation, claim_class, claim_phase, fully_bound, pod_claims, requested_bytes, volume_name,
+};
+use crate::binder::quantity;
+use crate::binder::selectors::{
+    Labels, check_node_affinity, label_selector_matches, node_labels, topology_allowed,
+};
+use crate::kube::Kind;
+
+/// What PreFilter found out about a pod's claims; what does not depend on the node.
+#[derive(Clone, Debug, Default)]
+pub struct PodClaims {
+    /// Bound claims with their volumes, as far as those exist.
+    pub bound: Vec<Option<Arc<PersistentVolume>>>,
+    /// Claims that wait for this pod, smallest request first, with the volumes that they could get.
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    claim: Arc<PersistentVolumeClaim>,
+    candidates: Candidates,
+}
+
+/// What is to be written when the pod goes to a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodVolumes {
+    /// Volumes to be reserved for claims.
+    pub static_bindings: Vec<(Arc<PersistentVolume>, Arc<PersistentVolumeClaim>)>,
+    /// Claims to be provisioned on the node.
+    pub provisions: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+impl PodVolumes {
+    /// Whether nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.static_bindings.is_empty() && self.provisions.is_empty()
+    }
+}
+
+/// Looks at the pod's claims before any node.
+///
+/// # Errors
+/// Why the pod can be scheduled nowhere.
+pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
+    let mut claims = PodClaims::default();
+    let mut immediate = false;
+    for (name, ephemeral) in pod_claims(pod) {
+        let Some(claim) = world.claims.get(&ClaimKey::new(pod.namespace(), &name)) else {
+            return Err(if ephemeral {
+                format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}")
+            } else {
+                format!("persistentvolumeclaim {name:?} not found")
+            });
+        };
+        if claim_phase(claim) == "Lost" {
+            let volume = volume_name(claim);
+            return Err(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"));
+        }
+        if claim.is_deleting() {
+            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+        }
+        if ephemeral && !owned_by(claim, pod) {
+            return Err(format!(
+                "PVC {}/{name} was not created for pod {}/{} (pod is not owner)",
+                pod.namespace(),
+                pod.namespace(),
+                pod.name()
+            ));
+        }
+        if fully_bound(claim) {
+            claims.bound.push(world.volumes.get(&volume_name(claim).to_owned()).cloned());
+        } else if volume_name(claim).is_empty() && waits_for_consumer(world, claim) {
+            let candidates = if annotation(&claim.metadata, SELECTED_NODE).is_some() {
+                Candidates::default()
+            } else {
+                candidates(claim, world.volumes_of_class(claim_class(claim)))
+            };
+            claims.waiting.push(Waiting { claim: claim.clone(), candidates });
+        } else {
+            immediate = true;
+        }
+    }
+    if immediate {
+        return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
+    }
+    // The smallest requests choose first, so that larger volumes remain for larger ones; the sort keeps ties in order.
+    claims.waiting.sort_by_key(|waiting| requested_bytes(&waiting.claim));
+    Ok(claims)
+}
+
+fn owned_by(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    claim.metadata.owner_references.iter().flatten().any(|o| o.controller == Some(true) && o.uid == pod.uid())
+}
+
+fn waits_for_consumer(world: &World, claim: &PersistentVolumeClaim) -> bool {
+    let class = world.classes.get(claim_class(claim));
+    class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
+}
+
+/// Whether the pod's claims can be served from the node, and how.
+///
+/// # Errors
+/// The reasons against it.
+pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodVolumes, Rejection> {
+    let Some(node) = &info.node else { return Ok(PodVolumes::default()) };
+    let labels = node_labels(node);
+    let mut reasons = Vec::new();
+    match bound_claims(claims, labels) {
+        Bound::Fine => {}
+        Bound::Conflict => reasons.push("node(s) didn't match PersistentVolume's node affinity"),
+        Bound::Missing => reasons.push("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+    }
+    let found = unbound_claims(world, claims, node.name(), labels);
+    match &found {
+        Ok(_) => {}
+        // Upstream lists the reasons in this order: conflict, no volume, no space, missing volume.
+        Err(reason) if reasons.first().is_some_and(|r| r.starts_with("node(s) unavailable")) => {
+            reasons.insert(0, reason);
+        }
+        Err(reason) => reasons.push(reason),
+    }
+    if reasons.is_empty() {
+        return Ok(found.unwrap_or_default());
+    }
+    let reasons = reasons.into_iter().map(Into::into).collect();
+    Err(Rejection { plugin: Plugin::VolumeBinding, reasons, hopeless: true })
+}
+
+enum Bound {
+    Fine,
+    Conflict,
+    Missing,
+}
+
+fn bound_claims(claims: &PodClaims, labels: &Labels) -> Bound {
+    for volume in &claims.bound {
+        match volume {
+            None => return Bound::Missing,
+            Some(volume) if check_node_affinity(volume, labels).is_err() => return Bound::Conflict,
+            Some(_) => {}
+        }
+    }
+    Bound::Fine
+}
+
+fn unbound_claims(
+    world: &World,
+    claims: &PodClaims,
+    node: &str,
+    labels: &Labels,
+) -> Result<PodVolumes, &'static str> {
+    const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
+    let mut volumes = PodVolumes::default();
+    let mut to_provision = Vec::new();
+    for Waiting { claim, .. } in &claims.waiting {
+        // A claim for which another node was chosen already stays there.
+        match annotation(&claim.metadata, SELECTED_NODE) {
+            Some(selected) if selected != node => return Err(NO_VOLUME),
+            Some(_) => to_provision.push(claim),
+            None => {}
+        }
+    }
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for Waiting { claim, candidates } in &claims.waiting {
+        if annotation(&claim.metadata, SELECTED_NODE).is_some() {
+            continue;
+        }
+        match candidates.on_node(claim, labels, |name| taken.contains(name)) {
+            Some(volume) => {
+                taken.insert(volume.name().to_owned());
+                volumes.static_bindings.push((volume.clone(), claim.clone()));
+            }
+            None => to_provision.push(claim),
+        }
+    }
+    for claim in to_provision {
+        let Some(class) = world.classes.get(claim_class(claim)) else { return Err(NO_VOLUME) };
+        let provisioner = class.provisioner.as_str();
+        if matches!(provisioner, "" | "kubernetes.io/no-provisioner")
+            || !topology_allowed(class.allowed_topologies.as_deref(), labels)
+        {
+            return Err(NO_VOLUME);
+        }
+        if !enough_capacity(world, claim, class.name(), provisioner, labels) {
+            return Err("node(s) did not have enough free storage");
+        }
+        volumes.provisions.push(claim.clone());
+    }
+    Ok(volumes)
+}
+
+/// Whether a published capacity suffices. Only drivers that opt in are asked, and only when capacities are watched.
+fn enough_capacity(
+    world: &World,
+    claim: &PersistentVolumeClaim,
+    class: &str,
+    provisioner: &str,
+    labels: &Labels,
+) -> bool {
+    let Some(capacities) = &world.capacities else { return true };
+    if !world.drivers.get(provisioner).is_some_and(|d| d.spec.storage_capacity == Some(true)) {
+        return true;
+    }
+    let size = requested_bytes(claim);
+    capacities.values().any(|capacity| {
+        let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
+        capacity.storage_class_name == class
+            && limit.is_some_and(|limit| quantity::value(limit) >= size)
+            && capacity.node_topology.as_ref().is_some_and(|topology| label_selector_matches(topology, Some(labels)))
+    })
+}
+
+/// Writes into the caches what is about to be written to the API server, and gives back those very objects
+/// (`AssumePodVolumes`).
+pub fn reserve(world: &mut World, volumes: &PodVolumes, node: &str) -> PodVolumes {
+    let mut assumed = PodVolumes::default();
+    for (volume, claim) in &volumes.static_bindings {
+        let volume = match bind_volume_to_claim(volume, claim) {
+            Some(changed) => {
+                let changed = Arc::new(changed);
+                world.volumes.assume(&changed.name().to_owned(), changed.clone());
+                changed
+            }
+            None => volume.clone(),
+        };
+        assumed.static_bindings.push((volume, claim.clone()));
+    }
+    for claim in &volumes.provisions {
+        let mut changed = PersistentVolumeClaim::clone(claim);
+        annotate(&mut changed.metadata, SELECTED_NODE, node);
+        let changed = Arc::new(changed);
+        world.claims.assume(&ClaimKey::of(&changed), changed.clone());
+        assumed.provisions.push(changed);
+    }
+    assumed
+}
+
+/// Takes the assumptions back (`RevertAssumedPodVolumes`).
+pub fn unreserve(world: &mut World, volumes: &PodVolumes) {
+    for (volume, _) in &volumes.static_bindings {
+        world.volumes.restore(&volume.name().to_owned());
+    }
+    for claim in &volumes.provisions {
+        world.claims.restore(&ClaimKey::of(claim));
+    }
+}

@@ -1,0 +1,142 @@
+//! VolumeRestrictions, NodeVolumeLimits and VolumeZone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+
+use super::fit_error::{Plugin, Rejection};
+use super::volume_binding::PodClaims;
+use super::world::{CountedVolume, NodeInfo, World, counted_volume};
+use crate::binder::object::{ClaimKey, claim_modes, pod_claims};
+use crate::binder::selectors::node_labels;
+use crate::kube::Kind;
+
+/// Labels of volumes and nodes that say where they are, each with the name that it had before.
+const ZONE_LABELS: [(&str, &str); 2] = [
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+];
+
+/// What these plugins found out about a pod before any node.
+#[derive(Clone, Debug, Default)]
+pub struct PodVolumeFacts {
+    /// A ReadWriteOncePod claim of the pod is in use by another pod.
+    once_pod_conflict: bool,
+    /// In-tree EBS volumes that the pod names itself.
+    inline_disks: Vec<String>,
+    /// The pod's volumes, as limits count them.
+    volumes: BTreeSet<CountedVolume>,
+    /// Zone and region labels of its bound volumes, with the values that they allow.
+    zones: Vec<(&'static str, &'static str, Vec<String>)>,
+}
+
+/// Looks at the pod before any node.
+pub fn pre_filter(world: &World, pod: &Pod, claims: &PodClaims) -> PodVolumeFacts {
+    let mut facts = PodVolumeFacts::default();
+    for (name, _) in pod_claims(pod) {
+        let key = ClaimKey::new(pod.namespace(), &name);
+        let Some(claim) = world.claims.get(&key) else { continue };
+        let once_pod = claim_modes(claim).iter().any(|mode| mode == "ReadWriteOncePod");
+        facts.once_pod_conflict |= once_pod && world.is_used(&key);
+        facts.volumes.extend(world.counted(&key));
+    }
+    let sources = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
+    facts.inline_disks =
+        sources.iter().filter_map(|v| Some(v.aws_elastic_block_store.as_ref()?.volume_id.clone())).collect();
+    for volume in claims.bound.iter().flatten() {
+        facts.zones.extend(zones(volume));
+    }
+    facts
+}
+
+fn zones(volume: &Arc<PersistentVolume>) -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let label = |key: &str| volume.label(key);
+    let allowed = |(key, old): (&'static str, &'static str)| {
+        // Several zones are joined by two underscores.
+        let value = label(key).or_else(|| label(old))?;
+        Some((key, old, value.split("__").map(str::to_owned).collect()))
+    };
+    ZONE_LABELS.into_iter().filter_map(allowed).collect()
+}
+
+/// VolumeRestrictions.
+///
+/// # Errors
+/// The objection.
+pub fn restrictions(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+    let inline = |pod: &Pod, disk: &String| {
+        let volumes = pod.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
+        volumes.iter().any(|v| v.aws_elastic_block_store.as_ref().is_some_and(|ebs| ebs.volume_id == *disk))
+    };
+    if facts.inline_disks.iter().any(|disk| info.pods.values().any(|placed| inline(&placed.pod, disk))) {
+        return Err(Rejection::resolvable(Plugin::VolumeRestrictions, "node(s) had no available disk"));
+    }
+    if facts.once_pod_conflict {
+        return Err(Rejection::resolvable(
+            Plugin::VolumeRestrictions,
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+             another pod",
+        ));
+    }
+    Ok(())
+}
+
+/// NodeVolumeLimits: what the node has, counted once each, and what the pod adds must stay within what its CSINode
+/// says. A node without a CSINode, a driver that it does not list, and a driver without a count have no limit (S34).
+///
+/// # Errors
+/// The objection.
+pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+    let limited = |volume: &&CountedVolume| info.limits.contains_key(&volume.driver);
+    let adds: Vec<&CountedVolume> = facts.volumes.iter().filter(limited).collect();
+    let Some(least) = adds.iter().filter_map(|volume| info.limits.get(&volume.driver)).min() else { return Ok(()) };
+    // Most nodes are far from their limit: every use and every attachment counted twice still fits.
+    let at_most = info.claim_uses + info.attachments.len() + adds.len();
+    if i64::try_from(at_most).is_ok_and(|n| n <= *least) {
+        return Ok(());
+    }
+    let used = used_volumes(world, info);
+    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+    for volume in &used {
+        *counts.entry(&volume.driver).or_default() += 1;
+    }
+    let mut exceeded = false;
+    for volume in adds.into_iter().filter(|volume| !used.contains(volume)) {
+        let count = counts.entry(&volume.driver).or_default();
+        *count += 1;
+        exceeded |= info.limits.get(&volume.driver).is_some_and(|limit| *count > *limit);
+    }
+    if exceeded {
+        return Err(Rejection::resolvable(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+    }
+    Ok(())
+}
+
+/// The volumes on a node: those of its pods, and those that are still attached.
+pub fn used_volumes(world: &World, info: &NodeInfo) -> BTreeSet<CountedVolume> {
+    let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| world.counted(claim));
+    let attached =
+        info.attachments.values().filter_map(|name| counted_volume(world.volumes.get(name)?));
+    by_pods.chain(attached).collect()
+}
+
+/// VolumeZone: the node must lie where the volume's labels say. A node without any such label is not judged.
+///
+/// # Errors
+/// The objection.
+pub fn zone(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
+    let Some(node) = info.node.as_ref().filter(|_| !facts.zones.is_empty()) else { return Ok(()) };
+    let labels = node_labels(node);
+    let get = |(key, old): (&str, &str)| labels.get(key).or_else(|| labels.get(old));
+    if ZONE_LABELS.into_iter().all(|keys| get(keys).is_none()) {
+        return Ok(());
+    }
+    let matches = |(key, old, allowed): &(&str, &str, Vec<String>)| {
+        get((key, old)).is_some_and(|value| allowed.contains(value))
+    };
+    if facts.zones.iter().all(matches) {
+        return Ok(());
+    }
+    Err(Rejection::hopeless(Plugin::VolumeZone, "node(s) had no available volume zone"))
+}

@@ -1,0 +1,266 @@
+//! What the scheduler knows: nodes with their pods, claims and volumes with what is assumed of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+
+use super::assume::AssumeCache;
+use super::resources::Resources;
+use crate::binder::object::{ClaimKey, claim_class, pod_claims, volume_class, volume_name, volume_spec};
+use crate::kube::Kind;
+
+/// Namespace and name of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl PodKey {
+    /// The key of a pod.
+    pub fn of(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace().to_owned(), name: pod.name().to_owned() }
+    }
+}
+
+/// A pod on a node, or assumed to be.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// What it asks for.
+    pub request: Resources,
+    /// The claims that it uses.
+    pub claims: Vec<ClaimKey>,
+}
+
+/// A node and who is on it.
+#[derive(Clone, Debug, Default)]
+pub struct NodeInfo {
+    /// The node; nothing while only its pods are known.
+    pub node: Option<Arc<Node>>,
+    /// What it can give.
+    pub allocatable: Resources,
+    /// What its pods ask for.
+    pub used: Resources,
+    /// Its pods.
+    pub pods: BTreeMap<PodKey, Placed>,
+    /// Uses of claims by its pods, counted with repetitions; never less than the number of their volumes.
+    pub claim_uses: usize,
+    /// Attachments to it: VolumeAttachment name → volume name.
+    pub attachments: BTreeMap<String, String>,
+    /// Volume limits: CSI driver → count; no entry is no limit.
+    pub limits: BTreeMap<String, i64>,
+    /// CSI drivers that its CSINode lists.
+    pub has_csi_node: bool,
+}
+
+impl NodeInfo {
+    fn is_void(&self) -> bool {
+        self.node.is_none() && self.pods.is_empty() && self.attachments.is_empty() && !self.has_csi_node
+    }
+}
+
+/// A volume as limits count it: CSI driver and handle, or the claim that will get one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CountedVolume {
+    /// The CSI driver.
+    pub driver: String,
+    /// The handle, or `namespace/name` of the claim.
+    pub id: String,
+}
+
+/// The caches.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, NodeInfo>,
+    /// Claims.
+    pub claims: AssumeCache<ClaimKey, PersistentVolumeClaim>,
+    /// Volumes by name.
+    pub volumes: AssumeCache<String, PersistentVolume>,
+    /// Classes by name.
+    pub classes: BTreeMap<String, Arc<StorageClass>>,
+    /// CSI drivers by name.
+    pub drivers: BTreeMap<String, Arc<CSIDriver>>,
+    /// Published capacities; nothing when capacity is not looked at.
+    pub capacities: Option<BTreeMap<String, Arc<CSIStorageCapacity>>>,
+    /// Where each pod that has a node is.
+    places: BTreeMap<PodKey, String>,
+    /// How many pods with a node use a claim.
+    users: BTreeMap<ClaimKey, usize>,
+    /// Where each attachment is.
+    attached: BTreeMap<String, String>,
+    /// Names of the volumes of each class.
+    by_class: BTreeMap<String, BTreeSet<String>>,
+    /// Nodes that exist.
+    count: usize,
+}
+
+impl World {
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes a node.
+    pub fn store_node(&mut self, node: Arc<Node>) {
+        let info = self.nodes.entry(node.name().to_owned()).or_default();
+        self.count += usize::from(info.node.is_none());
+        info.allocatable = Resources::allocatable(&node);
+        info.node = Some(node);
+    }
+
+    /// Forgets a deleted node; its pods stay until they are deleted too.
+    pub fn remove_node(&mut self, name: &str) {
+        if let Some(info) = self.nodes.get_mut(name)
+            && info.node.take().is_some()
+        {
+            self.count -= 1;
+        }
+        self.tidy(name);
+    }
+
+    fn tidy(&mut self, node: &str) {
+        if self.nodes.get(node).is_some_and(NodeInfo::is_void) {
+            self.nodes.remove(node);
+        }
+    }
+
+    /// Puts a pod on a node, because it is there or because it will be.
+    pub fn place(&mut self, pod: Arc<Pod>, node: &str) {
+        let key = PodKey::of(&pod);
+        self.unplace(&key);
+        let request = Resources::requested(&pod);
+        let claims: Vec<ClaimKey> =
+            pod_claims(&pod).map(|(name, _)| ClaimKey::new(&key.namespace, &name)).collect();
+        for claim in &claims {
+            *self.users.entry(claim.clone()).or_default() += 1;
+        }
+        let info = self.nodes.entry(node.to_owned()).or_default();
+        info.used = info.used.plus(request);
+        info.claim_uses += claims.len();
+        info.pods.insert(key.clone(), Placed { pod, request, claims });
+        self.places.insert(key, node.to_owned());
+    }
+
+    /// Takes a pod off its node.
+    pub fn unplace(&mut self, key: &PodKey) {
+        let Some(node) = self.places.remove(key) else { return };
+        let Some(info) = self.nodes.get_mut(&node) else { return };
+        let Some(placed) = info.pods.remove(key) else { return };
+        info.used = info.used.minus(placed.request);
+        info.claim_uses -= placed.claims.len();
+        for claim in placed.claims {
+            if let Some(users) = self.users.get_mut(&claim) {
+                *users -= 1;
+                if *users == 0 {
+                    self.users.remove(&claim);
+                }
+            }
+        }
+        self.tidy(&node);
+    }
+
+    /// The node that a pod is on, or assumed to be on.
+    pub fn place_of(&self, key: &PodKey) -> Option<&str> {
+        self.places.get(key).map(String::as_str)
+    }
+
+    /// Whether a pod that has a node uses the claim.
+    pub fn is_used(&self, claim: &ClaimKey) -> bool {
+        self.users.contains_key(claim)
+    }
+
+    /// Takes a volume.
+    pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) {
+        let name = volume.name().to_owned();
+        self.remove_volume_from_class(&name);
+        self.by_class.entry(volume_class(&volume).to_owned()).or_default().insert(name.clone());
+        self.volumes.store(name, volume);
+    }
+
+    /// Forgets a deleted volume.
+    pub fn remove_volume(&mut self, name: &str) {
+        self.remove_volume_from_class(name);
+        self.volumes.remove(&name.to_owned());
+    }
+
+    fn remove_volume_from_class(&mut self, name: &str) {
+        let Some(old) = self.volumes.api(&name.to_owned()).map(|v| volume_class(v).to_owned()) else { return };
+        if let Some(names) = self.by_class.get_mut(&old) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_class.remove(&old);
+            }
+        }
+    }
+
+    /// The volumes of the claim's class (`pvCache.ListPVs`).
+    pub fn volumes_of_class(&self, class: &str) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        self.by_class.get(class).into_iter().flatten().filter_map(|name| self.volumes.get(name))
+    }
+
+    /// Takes a node's CSINode.
+    pub fn store_csi_node(&mut self, csi_node: &CSINode) {
+        let info = self.nodes.entry(csi_node.name().to_owned()).or_default();
+        info.has_csi_node = true;
+        info.limits = limits(csi_node);
+    }
+
+    /// Forgets a deleted CSINode.
+    pub fn remove_csi_node(&mut self, name: &str) {
+        if let Some(info) = self.nodes.get_mut(name) {
+            info.has_csi_node = false;
+            info.limits.clear();
+        }
+        self.tidy(name);
+    }
+
+    /// Takes an attachment.
+    pub fn store_attachment(&mut self, va: &VolumeAttachment) {
+        self.remove_attachment(va.name());
+        let Some(volume) = va.spec.source.persistent_volume_name.clone() else { return };
+        let node = va.spec.node_name.clone();
+        self.nodes.entry(node.clone()).or_default().attachments.insert(va.name().to_owned(), volume);
+        self.attached.insert(va.name().to_owned(), node);
+    }
+
+    /// Forgets a deleted attachment.
+    pub fn remove_attachment(&mut self, name: &str) {
+        let Some(node) = self.attached.remove(name) else { return };
+        if let Some(info) = self.nodes.get_mut(&node) {
+            info.attachments.remove(name);
+        }
+        self.tidy(&node);
+    }
+
+    /// The volume of a claim as limits count it; nothing for claims whose volume no CSI driver serves.
+    pub fn counted(&self, claim: &ClaimKey) -> Option<CountedVolume> {
+        let claim = self.claims.get(claim)?;
+        if let Some(volume) = self.volumes.get(&volume_name(claim).to_owned()) {
+            return counted_volume(volume);
+        }
+        let class = self.classes.get(claim_class(claim))?;
+        let id = ClaimKey::of(claim).to_string();
+        Some(CountedVolume { driver: class.provisioner.clone(), id })
+    }
+}
+
+/// A volume as limits count it.
+pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
+    let csi = volume_spec(volume).csi.as_ref()?;
+    Some(CountedVolume { driver: csi.driver.clone(), id: csi.volume_handle.clone() })
+}
+
+/// The limits that a CSINode states.
+pub fn limits(csi_node: &CSINode) -> BTreeMap<String, i64> {
+    let count = |driver: &k8s_openapi::api::storage::v1::CSINodeDriver| {
+        Some((driver.name.clone(), i64::from(driver.allocatable.as_ref()?.count?)))
+    };
+    csi_node.spec.drivers.iter().filter_map(count).collect()
+}
