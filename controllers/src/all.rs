@@ -7,7 +7,9 @@ use substrate::process::Ctx;
 
 use crate::kube::Client;
 use crate::timers::Timers;
-use crate::{attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, taint_eviction};
+use crate::{
+    attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, scheduler, taint_eviction,
+};
 
 /// The loops, by the names of their originals.
 pub const LOOPS: &[&str] = &[
@@ -100,6 +102,10 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
                 let client = alone("csi-provisioner");
                 let config = provisioner::Config::new(csi.clone(), timers);
                 ctx.clone().spawn(provisioner::run(ctx, client, config));
+            }
+            "kube-scheduler" => {
+                let client = alone(&agent("kube-scheduler", "scheduler"));
+                ctx.clone().spawn(scheduler::run(ctx, client, scheduler::Config::new(timers)));
             }
             _ => {}
         }

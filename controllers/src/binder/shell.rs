@@ -20,9 +20,8 @@ use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, 
 /// would write in circles.
 const MAX_STEPS: usize = 8;
 
-/// Runs the binder for ever. `client` is kube-controller-manager's.
+/// Runs the binder for ever. `client` is kube-controller-manager's, under the name `persistent-volume-binder`.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
-    let client = client.named("kube-controller-manager/persistent-volume-binder");
     let sources = Sources {
         volumes: Informer::start(&ctx, client.all(), ListParams::default()),
         claims: Informer::start(&ctx, client.all(), ListParams::default()),

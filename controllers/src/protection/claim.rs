@@ -77,9 +77,8 @@ struct Controller {
     state: Mutex<State>,
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's.
+/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
-    let client = client.named("kube-controller-manager/pvc-protection-controller");
     let claims: Informer<PersistentVolumeClaim> = Informer::start(&ctx, client.all(), ListParams::default());
     let pods: Informer<Pod> = Informer::start(&ctx, client.all(), ListParams::default());
     claims.synced().await;

@@ -20,9 +20,8 @@ pub fn decide(volume: &PersistentVolume) -> Decision {
     finalizer::decide(&volume.metadata, FINALIZER, || volume_phase(volume) == "Bound")
 }
 
-/// Runs the controller for ever. `client` is kube-controller-manager's.
+/// Runs the controller for ever. `client` is kube-controller-manager's, under the controller's name.
 pub async fn run(ctx: Ctx, client: Client) {
-    let client = client.named("kube-controller-manager/pv-protection-controller");
     let volumes: Informer<PersistentVolume> = Informer::start(&ctx, client.all(), ListParams::default());
     volumes.synced().await;
     // client-go's default controller rate limiter.

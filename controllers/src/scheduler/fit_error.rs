@@ -106,11 +106,7 @@ impl FitError {
             parts.push(format!("{resolvable} No preemption victims found for incoming pod"));
         }
         parts.sort();
-        format!(
-            "no new claims to deallocate, preemption: 0/{} nodes are available: {}.",
-            self.nodes,
-            parts.join(", ")
-        )
+        format!("no new claims to deallocate, preemption: 0/{} nodes are available: {}.", self.nodes, parts.join(", "))
     }
 }
 

@@ -80,5 +80,9 @@ pub fn check(pod: &Pod, request: Resources, node: &Node, info: &NodeInfo) -> Res
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(Rejection { plugin: Plugin::NodeResourcesFit, reasons: reasons.into_iter().map(Into::into).collect(), hopeless })
+    Err(Rejection {
+        plugin: Plugin::NodeResourcesFit,
+        reasons: reasons.into_iter().map(Into::into).collect(),
+        hopeless,
+    })
 }

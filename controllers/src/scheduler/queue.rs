@@ -93,14 +93,8 @@ impl SchedulingQueue {
     pub fn add(&mut self, now: Duration, pod: Arc<Pod>) {
         let key = PodKey::of(&pod);
         self.delete(&key);
-        let queued = Queued {
-            pod,
-            place: Place::Active,
-            timestamp: now,
-            unschedulable: 0,
-            errors: 0,
-            plugins: BTreeSet::new(),
-        };
+        let queued =
+            Queued { pod, place: Place::Active, timestamp: now, unschedulable: 0, errors: 0, plugins: BTreeSet::new() };
         self.active.insert(order(&key, &queued));
         self.pods.insert(key, queued);
     }
@@ -174,8 +168,7 @@ impl SchedulingQueue {
             Failure::Unschedulable(_) | Failure::Error => {
                 queued.errors += 1;
                 queued.plugins.clear();
-                let until = self.started
-                    + ceil(now + backoff(waits, queued.errors) - self.started, waits.backoff_tick);
+                let until = self.started + ceil(now + backoff(waits, queued.errors) - self.started, waits.backoff_tick);
                 queued.place = Place::Backoff { until, error: true };
                 self.backoff.insert((until, key.clone()));
             }

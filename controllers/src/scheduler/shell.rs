@@ -63,7 +63,8 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
         backoff_tick: ctx.scaled(Duration::from_secs(1)),
         flush_tick: ctx.scaled(Duration::from_secs(30)),
     };
-    let world = World { capacities: config.storage_capacity.then(Default::default), ..World::default() };
+    let mut world = World::default();
+    world.capacities = config.storage_capacity.then(Default::default);
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {
         recorder: EventRecorder::new(&client, NAME),

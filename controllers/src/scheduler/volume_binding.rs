@@ -15,9 +15,7 @@ use crate::binder::object::{
     ClaimKey, annotate, annotation, claim_class, claim_phase, fully_bound, pod_claims, requested_bytes, volume_name,
 };
 use crate::binder::quantity;
-use crate::binder::selectors::{
-    Labels, check_node_affinity, label_selector_matches, node_labels, topology_allowed,
-};
+use crate::binder::selectors::{Labels, check_node_affinity, label_selector_matches, node_labels, topology_allowed};
 use crate::kube::Kind;
 
 /// What PreFilter found out about a pod's claims; what does not depend on the node.
@@ -157,12 +155,7 @@ fn bound_claims(claims: &PodClaims, labels: &Labels) -> Bound {
     Bound::Fine
 }
 
-fn unbound_claims(
-    world: &World,
-    claims: &PodClaims,
-    node: &str,
-    labels: &Labels,
-) -> Result<PodVolumes, &'static str> {
+fn unbound_claims(world: &World, claims: &PodClaims, node: &str, labels: &Labels) -> Result<PodVolumes, &'static str> {
     const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
     let mut volumes = PodVolumes::default();
     let mut to_provision = Vec::new();

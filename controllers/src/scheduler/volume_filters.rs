@@ -116,8 +116,7 @@ pub fn limits(world: &World, facts: &PodVolumeFacts, info: &NodeInfo) -> Result<
 /// The volumes on a node: those of its pods, and those that are still attached.
 pub fn used_volumes(world: &World, info: &NodeInfo) -> BTreeSet<CountedVolume> {
     let by_pods = info.pods.values().flat_map(|placed| &placed.claims).filter_map(|claim| world.counted(claim));
-    let attached =
-        info.attachments.values().filter_map(|name| counted_volume(world.volumes.get(name)?));
+    let attached = info.attachments.values().filter_map(|name| counted_volume(world.volumes.get(name)?));
     by_pods.chain(attached).collect()
 }
 
@@ -132,9 +131,8 @@ pub fn zone(facts: &PodVolumeFacts, info: &NodeInfo) -> Result<(), Rejection> {
     if ZONE_LABELS.into_iter().all(|keys| get(keys).is_none()) {
         return Ok(());
     }
-    let matches = |(key, old, allowed): &(&str, &str, Vec<String>)| {
-        get((key, old)).is_some_and(|value| allowed.contains(value))
-    };
+    let matches =
+        |(key, old, allowed): &(&str, &str, Vec<String>)| get((key, old)).is_some_and(|value| allowed.contains(value));
     if facts.zones.iter().all(matches) {
         return Ok(());
     }

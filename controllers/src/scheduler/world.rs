@@ -136,8 +136,7 @@ impl World {
         let key = PodKey::of(&pod);
         self.unplace(&key);
         let request = Resources::requested(&pod);
-        let claims: Vec<ClaimKey> =
-            pod_claims(&pod).map(|(name, _)| ClaimKey::new(&key.namespace, &name)).collect();
+        let claims: Vec<ClaimKey> = pod_claims(&pod).map(|(name, _)| ClaimKey::new(&key.namespace, &name)).collect();
         for claim in &claims {
             *self.users.entry(claim.clone()).or_default() += 1;
         }
