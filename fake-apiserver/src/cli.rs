@@ -33,7 +33,7 @@ struct Args {
     /// Where the kubeconfig is written (readable by you only)
     #[arg(long, value_name = "PATH", default_value = "fake-apiserver.kubeconfig")]
     kubeconfig: PathBuf,
-    /// File that is written once requests are answered: {"endpoint": …, "kubeconfig": …}
+    /// File that is written once requests are answered: {"endpoint": …, "kubeconfig": …, "httpEndpoint": …}
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// Seed of uids and generated names
@@ -102,7 +102,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
 fn write_ready(path: &Path, served: &Served) -> Result<(), anyhow::Error> {
     let mut content = json!({ "endpoint": served.endpoint, "kubeconfig": served.kubeconfig });
     if let Some(endpoint) = &served.http_endpoint {
-        content["http"] = endpoint.as_str().into();
+        content["httpEndpoint"] = endpoint.as_str().into();
     }
     ready::write(path, &content).map_err(|e| anyhow::anyhow!("cannot write the ready file {}: {e}", path.display()))
 }

@@ -15,7 +15,7 @@ fn it_says_where_it_is_and_answers_there() {
     assert!(server.ready("endpoint").starts_with("https://127.0.0.1:"));
     let mode = std::fs::metadata(server.ready("kubeconfig")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut stream = TcpStream::connect(server.ready("http").trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.ready("httpEndpoint").trim_start_matches("http://")).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -12,8 +12,9 @@ use tower::Service;
 /// Paths that tell nothing and that probes must reach (upstream's `system:public-info-viewer`).
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Wraps `service` so that requests need `Authorization: Bearer <token>`.
-pub(super) fn require(service: HttpService, token: &str) -> HttpService {
+/// Wraps `service` so that requests need `Authorization: Bearer <token>`, health probes and the version apart. For
+/// every listener that is not bound to loopback; the guard goes around it.
+pub fn require_token(service: HttpService, token: &str) -> HttpService {
     HttpService::new(Access { service, token: token.into() })
 }
 

@@ -12,6 +12,7 @@ use substrate::body::HttpService;
 use substrate::{Ctx, guard, listen};
 use tokio::net::TcpListener;
 
+pub use self::access::require_token;
 use crate::{kubeconfig, tls};
 
 /// Where and how to listen.
@@ -106,7 +107,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
 
     let layered = |address: SocketAddr| {
         let service = service.clone();
-        let service = if address.ip().is_loopback() { service } else { access::require(service, &token) };
+        let service = if address.ip().is_loopback() { service } else { require_token(service, &token) };
         guard::guard(service, &config.allow_hosts)
     };
     ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), Some(tls.server)));
