@@ -3,12 +3,14 @@
 //! Changes want `application/json`, which no web page can send across origins without being asked first.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use substrate::HttpService;
 use substrate::fault::Fault;
 
 use crate::calls::Calls;
@@ -24,6 +26,52 @@ impl IntoResponse for Json {
 
 /// The largest fault that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
+
+/// A secret that never shows in output.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(String);
+
+impl Token {
+    /// Takes the text of a token.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The text, for who has to send it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `given` is this token; takes the same time wherever the two differ.
+    fn matches(&self, given: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+        let differing = own.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));
+        own.len() == given.len() && differing == 0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(redacted)")
+    }
+}
+
+/// The admin endpoints for a port of their own; with a token, every request must carry it.
+pub(crate) fn service(calls: &Calls, token: Option<Token>) -> HttpService {
+    let router = match token {
+        None => router(calls),
+        Some(token) => router(calls).layer(middleware::from_fn_with_state(token, check_token)),
+    };
+    substrate::body::from_router(router)
+}
+
+async fn check_token(State(token): State<Token>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    if given.and_then(|v| v.strip_prefix("Bearer ")).is_some_and(|given| token.matches(given)) {
+        return next.run(request).await;
+    }
+    refuse(StatusCode::UNAUTHORIZED, "Authorization: must be `Bearer` and the admin token")
+}
 
 /// The admin endpoints of a driver process.
 pub(crate) fn router(calls: &Calls) -> Router {

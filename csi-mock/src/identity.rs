@@ -1,6 +1,6 @@
 //! The Identity service: who the driver is and what it has.
 
-use csi_proto::csi::identity_server::Identity;
+use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::plugin_capability::{Service, Type, service};
 use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
@@ -20,10 +20,16 @@ pub const WELL_KNOWN_ZONE_KEY: &str = "topology.kubernetes.io/zone";
 /// The Identity service of one driver process.
 #[derive(Clone, Debug)]
 pub struct IdentityService {
-    pub(crate) calls: Calls,
-    pub(crate) driver_name: String,
+    calls: Calls,
+    driver_name: String,
     /// Whether a controller service answers on the same endpoint.
-    pub(crate) controller: bool,
+    controller: bool,
+}
+
+/// The gRPC services of a driver, with Identity as the first; `controller` says that Controller is added.
+pub(crate) fn routes(calls: &Calls, driver_name: &str, controller: bool) -> tonic::service::Routes {
+    let identity = IdentityService { calls: calls.clone(), driver_name: driver_name.to_owned(), controller };
+    tonic::service::Routes::new(IdentityServer::new(identity))
 }
 
 #[tonic::async_trait]

@@ -6,10 +6,14 @@
 mod admin;
 pub mod calls;
 mod check;
+mod cli;
 pub mod controller;
 pub mod disk;
 mod identity;
 pub mod node;
 pub mod plug;
+pub mod registration;
+pub mod serve;
 
+pub use cli::main_with;
 pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};

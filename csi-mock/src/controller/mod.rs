@@ -14,11 +14,10 @@ mod tests;
 use std::collections::BTreeMap;
 
 use csi_proto::csi::controller_server::ControllerServer;
-use csi_proto::csi::identity_server::IdentityServer;
 use substrate::{Ctx, HttpService};
 
 use crate::calls::Calls;
-use crate::identity::{DRIVER_NAME, IdentityService};
+use crate::identity::{self, DRIVER_NAME};
 
 pub use service::ControllerService;
 pub use sign::Credentials;
@@ -57,8 +56,7 @@ impl ControllerConfig {
 /// Starts the Identity and Controller services in process `ctx`; returns the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
     let calls = Calls::new(ctx);
-    let identity = IdentityService { calls: calls.clone(), driver_name: config.driver_name.clone(), controller: true };
-    let routes = tonic::service::Routes::new(IdentityServer::new(identity));
+    let routes = identity::routes(&calls, &config.driver_name, true);
     let routes = add(routes, &calls, config);
     substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls)))
 }

@@ -22,16 +22,18 @@ pub struct Check {
 pub struct Capability {
     /// The best backend that works here: `loop`, or else `directory`.
     pub backend: Backend,
+    /// Whether the loop backend works here, or why not.
+    pub loop_backend: Result<(), String>,
     /// What was looked at, in the order in which it is needed.
     pub checks: Vec<Check>,
 }
 
 impl Capability {
-    /// Why the loop backend does not work, or nothing when it does.
-    pub fn missing(&self) -> Option<String> {
+    fn of(checks: Vec<Check>) -> Self {
         let missing: Vec<_> =
-            self.checks.iter().filter(|c| c.required && !c.ok).map(|c| format!("{}: {}", c.name, c.detail)).collect();
-        (!missing.is_empty()).then(|| missing.join("; "))
+            checks.iter().filter(|c| c.required && !c.ok).map(|c| format!("{}: {}", c.name, c.detail)).collect();
+        let loop_backend = if missing.is_empty() { Ok(()) } else { Err(missing.join("; ")) };
+        Self { backend: if loop_backend.is_ok() { Backend::Loop } else { Backend::Directory }, loop_backend, checks }
     }
 
     /// The filesystems that can be made here.
@@ -73,8 +75,7 @@ pub fn capability() -> Capability {
     add("fsck.ext4", true, tool("fsck.ext4", "e2fsprogs"));
     add("mkfs.xfs", false, tool("mkfs.xfs", "xfsprogs"));
     add("mkfs.btrfs", false, tool("mkfs.btrfs", "btrfs-progs"));
-    let works = checks.iter().all(|c| c.ok || !c.required);
-    Capability { backend: if works { Backend::Loop } else { Backend::Directory }, checks }
+    Capability::of(checks)
 }
 
 /// Looks at this machine: loop devices exist on Linux only.
@@ -82,7 +83,7 @@ pub fn capability() -> Capability {
 pub fn capability() -> Capability {
     let detail = "loop devices and mounts exist on Linux only".to_owned();
     let check = Check { name: "linux".to_owned(), ok: false, required: true, detail };
-    Capability { backend: Backend::Directory, checks: vec![check] }
+    Capability::of(vec![check])
 }
 
 /// CAP_SYS_ADMIN is bit 21 of the effective capabilities (capabilities(7)).
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn the_backend_follows_from_the_checks() {
         let found = capability();
-        assert_eq!(found.backend == Backend::Loop, found.missing().is_none());
+        assert_eq!(found.backend == Backend::Loop, found.loop_backend.is_ok());
         assert!(!found.checks.is_empty());
     }
 }

@@ -27,7 +27,7 @@ pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
 #[cfg(target_os = "linux")]
-pub use loopback::LoopDisk;
+pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;
 
 /// The disk of a live node with the backend that was asked for; `None` takes the best one that works here.
@@ -52,16 +52,16 @@ pub fn open(
             backend: Backend::Memory,
             reason: "it belongs to the simulation; take loop or directory".to_owned(),
         }),
-        Backend::Loop => match found.missing() {
-            Some(missing) => Err(DiskError::Environment(format!("the loop backend does not work here: {missing}"))),
-            None => open_loop(run, node, root, volumes),
+        Backend::Loop => match found.loop_backend {
+            Err(missing) => Err(DiskError::Environment(format!("the loop backend does not work here: {missing}"))),
+            Ok(()) => open_loop(run, node, root, volumes),
         },
     }
 }
 
 #[cfg(target_os = "linux")]
 fn open_loop(run: &str, node: &str, root: &Path, volumes: &Path) -> Result<Arc<dyn Disk>, DiskError> {
-    Ok(Arc::new(LoopDisk::new(run, node, root, volumes)?))
+    Ok(Arc::new(LoopDisk::new(node, root, volumes, run)?))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -8,13 +8,12 @@ mod table;
 
 use std::sync::Arc;
 
-use csi_proto::csi::identity_server::IdentityServer;
 use csi_proto::csi::node_server::NodeServer;
 use substrate::{Ctx, HttpService};
 
 use crate::calls::Calls;
 use crate::disk::Disk;
-use crate::identity::{DRIVER_NAME, IdentityService};
+use crate::identity::{self, DRIVER_NAME};
 
 pub use service::NodeService;
 
@@ -55,12 +54,12 @@ impl NodeConfig {
 /// Starts the Identity and Node services in process `ctx`; returns the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
     let calls = Calls::new(ctx);
-    substrate::body::from_router(routes(&calls, config, false).into_axum_router().merge(crate::admin::router(&calls)))
+    let routes = identity::routes(&calls, &config.driver_name, false);
+    let routes = add(routes, &calls, config);
+    substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls)))
 }
 
-/// The gRPC services of a node; `controller` says that the controller service is served beside them.
-pub(crate) fn routes(calls: &Calls, config: NodeConfig, controller: bool) -> tonic::service::Routes {
-    let identity = IdentityService { calls: calls.clone(), driver_name: config.driver_name.clone(), controller };
-    tonic::service::Routes::new(IdentityServer::new(identity))
-        .add_service(NodeServer::new(NodeService::new(calls.clone(), config)))
+/// Adds the Node service to the gRPC services of a driver.
+pub(crate) fn add(routes: tonic::service::Routes, calls: &Calls, config: NodeConfig) -> tonic::service::Routes {
+    routes.add_service(NodeServer::new(NodeService::new(calls.clone(), config)))
 }

@@ -4,11 +4,15 @@
 //! device behind. Its tag is `<run>/<volume id>`; tag, inode and device of the backing file are compared with the
 //! kernel before every mkfs and every detach, and only devices that pass are touched. What is mounted is read from
 //! mountinfo by device number.
+//!
+//! Several processes may have a value for one node (the driver, the node agent, whoever checks for leaks): the one
+//! that plugs holds the devices, the others find them by the records below the root, prove them, and let go again.
 
 mod device;
 mod ioctl;
 mod mount;
 mod mountinfo;
+mod namespace;
 #[cfg(test)]
 mod tests;
 pub(super) mod tools;
@@ -23,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use self::device::{LoopDevice, all_zero, proof_of};
 use self::mount::Options;
+pub use self::namespace::private_mounts;
 use self::tools::Found;
 use super::blocking::blocking;
 use super::directory::plain_name;
@@ -71,15 +76,16 @@ struct Record {
     volume: String,
     name: String,
     file: String,
+    tag: String,
 }
 
 impl LoopDisk {
-    /// The disk of `node` in the run `run`, with the node's root directory and the directory of all volumes. Devices
-    /// that an earlier process of this run plugged on this node are taken over.
+    /// The disk of `node`, with the node's root directory, the directory of all volumes, and the name of the run that
+    /// new devices are tagged with. Devices that another process plugged on this node are found.
     ///
     /// # Errors
     /// [`DiskError::BadPath`] for a run's name that is no plain name of at most 40 bytes; what the system says.
-    pub fn new(run: &str, node: &str, root: &Path, volumes: &Path) -> Result<Self, DiskError> {
+    pub fn new(node: &str, root: &Path, volumes: &Path, run: &str) -> Result<Self, DiskError> {
         plain_name("a run's name", run)?;
         if run.len() > MAX_RUN {
             let reason = format!("a run's name is at most {MAX_RUN} bytes long");
@@ -97,7 +103,6 @@ impl LoopDisk {
         for dir in [format!("{RECORDS}/devices"), format!("{RECORDS}/staged"), format!("{DEV}/disk/by-id")] {
             inner.root.make_dirs(&inner.at(&dir))?;
         }
-        inner.adopt()?;
         Ok(Self(Arc::new(inner)))
     }
 
@@ -144,6 +149,11 @@ fn volume_id(volume: &str) -> Result<(), DiskError> {
         return Ok(());
     }
     Err(DiskError::BadPath { path: volume.to_owned(), reason: "is not a volume id".to_owned() })
+}
+
+/// The volume in a tag `<run>/<volume id>`.
+fn tagged_volume(tag: &str) -> Option<&str> {
+    tag.rsplit_once('/').map(|(_, volume)| volume).filter(|volume| volume_id(volume).is_ok())
 }
 
 /// The name of the by-id link that the EBS driver looks for (ec2-api.md §13.3).
@@ -200,34 +210,50 @@ impl Inner {
         Ok(File::from(fd))
     }
 
+    /// The plugged volume: from the ledger, or found by its record and proved, and then held only as long as the
+    /// value lives.
     fn get(&self, volume: &str) -> Option<Arc<Plugged>> {
-        lock(&self.ledger).get(volume).cloned()
+        let held = lock(&self.ledger).get(volume).cloned();
+        held.or_else(|| self.adopt(&self.record(volume)?).map(Arc::new))
     }
 
-    /// Takes over what an earlier process plugged; removes the traces of what is gone.
-    fn adopt(&self) -> Result<(), DiskError> {
-        for volume in self.root.list(&self.at(&format!("{RECORDS}/devices")))?.unwrap_or_default() {
-            let path = self.record_path("devices", &volume);
-            let data = self.root.read(&path)?.unwrap_or_default();
-            let record = serde_json::from_slice::<Record>(&data).ok().filter(|r| r.volume == volume);
-            let adopted = record.as_ref().and_then(|record| {
-                let file = self.backing(&record.file).ok()?;
-                let link = self.root.read_link(&self.device_link(&record.name).ok()?).ok()??;
-                let number = link.to_str()?.strip_prefix("/dev/loop")?.parse().ok()?;
-                let device = LoopDevice::adopt(number, &file, &self.tag(&volume))?;
-                Some(Plugged { device, file, record: record.clone() })
-            });
-            match (adopted, record) {
-                (Some(plugged), _) => {
-                    lock(&self.ledger).insert(volume, Arc::new(plugged));
-                }
-                (None, Some(record)) => self.unlink(&record)?,
-                (None, None) => {
-                    self.root.remove_file(&path)?;
+    fn record(&self, volume: &str) -> Option<Record> {
+        let data = self.root.read(&self.record_path("devices", volume)).ok()??;
+        serde_json::from_slice::<Record>(&data).ok().filter(|r| r.volume == volume)
+    }
+
+    fn adopt(&self, record: &Record) -> Option<Plugged> {
+        if tagged_volume(&record.tag) != Some(&*record.volume) {
+            return None;
+        }
+        let file = self.backing(&record.file).ok()?;
+        let link = self.root.read_link(&self.device_link(&record.name).ok()?).ok()??;
+        let number = link.to_str()?.strip_prefix("/dev/loop")?.parse().ok()?;
+        let device = LoopDevice::adopt(number, &file, &record.tag)?;
+        Some(Plugged { device, file, record: record.clone() })
+    }
+
+    /// The volumes that have a record, whether or not their device is still there.
+    fn recorded(&self) -> Result<Vec<String>, DiskError> {
+        let names = self.root.list(&self.at(&format!("{RECORDS}/devices")))?.unwrap_or_default();
+        Ok(names.into_iter().filter(|name| volume_id(name).is_ok()).collect())
+    }
+
+    /// Removes the traces of devices that are gone, such as after `kill -9`. Only who plugs does it.
+    fn sweep(&self) -> Result<(), DiskError> {
+        for volume in self.recorded()? {
+            if self.get(&volume).is_none() {
+                match self.record(&volume) {
+                    Some(record) => self.unlink(&record)?,
+                    None => drop(self.root.remove_file(&self.record_path("devices", &volume))?),
                 }
             }
         }
         Ok(())
+    }
+
+    fn devices(&self) -> Result<Vec<Device>, DiskError> {
+        Ok(self.recorded()?.iter().filter_map(|v| self.get(v)).map(|p| p.device()).collect())
     }
 
     fn unlink(&self, record: &Record) -> Result<(), DiskError> {
@@ -237,11 +263,11 @@ impl Inner {
         Ok(())
     }
 
-    /// The volume behind a mount of a loop device, if the device is one of this run.
+    /// The volume behind a mount of a loop device, if the device is one that Mooring made.
     fn volume_of(&self, major: u32, minor: u32) -> Option<String> {
         let number = (major == LOOP_MAJOR).then(|| loop_number(major, minor))??;
         let held = lock(&self.ledger).values().find(|p| p.device.number == number).map(|p| p.record.volume.clone());
-        held.or_else(|| Some(proof_of(number)?.tag.strip_prefix(&self.run)?.strip_prefix('/')?.to_owned()))
+        held.or_else(|| tagged_volume(&proof_of(number)?.tag).map(str::to_owned))
     }
 
     fn mounts(&self) -> Result<Vec<Mount>, DiskError> {
@@ -263,12 +289,17 @@ impl Inner {
     fn plug(&self, plug: &Plug) -> Result<Device, DiskError> {
         if let Some(there) = self.get(&plug.volume) {
             there.device.verify()?;
-            return Ok(there.device());
+            let device = there.device();
+            // From now on this process holds it.
+            lock(&self.ledger).insert(plug.volume.clone(), there);
+            return Ok(device);
         }
+        self.sweep()?;
         let link = self.device_link(&plug.device)?;
         let file = self.backing(&plug.file)?;
         let device = LoopDevice::attach(&file, &self.tag(&plug.volume))?;
-        let record = Record { volume: plug.volume.clone(), name: plug.device.clone(), file: plug.file.clone() };
+        let Plug { volume, device: name, file: file_name, .. } = plug.clone();
+        let record = Record { volume, name, file: file_name, tag: self.tag(&plug.volume) };
         let data = serde_json::to_vec(&record)
             .map_err(|e| DiskError::io("write", plug.volume.clone(), std::io::Error::other(e)))?;
         self.root.write(&self.record_path("devices", &plug.volume), &data)?;
@@ -467,8 +498,7 @@ impl Inner {
             keep(self.root.place(&mount.path).and_then(|place| mount::unmount(&place, &mount.path, true)));
             keep(self.root.remove_file(&self.record_path("staged", &mount.volume)).map(drop));
         }
-        let volumes: Vec<String> = lock(&self.ledger).keys().cloned().collect();
-        for volume in volumes {
+        for volume in self.recorded()? {
             let Some(plugged) = self.get(&volume) else { continue };
             keep(self.unlink(&plugged.record));
             keep(self.forget(&volume, plugged, false));
@@ -505,8 +535,7 @@ impl Disk for LoopDisk {
     }
 
     fn devices(&self) -> DiskFuture<'_, Vec<Device>> {
-        let devices = lock(&self.0.ledger).values().map(|p| p.device()).collect();
-        Box::pin(std::future::ready(Ok(devices)))
+        self.run(Inner::devices)
     }
 
     fn mounts(&self) -> DiskFuture<'_, Vec<Mount>> {

@@ -1,0 +1,433 @@
+//! The command line of the `csi-mock` program.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use clap::{Parser, ValueEnum};
+use serde_json::json;
+use substrate::host::{self, HostOptions};
+use substrate::process::Process;
+use substrate::{Ctx, World, dial};
+use tokio::sync::mpsc;
+
+use crate::calls::Calls;
+use crate::controller::{self, ControllerConfig, Credentials};
+use crate::disk::{self, Backend, Disk};
+use crate::identity::DRIVER_NAME;
+use crate::node::{self, DEFAULT_MAX_VOLUMES, NodeConfig};
+use crate::plug::{self, PlugConfig};
+use crate::{admin, identity, registration, serve};
+
+/// Where mock-ec2 listens when nothing else is said.
+const DEFAULT_EC2: &str = "http://127.0.0.1:4566";
+/// Exit code for wrong arguments.
+const USAGE: u8 = 2;
+/// Exit code for a machine that cannot do it.
+const ENVIRONMENT: u8 = 3;
+/// Exit code of a process that a fault crashed: that of `kill -9`.
+const CRASHED: i32 = 137;
+
+/// Which services answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Identity and Controller.
+    Controller,
+    /// Identity and Node, with the device plug.
+    Node,
+    /// All three.
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BackendChoice {
+    /// Loop devices and real filesystems; root on Linux.
+    Loop,
+    /// Directories and symlinks; anywhere.
+    Directory,
+    /// The best one that works here.
+    Auto,
+}
+
+/// A CSI driver with real disks, for the cloud of mock-ec2.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "csi-mock",
+    version,
+    after_help = "Examples:\n  \
+        csi-mock --mode controller --endpoint unix:///run/csi/controller.sock --ec2-endpoint http://127.0.0.1:4566\n  \
+        csi-mock --mode node --endpoint unix:///run/csi/node-a.sock --node-id i-0123456789abcdef0 \\\n    \
+        --node-name node-a --zone us-east-1a --root /run/node-a --volume-dir /run/volumes"
+)]
+struct Args {
+    /// Which services answer.
+    #[arg(long, value_enum, default_value_t = Mode::All)]
+    mode: Mode,
+    /// The socket of the driver [default: CSI_ENDPOINT].
+    #[arg(long, value_name = "unix:///PATH", value_parser = serve::socket_path)]
+    endpoint: Option<PathBuf>,
+    /// The driver's name.
+    #[arg(long, value_name = "NAME", default_value = DRIVER_NAME, value_parser = driver_name)]
+    driver_name: String,
+    /// The instance that the node is (node and all).
+    #[arg(long, value_name = "i-…")]
+    node_id: Option<String>,
+    /// The node's name in Kubernetes [default: the node id].
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+    /// The zone that the node is in.
+    #[arg(long, value_name = "ZONE", default_value = "us-east-1a")]
+    zone: String,
+    /// How many volumes the node takes; 0 leaves it to the orchestrator.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_VOLUMES, value_parser = clap::value_parser!(i64).range(0..))]
+    volume_attach_limit: i64,
+    /// The cloud [default: AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL, or http://127.0.0.1:4566].
+    #[arg(long, value_name = "http://HOST:PORT")]
+    ec2_endpoint: Option<String>,
+    /// The region that requests are signed for [default: AWS_REGION, or us-east-1].
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// How disks work.
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    backend: BackendChoice,
+    /// Where the cloud keeps the volumes' files (node and all).
+    #[arg(long, value_name = "DIR")]
+    volume_dir: Option<PathBuf>,
+    /// The node's root directory: every path of a node request lies below it (node and all).
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Tags loop devices, so that one can tell whose they are.
+    #[arg(long, value_name = "NAME", default_value = "csi-mock")]
+    run: String,
+    /// Makes mounts in a mount namespace of this process's own, which ends with it.
+    #[arg(long)]
+    private_mounts: bool,
+    /// kubelet's plugin directory: the driver registers itself there as node-driver-registrar does.
+    #[arg(long, value_name = "DIR")]
+    registration_dir: Option<PathBuf>,
+    /// Serves /admin/v1 on TCP too; it always answers on the driver's socket.
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin_listen: Option<SocketAddr>,
+    /// What admin requests over TCP must carry as bearer token; needed off loopback.
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    admin_token: Option<admin::Token>,
+    /// The bearer token of the cloud's admin endpoints, for the device stream.
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    ec2_admin_token: Option<admin::Token>,
+    /// Is written once the driver answers: {"endpoint": "unix:///…"}.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// The root of all random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Divides all waits.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
+    time_scale: f64,
+    /// Writes the trace as JSON lines: a path, or - for standard output.
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
+}
+
+fn token(text: &str) -> Result<admin::Token, String> {
+    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(admin::Token::new(text)) }
+}
+
+/// CSI: at most 63 characters, a domain name.
+fn driver_name(text: &str) -> Result<String, String> {
+    let part = |p: &str| {
+        !p.is_empty()
+            && p.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !p.starts_with('-')
+            && !p.ends_with('-')
+    };
+    if text.len() <= 63 && text.split('.').all(part) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("`{text}` must look like a domain name of at most 63 characters"))
+}
+
+/// What is to be done, after the arguments were checked against one another.
+#[derive(Clone, Debug)]
+struct Plan {
+    args: Args,
+    endpoint: PathBuf,
+    ec2: String,
+    /// The node's id, root and volume directory.
+    node: Option<(String, PathBuf, PathBuf)>,
+}
+
+impl Plan {
+    fn new(args: Args) -> Result<Self, String> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let endpoint = match (&args.endpoint, variable("CSI_ENDPOINT")) {
+            (Some(path), _) => path.clone(),
+            (None, Some(text)) => serve::socket_path(&text).map_err(|e| format!("CSI_ENDPOINT: {e}"))?,
+            (None, None) => {
+                return Err("--endpoint is needed: the socket to answer on, such as unix:///run/csi.sock".into());
+            }
+        };
+        let ec2 = args
+            .ec2_endpoint
+            .clone()
+            .or_else(|| variable("AWS_ENDPOINT_URL_EC2"))
+            .or_else(|| variable("AWS_ENDPOINT_URL"))
+            .unwrap_or_else(|| DEFAULT_EC2.to_owned());
+        let node = match args.mode {
+            Mode::Controller => None,
+            Mode::Node | Mode::All => {
+                let need = |flag: &str, what: &str| format!("{flag} is needed by --mode node and all: {what}");
+                Some((
+                    args.node_id.clone().ok_or_else(|| need("--node-id", "the instance that this node is"))?,
+                    args.root.clone().ok_or_else(|| need("--root", "the directory that is the node's root"))?,
+                    args.volume_dir.clone().ok_or_else(|| need("--volume-dir", "where the cloud keeps its volumes"))?,
+                ))
+            }
+        };
+        if let Some(address) = args.admin_listen
+            && !address.ip().is_loopback()
+            && args.admin_token.is_none()
+        {
+            return Err(format!("--admin-listen {address} is not loopback: give --admin-token too"));
+        }
+        if args.registration_dir.is_some() && node.is_none() {
+            return Err("--registration-dir: only a node registers with kubelet; use --mode node or all".into());
+        }
+        Ok(Self { args, endpoint, ec2, node })
+    }
+
+    fn node_name(&self) -> String {
+        let id = self.node.as_ref().map(|(id, _, _)| id.clone()).unwrap_or_default();
+        self.args.node_name.clone().unwrap_or(id)
+    }
+
+    fn process_name(&self) -> String {
+        match self.args.mode {
+            Mode::Controller => "csi-controller".to_owned(),
+            Mode::Node | Mode::All => self.node_name(),
+        }
+    }
+
+    fn registration_socket(&self) -> Option<PathBuf> {
+        let dir = self.args.registration_dir.as_ref()?;
+        Some(dir.join(format!("{}-reg.sock", self.args.driver_name)))
+    }
+
+    fn disk(&self) -> anyhow::Result<Option<Arc<dyn Disk>>> {
+        let Some((_, root, volumes)) = &self.node else { return Ok(None) };
+        let backend = match self.args.backend {
+            BackendChoice::Loop => Some(Backend::Loop),
+            BackendChoice::Directory => Some(Backend::Directory),
+            BackendChoice::Auto => None,
+        };
+        let disk = disk::open(backend, &self.args.run, &self.node_name(), root, volumes)?;
+        match (disk.backend(), disk::capability().loop_backend) {
+            (Backend::Directory, Err(why)) if backend.is_none() => {
+                eprintln!("csi-mock: disks are directories, without block devices, mkfs or mounts, because: {why}");
+            }
+            (backend, _) => eprintln!("csi-mock: disks are of the {backend} backend"),
+        }
+        Ok(Some(disk))
+    }
+
+    fn controller(&self, ec2: substrate::HttpService) -> ControllerConfig {
+        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let authority = self.ec2.split_once("://").map_or(&*self.ec2, |(_, rest)| rest);
+        let given = variable("AWS_ACCESS_KEY_ID").zip(variable("AWS_SECRET_ACCESS_KEY"));
+        let credentials = given.map_or_else(Credentials::default, |(access_key_id, secret_access_key)| Credentials {
+            access_key_id,
+            secret_access_key,
+        });
+        ControllerConfig {
+            ec2_host: authority.split('/').next().unwrap_or(authority).to_owned(),
+            region: self
+                .args
+                .region
+                .clone()
+                .or_else(|| variable("AWS_REGION"))
+                .or_else(|| variable("AWS_DEFAULT_REGION"))
+                .unwrap_or_else(|| "us-east-1".to_owned()),
+            credentials,
+            driver_name: self.args.driver_name.clone(),
+            ..ControllerConfig::new(ec2)
+        }
+    }
+
+    /// Starts everything within process `ctx`.
+    async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>) -> anyhow::Result<()> {
+        let ec2 = dial::http(&self.ec2).map_err(|e| anyhow!("--ec2-endpoint: {e}"))?;
+        let calls = Calls::new(ctx);
+        let controls = self.args.mode != Mode::Node;
+        let mut routes = identity::routes(&calls, &self.args.driver_name, controls);
+        if controls {
+            routes = controller::add(routes, &calls, self.controller(ec2.clone()));
+        }
+        if let (Some((id, _, _)), Some(disk)) = (&self.node, disk) {
+            let name = self.node_name();
+            let config = NodeConfig {
+                driver_name: self.args.driver_name.clone(),
+                max_volumes: self.args.volume_attach_limit,
+                ..NodeConfig::new(&name, id, &self.args.zone, disk.clone())
+            };
+            routes = node::add(routes, &calls, config);
+            let token = self.args.ec2_admin_token.as_ref().map(|t| t.reveal().to_owned());
+            let plug = PlugConfig { token, ..PlugConfig::new(ec2, id, &name, disk) };
+            ctx.spawn(plug::run(ctx.clone(), plug));
+        }
+        let router = routes.into_axum_router().merge(admin::router(&calls));
+        serve::unix(ctx, &self.endpoint, substrate::body::from_router(router))?;
+        // The driver answers before kubelet is told of it.
+        if let Some(socket) = self.registration_socket() {
+            let driver = self.endpoint.display().to_string();
+            serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, &driver))?;
+        }
+        let mut ready = json!({ "endpoint": format!("unix://{}", self.endpoint.display()) });
+        if let Some(address) = self.args.admin_listen {
+            let bound = serve::tcp(ctx, address, admin::service(&calls, self.args.admin_token.clone())).await?;
+            ready["admin"] = format!("http://{bound}").into();
+        }
+        if let Some(path) = &self.args.ready_file {
+            substrate::ready::write(path, &ready).with_context(|| format!("--ready-file {}", path.display()))?;
+        }
+        eprintln!("csi-mock: {} answers on unix://{}", self.args.driver_name, self.endpoint.display());
+        Ok(())
+    }
+
+    /// Runs until somebody ends it.
+    async fn serve(self, world: World) -> anyhow::Result<()> {
+        end_on_crash_fault(&world);
+        let disk = self.disk()?;
+        let (failed, mut failure) = mpsc::unbounded_channel();
+        let plan = self.clone();
+        let process = Process::start(&world, &self.process_name(), move |ctx| {
+            let (plan, disk, failed) = (plan.clone(), disk.clone(), failed.clone());
+            async move {
+                if let Err(error) = plan.start(&ctx, disk).await {
+                    // The receiver lives as long as the program.
+                    let _ = failed.send(error);
+                }
+                std::future::pending().await
+            }
+        });
+        let error = failure.recv().await;
+        process.crash();
+        Err(error.unwrap_or_else(|| anyhow!("the driver ended by itself")))
+    }
+}
+
+/// A fault `{crash: self}` ends a stand-alone driver as `kill -9` would.
+fn end_on_crash_fault(world: &World) {
+    let trace = world.trace().clone();
+    world.trace().observe(move |event| {
+        if event.kind == "fault.fired" && event.fields.get("effect").is_some_and(|e| e["crash"] == "self") {
+            eprintln!("csi-mock: crashed by a fault");
+            // The trace is a report of what happened up to here; it is lost only if it cannot be written.
+            let _ = trace.flush();
+            std::process::exit(CRASHED);
+        }
+    });
+}
+
+/// Runs the `csi-mock` program with the arguments `args` (the first one is the program's name).
+pub fn main_with<I>(args: I) -> ExitCode
+where
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version go to standard output, usage errors to standard error; nothing helps if that fails.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let plan = match Plan::new(args) {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("csi-mock: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    if plan.args.private_mounts
+        && let Err(error) = private_mounts()
+    {
+        eprintln!("csi-mock: --private-mounts: {error}");
+        return ExitCode::from(ENVIRONMENT);
+    }
+    if let Some(path) = &plan.args.ready_file {
+        // One of an earlier run would say that this one is ready. That there is none is the usual case.
+        let _ = std::fs::remove_file(path);
+    }
+    let options =
+        HostOptions { seed: plan.args.seed, time_scale: plan.args.time_scale, trace: plan.args.trace.clone() };
+    let made: Vec<PathBuf> = [Some(plan.endpoint.clone()), plan.registration_socket(), plan.args.ready_file.clone()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let code = host::run("csi-mock", &options, async |world| plan.serve(world).await.map_err(|e| format!("{e:#}")));
+    if code != ExitCode::from(ENVIRONMENT) {
+        for path in made {
+            // Gone with what it announced; somebody else may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    code
+}
+
+#[cfg(target_os = "linux")]
+fn private_mounts() -> Result<(), disk::DiskError> {
+    disk::private_mounts()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn private_mounts() -> Result<(), disk::DiskError> {
+    Err(disk::DiskError::Environment("mount namespaces exist on Linux only".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let line = std::iter::once("csi-mock").chain(line.split_whitespace());
+        Plan::new(Args::try_parse_from(line).map_err(|e| e.to_string())?)
+    }
+
+    #[test]
+    fn a_controller_needs_a_socket_only() {
+        let plan = plan("--mode controller --endpoint unix:///x.sock --ec2-endpoint http://127.0.0.1:1").unwrap();
+        assert!(plan.node.is_none());
+        assert_eq!(plan.process_name(), "csi-controller");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        for (line, named) in [
+            ("--mode node --endpoint unix:///x", "--node-id"),
+            ("--mode node --endpoint unix:///x --node-id i-1", "--root"),
+            ("--mode node --endpoint unix:///x --node-id i-1 --root /r", "--volume-dir"),
+            ("--mode controller --endpoint tcp://x", "tcp://x"),
+            ("--mode controller --endpoint unix:///x --admin-listen 0.0.0.0:1", "--admin-token"),
+            ("--mode controller --endpoint unix:///x --registration-dir /d", "--registration-dir"),
+            ("--mode controller --endpoint unix:///x --driver-name a/b", "domain name"),
+            ("--mode controller --endpoint unix:///x --time-scale 0", "above 0"),
+        ] {
+            let error = plan(line).unwrap_err();
+            assert!(error.contains(named), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_help_shows_an_example() {
+        let help = Args::try_parse_from(["csi-mock", "--help"]).unwrap_err().to_string();
+        assert!(help.contains("csi-mock --mode controller --endpoint"));
+    }
+}

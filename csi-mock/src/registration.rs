@@ -1,0 +1,68 @@
+//! Plugin registration with kubelet, as node-driver-registrar does it (csi-driver.md §7).
+
+use csi_proto::registration::registration_server::{Registration, RegistrationServer};
+use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use serde_json::json;
+use substrate::{Ctx, HttpService};
+use tonic::{Request, Response, Status};
+
+use crate::calls::{About, Calls};
+
+/// The kind of plugin that kubelet's CSI code takes.
+const PLUGIN_TYPE: &str = "CSIPlugin";
+/// The version that node-driver-registrar names.
+const VERSION: &str = "1.0.0";
+
+/// Answers kubelet's plugin watcher for one driver.
+#[derive(Clone, Debug)]
+struct Registrar {
+    calls: Calls,
+    driver_name: String,
+    endpoint: String,
+}
+
+/// Starts the registration service of the driver `driver_name` in process `ctx`; `endpoint` is where kubelet finds
+/// the driver itself (a socket's path, or a name in the fabric).
+pub fn start(ctx: &Ctx, driver_name: &str, endpoint: &str) -> HttpService {
+    let registrar =
+        Registrar { calls: Calls::new(ctx), driver_name: driver_name.to_owned(), endpoint: endpoint.to_owned() };
+    let routes = tonic::service::Routes::new(RegistrationServer::new(registrar));
+    substrate::body::from_router(routes.into_axum_router())
+}
+
+#[tonic::async_trait]
+impl Registration for Registrar {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        let about = About { rpc: "GetInfo", ..About::default() };
+        self.calls
+            .run(about, async |_| {
+                Ok(PluginInfo {
+                    r#type: PLUGIN_TYPE.to_owned(),
+                    name: self.driver_name.clone(),
+                    endpoint: self.endpoint.clone(),
+                    supported_versions: vec![VERSION.to_owned()],
+                })
+            })
+            .await
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let status = request.into_inner();
+        let about = About { rpc: "NotifyRegistrationStatus", ..About::default() };
+        self.calls
+            .run(about, async |call| {
+                // The registrar exits when it was refused and is started anew; kubelet asks again either way.
+                let mut fields = json!({ "driver": self.driver_name, "registered": status.plugin_registered });
+                if !status.error.is_empty() {
+                    fields["error"] = status.error.clone().into();
+                }
+                self.calls.ctx().emit("csi.registration", fields);
+                call.after_effect().await?;
+                Ok(RegistrationStatusResponse {})
+            })
+            .await
+    }
+}
