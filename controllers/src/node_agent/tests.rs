@@ -1,5 +1,6 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
+mod real;
 mod toy;
 
 use std::sync::Arc;
@@ -61,8 +62,14 @@ impl Rig {
             ctx.world().fabric().bind(&ctx, "apiserver", served.service());
             std::future::pending()
         });
+        let node = Self::node_process(world, &disk);
+        Self { world: world.clone(), toy, disk, node, _server: server }
+    }
+
+    /// One machine: driver and agent.
+    fn node_process(world: &World, disk: &Arc<dyn Disk>) -> Process {
         let node_disk = disk.clone();
-        let node = Process::start(world, "node-a", move |ctx| {
+        Process::start(world, "node-a", move |ctx| {
             let driver = csi_mock::node::start(&ctx, NodeConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone()));
             ctx.world().fabric().bind(&ctx, "csi-node-a", driver);
             let registrar = from_service(RegistrationServer::new(Registrar));
@@ -74,8 +81,7 @@ impl Rig {
             let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins);
             let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
             run(ctx, client, config)
-        });
-        Self { world: world.clone(), toy, disk, node, _server: server }
+        })
     }
 
     /// Waits until `probe` gives true, at most `seconds`; the time it took.

@@ -1,0 +1,163 @@
+//! The same agent against the API server of this workspace: validation, admission, strategic merges and graceful
+//! deletion as they are.
+
+use fake_apiserver::{Apiserver, Config};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
+use substrate::Ctx;
+
+use super::*;
+use crate::kube::{ApiError, DeleteParams, Kind, Patch};
+
+/// A user and all controllers, in one hand.
+struct Hand {
+    client: Client,
+    ctx: Ctx,
+}
+
+impl Hand {
+    async fn create<K: Kind>(&self, namespace: &str, object: Value) -> K {
+        let object: K = serde_json::from_value(object).expect("an object");
+        let api = if namespace.is_empty() { self.client.all() } else { self.client.namespaced(namespace) };
+        api.create(&object).await.unwrap_or_else(|e| panic!("create {}: {e}", K::KIND))
+    }
+
+    async fn status<K: Kind>(&self, namespace: &str, name: &str, status: Value) {
+        let api = if namespace.is_empty() { self.client.all::<K>() } else { self.client.namespaced(namespace) };
+        let patch = Patch::Strategic(json!({ "status": status }));
+        api.patch_status(name, &patch).await.unwrap_or_else(|e| panic!("patch {} {name}: {e}", K::KIND));
+    }
+
+    async fn node(&self) -> Node {
+        self.client.all().get("node-a").await.expect("the node")
+    }
+
+    async fn in_use(&self) -> Vec<String> {
+        self.node().await.status.and_then(|s| s.volumes_in_use).unwrap_or_default()
+    }
+
+    async fn until(&self, what: &str, seconds: u64, probe: impl AsyncFn() -> bool) {
+        let deadline = self.ctx.now().mono + Duration::from_secs(seconds);
+        while !probe().await {
+            let trace = self.ctx.trace().tail(30).join("\n");
+            assert!(self.ctx.now().mono < deadline, "{what}: not within {seconds} s\n{trace}");
+            self.ctx.sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn ready(&self) -> bool {
+        let node: Result<Node, ApiError> = self.client.all().get("node-a").await;
+        let conditions = node.ok().and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default();
+        conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+    }
+
+    async fn pod(&self) -> Option<Pod> {
+        match self.client.namespaced("default").get("p").await {
+            Ok(pod) => Some(pod),
+            Err(e) if e.is_not_found() => None,
+            Err(e) => panic!("get pod: {e}"),
+        }
+    }
+}
+
+async fn story(ctx: &Ctx, disk: Arc<dyn Disk>) {
+    let hand = Hand { client: Client::new(ctx, Link::connect(ctx, "apiserver"), "test"), ctx: ctx.clone() };
+    hand.until("ready", 2, async || hand.ready().await).await;
+    hand.until("driver", 2, async || {
+        hand.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
+    })
+    .await;
+    let labels = hand.node().await.metadata.labels.unwrap_or_default();
+    assert_eq!(labels["topology.ebs.csi.aws.com/zone"], "us-east-1a");
+
+    let claim: PersistentVolumeClaim = hand
+        .create(
+            "default",
+            json!({
+                "metadata": { "name": "data" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"], "volumeName": "pv-1", "storageClassName": "",
+                    "resources": { "requests": { "storage": "1Gi" } },
+                },
+            }),
+        )
+        .await;
+    hand.create::<PersistentVolume>(
+        "",
+        json!({
+            "metadata": { "name": "pv-1" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
+                "claimRef": { "kind": "PersistentVolumeClaim", "namespace": "default", "name": "data", "uid": claim.metadata.uid },
+                "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4" },
+            },
+        }),
+    )
+    .await;
+    hand.status::<PersistentVolumeClaim>("default", "data", json!({ "phase": "Bound" })).await;
+    hand.create::<Pod>(
+        "default",
+        json!({
+            "metadata": { "name": "p" },
+            "spec": {
+                "nodeName": "node-a",
+                "containers": [{ "name": "app", "image": "busybox",
+                    "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }],
+                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }],
+            },
+        }),
+    )
+    .await;
+    hand.until("volumesInUse", 11, async || hand.in_use().await == [VOLUME]).await;
+
+    let name = names::attachment_name("vol-1", "ebs.csi.aws.com", "node-a");
+    hand.create::<VolumeAttachment>(
+        "",
+        json!({
+            "metadata": { "name": name },
+            "spec": { "attacher": "ebs.csi.aws.com", "nodeName": "node-a",
+                "source": { "persistentVolumeName": "pv-1" } },
+        }),
+    )
+    .await;
+    let plug = Plug {
+        volume: "vol-1".to_owned(),
+        device: "/dev/xvdaa".to_owned(),
+        file: "vol-1".to_owned(),
+        size_bytes: 1 << 30,
+    };
+    disk.plug(&plug).await.expect("plugged");
+    let attached = json!({ "status": { "attached": true, "attachmentMetadata": { "devicePath": "/dev/xvdaa" } } });
+    hand.client.all::<VolumeAttachment>().patch_status(&name, &Patch::Merge(attached)).await.expect("attached");
+    hand.status::<Node>("", "node-a", json!({ "volumesAttached": [{ "name": VOLUME, "devicePath": "" }] })).await;
+    let running = async || {
+        let status = hand.pod().await.and_then(|p| p.status).unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
+        status.phase.as_deref() == Some("Running")
+            && conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+    };
+    hand.until("running", 3, running).await;
+    hand.ctx.sleep(Duration::from_secs(5)).await;
+
+    hand.client.namespaced::<Pod>("default").delete("p", &DeleteParams::default()).await.expect("deleted");
+    hand.until("the pod is gone", 3, async || hand.pod().await.is_none()).await;
+    hand.until("not in use", 11, async || hand.in_use().await.is_empty()).await;
+    assert!(disk.mounts().await.expect("mounts").is_empty());
+}
+
+#[test]
+fn a_pod_comes_and_goes() {
+    simulate(Options::default(), async |world| {
+        let apiserver = Apiserver::new(world.seed(), Config::default());
+        let server = Process::start(&world, "fake-apiserver", move |ctx| {
+            ctx.world().fabric().bind(&ctx, "apiserver", apiserver.start(&ctx));
+            std::future::pending()
+        });
+        let disk = MemoryDisks::new().node("node-a");
+        let node = Rig::node_process(&world, &disk);
+        // The hand only needs a process to make its calls from.
+        let hand = Process::start(&world, "hand", |_| std::future::pending());
+        story(&hand.ctx().expect("it runs"), disk).await;
+        drop((server, node, hand));
+    });
+}
