@@ -46,7 +46,7 @@ impl Site {
     /// # Errors
     /// When `choice` does not work here.
     pub fn prepare(choice: Option<BackendChoice>, parent: Option<&Path>) -> Result<Self, SiteError> {
-        let (backend, why_not_loop) = match (choice, disk::capability().missing()) {
+        let (backend, why_not_loop) = match (choice, disk::capability().loop_backend.err()) {
             (Some(BackendChoice::Directory), _) => (BackendChoice::Directory, None),
             (_, None) => (BackendChoice::Loop, None),
             (Some(BackendChoice::Loop), Some(why)) => return Err(SiteError::NoLoop(why)),
@@ -113,7 +113,7 @@ impl Site {
             std::fs::create_dir_all(dir).map_err(|e| failed(format!("{}: {e}", dir.display())))?;
         }
         let disk: Result<Arc<dyn Disk>, disk::DiskError> = match self.backend {
-            BackendChoice::Loop => disk::LoopDisk::new(&self.run_name(), node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
+            BackendChoice::Loop => disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
             BackendChoice::Directory => disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
         };
         disk.map_err(|e| failed(e.to_string()))
