@@ -148,7 +148,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
         if let Some(sink) = sink {
             world.trace().write_to(sink);
         }
-        let served = start(&world, &ec2, listener, &flags.allow_host);
+        // Held until the end; ending the runtime ends it without an event, since nothing crashed.
+        let _process = start(&world, &ec2, listener, &flags.allow_host);
         let endpoint = endpoint(address);
         if let Some(path) = &flags.ready_file {
             ready::write(path, &json!({ "endpoint": endpoint }))
@@ -156,7 +157,6 @@ fn run(flags: Flags) -> Result<(), Failure> {
         }
         eprintln!("mock-ec2 serves {endpoint} (latency {}, seed {})", flags.latency, flags.seed);
         let told = told_to_end().await.map_err(environment("cannot wait for signals".to_owned()));
-        served.crash();
         if let Err(error) = world.trace().flush() {
             eprintln!("mock-ec2: the trace is not complete: {error}");
         }

@@ -122,7 +122,10 @@ impl Ec2 {
             };
             let new = inner.state.preview(now, request, command.dry_run)?;
             if let (Some(new), Some(files)) = (new, &mut inner.files) {
-                files.create(now.mono, &new)?;
+                let bytes = files.create(now.mono, &new)?;
+                if bytes != new.size_gib << 30 {
+                    ctx.emit("ec2.file_short", json!({ "volume": new.id, "bytes": bytes }));
+                }
             }
             inner.state.apply(now, command)
         })

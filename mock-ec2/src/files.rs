@@ -15,6 +15,10 @@ use crate::state::ids::VolumeId;
 const LOCK_FILE: &str = ".mock-ec2.lock";
 /// Free space that is left to others: below it no volume is made.
 const RESERVE: u64 = 64 << 20;
+/// Where ext4 with its usual blocks ends a file: 2³² blocks, less one.
+const EXT4_END: u64 = EXT4_BLOCK << 32;
+/// The usual block of ext4.
+const EXT4_BLOCK: u64 = 4_096;
 /// How long a count of used bytes is believed; counting looks at every file.
 const COUNT_AGE: Duration = Duration::from_secs(1);
 
@@ -53,16 +57,16 @@ impl VolumeFiles {
         Ok(files)
     }
 
-    /// Makes the file of `new`, all holes.
-    pub(crate) fn create(&mut self, now: Duration, new: &NewVolume) -> Result<(), Ec2Error> {
+    /// Makes the file of `new`, all holes, and gives its length in bytes.
+    pub(crate) fn create(&mut self, now: Duration, new: &NewVolume) -> Result<u64, Ec2Error> {
         self.check_room(now)?;
         let path = self.path(&new.id);
         let made = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|file| {
             let bytes = new.size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?;
-            file.set_len(bytes)
+            stretch(&file, bytes)
         });
         made.map_err(|error| {
-            // A file without its full length must not stay.
+            // A file without its length must not stay.
             let _ = fs::remove_file(&path);
             Ec2Error::InsufficientVolumeCapacity(format!(
                 "The backing file of {} GiB cannot be made in {}: {error}",
@@ -138,6 +142,18 @@ impl VolumeFiles {
     }
 }
 
+/// Gives `file` its length. The largest file of ext4 is one block short of 16 TiB, and 16 TiB is a size that people
+/// ask for (the largest gp2 and io1 volume), so there the last block is left out.
+fn stretch(file: &File, bytes: u64) -> io::Result<u64> {
+    match file.set_len(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge && bytes == EXT4_END => {
+            let bytes = bytes - EXT4_BLOCK;
+            file.set_len(bytes).map(|()| bytes)
+        }
+        outcome => outcome.map(|()| bytes),
+    }
+}
+
 /// The files in `dir` that are named like volumes.
 fn volumes_in(dir: &Path) -> io::Result<Vec<VolumeId>> {
     let mut found = Vec::new();
@@ -173,6 +189,14 @@ mod tests {
         assert!(meta.blocks() < 100);
         files.remove(&volume.id).unwrap();
         assert_eq!(volumes_in(dir.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn sixteen_tebibytes_fit_but_for_one_block_at_most() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = VolumeFiles::open(dir.path(), None).unwrap();
+        let bytes = files.create(Duration::ZERO, &new("vol-00000001", 16_384)).unwrap();
+        assert!(bytes == EXT4_END || bytes == EXT4_END - EXT4_BLOCK, "{bytes}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::LengthLimitError;
+use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
@@ -202,14 +203,7 @@ async fn read(parts: &Parts, body: Body) -> Result<Command, Ec2Error> {
     }
     let mut form = Form::parse(parts.uri.query().unwrap_or_default().as_bytes())?;
     if parts.method == Method::POST {
-        let bytes = body::collect(body, BODY_LIMIT).await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Ec2Error::RequestTooLarge(BODY_LIMIT)
-            } else {
-                Ec2Error::InvalidRequest(format!("The request body did not arrive: {error}"))
-            }
-        })?;
-        form.add(&bytes)?;
+        form.add(&whole(body).await?)?;
     } else if parts.method != Method::GET {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
@@ -222,4 +216,22 @@ async fn read(parts: &Parts, body: Body) -> Result<Command, Ec2Error> {
         )));
     }
     Ok(command)
+}
+
+/// All of a body, at most [`BODY_LIMIT`] bytes; boxed so that the futures around it keep a plain type.
+fn whole(mut body: Body) -> BoxFuture<'static, Result<Vec<u8>, Ec2Error>> {
+    Box::pin(async move {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| Ec2Error::InvalidRequest(format!("The request body did not arrive: {error}")))?;
+            if let Ok(data) = frame.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+            if bytes.len() > BODY_LIMIT {
+                return Err(Ec2Error::RequestTooLarge(BODY_LIMIT));
+            }
+        }
+        Ok(bytes)
+    })
 }

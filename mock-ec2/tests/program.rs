@@ -1,0 +1,152 @@
+//! The `mock-ec2` program over real sockets.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{SIGNED, read, signed};
+use http::{Method, Request};
+use serde_json::Value;
+use substrate::{HttpService, body, dial};
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_mock-ec2"))
+}
+
+/// Ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the program on a free port and waits until it says that it serves.
+fn start(dir: &Path, flags: &[&str]) -> (Running, String) {
+    let ready = dir.join("ready.json");
+    let mut child = program()
+        .args(["--listen", "127.0.0.1:0", "--ready-file"])
+        .arg(&ready)
+        .args(flags)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("serves http://127.0.0.1:"), "{line}");
+    let content: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
+    (Running(child), content["endpoint"].as_str().unwrap().to_owned())
+}
+
+fn refused(flags: &[&str]) -> (i32, String) {
+    let Output { status, stderr, .. } = program().args(flags).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+async fn status(service: &HttpService, request: Request<substrate::Body>) -> u16 {
+    read(body::call(service.clone(), request).await.unwrap()).await.status
+}
+
+#[test]
+fn a_volume_has_a_file_while_it_lives_and_a_clean_end_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (volumes, seeds, trace) = (dir.path().join("v"), dir.path().join("i.yaml"), dir.path().join("t.jsonl"));
+    std::fs::write(&seeds, "- {name: a, zone: us-east-1a}").unwrap();
+    let [v, i, t] = [&volumes, &seeds, &trace].map(|p| p.to_str().unwrap());
+    let (mut running, endpoint) = start(dir.path(), &["--volume-dir", v, "--instances", i, "--trace", t]);
+    let volume = run(async {
+        let service = dial::http(&endpoint).unwrap();
+        let create = "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=4";
+        let made = read(body::call(service, signed(create)).await.unwrap()).await;
+        assert_eq!(made.status, 200, "{}", made.body);
+        made.first("volumeId").unwrap()
+    });
+    assert_eq!(std::fs::metadata(volumes.join(&volume)).unwrap().len(), 4 << 30);
+    let told = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    assert!(!volumes.join(&volume).exists() && !dir.path().join("ready.json").exists());
+    let lines = std::fs::read_to_string(&trace).unwrap();
+    assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    assert!(lines.contains(r#""kind":"ec2.volume""#) && lines.contains(r#""action":"CreateVolume""#), "{lines}");
+}
+
+#[test]
+fn the_guard_stands_before_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_running, endpoint) = start(dir.path(), &["--allow-host", "ec2"]);
+    run(async {
+        let address = endpoint.strip_prefix("http://").unwrap();
+        let service = dial::http(&endpoint).unwrap();
+        let ask = |path: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::builder().method(Method::GET).uri(path).header("authorization", SIGNED);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            request.body(body::empty()).unwrap()
+        };
+        let describe = "/?Action=DescribeVolumes&Version=2016-11-15";
+        for path in [describe, "/admin/v1/state"] {
+            assert_eq!(status(&service, ask(path, &[("host", address)])).await, 200, "{path}");
+            assert_eq!(status(&service, ask(path, &[("host", "ec2:4566")])).await, 200, "{path}");
+            assert_eq!(status(&service, ask(path, &[("host", "evil.example")])).await, 421, "{path}");
+            let foreign = [("host", address), ("origin", "http://evil.example")];
+            assert_eq!(status(&service, ask(path, &foreign)).await, 403, "{path}");
+            let cross = [("host", address), ("sec-fetch-site", "cross-site")];
+            assert_eq!(status(&service, ask(path, &cross)).await, 403, "{path}");
+        }
+    });
+}
+
+#[test]
+fn a_fault_that_drops_the_reply_cuts_the_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_running, endpoint) = start(dir.path(), &[]);
+    run(async {
+        let service = dial::http(&endpoint).unwrap();
+        let fault = r#"{"name": "f", "match": {"plane": "ec2"}, "effect": {"drop_reply": true}}"#;
+        let add = Request::builder().method("POST").uri("/admin/v1/faults").header("content-type", "application/json");
+        assert_eq!(status(&service, add.body(body::full(fault)).unwrap()).await, 201);
+        let asked = body::call(service, signed("Action=DescribeVolumes&Version=2016-11-15"));
+        assert!(tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().is_err());
+    });
+}
+
+#[test]
+fn wrong_usage_says_what_to_do_and_ends_with_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let seeds = dir.path().join("i.yaml");
+    std::fs::write(&seeds, "- {name: a, zone: nowhere}").unwrap();
+    let seeds = seeds.to_str().unwrap();
+    for (flags, text) in [
+        (vec!["--listen", "0.0.0.0:0"], "--token"),
+        (vec!["--latency", "slow"], "aws-recent"),
+        (vec!["--time-scale", "0"], "greater than 0"),
+        (vec!["--instances", seeds], "instances[0].zone"),
+        (vec!["--account-id", "12"], "twelve digits"),
+    ] {
+        let (code, stderr) = refused(&flags);
+        assert_eq!(code, 2, "{flags:?}: {stderr}");
+        assert!(stderr.contains(text), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn what_the_machine_lacks_ends_with_3() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (code, stderr) = refused(&["--listen", &taken.local_addr().unwrap().to_string()]);
+    assert_eq!(code, 3, "{stderr}");
+    let (code, stderr) = refused(&["--instances", "/nowhere/at/all.yaml"]);
+    assert_eq!((code, stderr.contains("/nowhere/at/all.yaml")), (3, true));
+}
