@@ -12,8 +12,6 @@ use crate::Timers;
 
 /// Where upstream keeps its state.
 pub const DEFAULT_ROOT: &str = "/var/lib/kubelet";
-/// The driver that is expected when nothing else is said.
-pub const DEFAULT_DRIVER: &str = "ebs.csi.aws.com";
 
 /// How the agent finds CSI drivers.
 #[derive(Clone)]

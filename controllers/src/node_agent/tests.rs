@@ -1,5 +1,6 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
+mod live;
 mod real;
 mod toy;
 
@@ -8,40 +9,13 @@ use std::time::Duration;
 
 use csi_mock::disk::{Disk, MemoryDisks, Plug};
 use csi_mock::node::NodeConfig;
-use csi_proto::registration::registration_server::{Registration, RegistrationServer};
-use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 use serde_json::{Value, json};
-use substrate::body::from_service;
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Process, World};
-use tonic::{Request, Response, Status};
 
 use super::*;
 use toy::Toy;
-
-/// The driver's registrar.
-struct Registrar;
-
-#[tonic::async_trait]
-impl Registration for Registrar {
-    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        Ok(Response::new(PluginInfo {
-            r#type: "CSIPlugin".to_owned(),
-            name: "ebs.csi.aws.com".to_owned(),
-            endpoint: "csi".to_owned(),
-            supported_versions: vec!["1.0.0".to_owned()],
-        }))
-    }
-
-    async fn notify_registration_status(
-        &self,
-        request: Request<RegistrationStatus>,
-    ) -> Result<Response<RegistrationStatusResponse>, Status> {
-        assert!(request.into_inner().plugin_registered);
-        Ok(Response::new(RegistrationStatusResponse {}))
-    }
-}
 
 /// A node with its driver, and an API server.
 struct Rig {
@@ -72,7 +46,7 @@ impl Rig {
         Process::start(world, "node-a", move |ctx| {
             let driver = csi_mock::node::start(&ctx, NodeConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone()));
             ctx.world().fabric().bind(&ctx, "csi-node-a", driver);
-            let registrar = from_service(RegistrationServer::new(Registrar));
+            let registrar = csi_mock::registration::start(&ctx, "ebs.csi.aws.com", "csi-node-a");
             ctx.world().fabric().bind(&ctx, "csi-registration-node-a", registrar);
             let plugins = Plugins::Known {
                 registration: Link::connect(&ctx, "csi-registration-node-a"),
