@@ -1,5 +1,7 @@
 //! The server as a client sees it, through its HTTP service in virtual time.
 
+#![cfg(test)]
+
 mod common;
 
 use std::time::Duration;

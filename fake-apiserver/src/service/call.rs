@@ -71,13 +71,13 @@ impl Call {
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
         let mut call = Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned() };
         // Watching one object is watching its collection by name.
-        if call.verb == "watch" {
-            if let Some(name) = call.name.take() {
-                call.query = Query::parse(Some(&format!(
-                    "{}&fieldSelector=metadata.name={name}",
-                    parts.uri.query().unwrap_or_default()
-                )));
-            }
+        if call.verb == "watch"
+            && let Some(name) = call.name.take()
+        {
+            call.query = Query::parse(Some(&format!(
+                "{}&fieldSelector=metadata.name={name}",
+                parts.uri.query().unwrap_or_default()
+            )));
         }
         Ok(Some(call))
     }

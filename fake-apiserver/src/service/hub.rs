@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::kinds::{self, Kind};
 use crate::state::selector::Selector;
 use crate::state::value::text;
-use crate::state::{Event, EventType, Object, name_of, told};
+use crate::state::{Event, EventType, Object, name_of, position, told};
 
 /// Events that may wait for a slow watcher before its stream is closed (upstream: 10 to 1000 by resource; R16).
 const CHANNEL: usize = 1000;
@@ -118,10 +118,6 @@ impl Hub {
             self.unsubscribe((position(event.kind), id));
         }
     }
-}
-
-fn position(kind: &'static Kind) -> usize {
-    kinds::all().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or_default()
 }
 
 fn place(selector: &Selector) -> Place {

@@ -29,6 +29,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Initial events are joined into frames of about this size.
 const FRAME: usize = 32 << 10;
 
+type Next = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
 /// Takes the watcher from the hub when the stream goes.
 pub(crate) struct Registration {
     pub(crate) shared: Arc<Shared>,
@@ -106,17 +108,17 @@ impl WatchStream {
         self.timer = Box::pin(async move { ctx.sleep_until(at).await });
     }
 
-    fn frame(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn frame(&mut self, bytes: Bytes) -> Next {
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
-    fn end(&mut self, error: Option<BoxError>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn end(&mut self, error: Option<BoxError>) -> Next {
         self.ended = true;
         Poll::Ready(error.map(Err))
     }
 
     /// One line and then nothing more.
-    fn fail(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn fail(&mut self, status: &Status) -> Next {
         self.initial.clear();
         self.held.clear();
         self.plan.receiver.close();
@@ -148,7 +150,7 @@ impl WatchStream {
     }
 
     /// Sends one event, or what a fault makes of it; nothing when it is left out or comes later.
-    fn send(&mut self, event: &Initial) -> Option<Poll<Option<Result<Frame<Bytes>, BoxError>>>> {
+    fn send(&mut self, event: &Initial) -> Option<Next> {
         if let Initial::Missed(event, _) = event {
             self.sent = self.sent.max(event.revision);
         }
@@ -178,7 +180,7 @@ impl WatchStream {
     }
 
     /// Joins the lines of what is there into frames.
-    fn send_initial(&mut self) -> Option<Poll<Option<Result<Frame<Bytes>, BoxError>>>> {
+    fn send_initial(&mut self) -> Option<Next> {
         if !self.plan.ctx.faults().is_empty() {
             let event = self.initial.pop_front()?;
             return self.send(&event);
@@ -205,7 +207,7 @@ impl WatchStream {
         self.schedule(now);
     }
 
-    fn begin_with_fault(&mut self) -> Option<Poll<Option<Result<Frame<Bytes>, BoxError>>>> {
+    fn begin_with_fault(&mut self) -> Option<Next> {
         match self.plan.fault.take()? {
             WatchFault::Drop => Some(self.end(Some(Broken("watch".to_owned()).into()))),
             WatchFault::Gone => {

@@ -149,10 +149,10 @@ fn protection(kind: &Kind) -> Option<&'static str> {
 
 fn add_finalizer(object: &mut Value, finalizer: &str) {
     let slot = value::metadata(object).entry("finalizers").or_insert_with(|| json!([]));
-    if let Some(finalizers) = slot.as_array_mut() {
-        if !finalizers.iter().any(|f| f == finalizer) {
-            finalizers.push(finalizer.into());
-        }
+    if let Some(finalizers) = slot.as_array_mut()
+        && !finalizers.iter().any(|f| f == finalizer)
+    {
+        finalizers.push(finalizer.into());
     }
 }
 

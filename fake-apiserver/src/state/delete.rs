@@ -52,10 +52,10 @@ impl Store {
         if outcome.changed {
             object = self.put(now, kind, key.clone(), outcome.object);
         }
-        if outcome.gone {
-            if let Some(last) = self.remove(kind, &key) {
-                object = last;
-            }
+        if outcome.gone
+            && let Some(last) = self.remove(kind, &key)
+        {
+            object = last;
         }
         Ok(answer(served, &object, outcome.gone))
     }

@@ -125,10 +125,10 @@ impl History {
 
     /// Adds the newest event.
     pub fn push(&mut self, event: Arc<Event>) {
-        if self.events.len() == self.capacity {
-            if let Some(oldest) = self.events.pop_front() {
-                self.floor = oldest.revision;
-            }
+        if self.events.len() == self.capacity
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.floor = oldest.revision;
         }
         self.events.push_back(event);
     }

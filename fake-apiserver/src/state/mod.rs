@@ -230,8 +230,8 @@ impl Store {
     }
 }
 
-/// The place of a kind among the shelves. Kinds exist only in the table, so every one has a place.
-fn position(kind: &'static Kind) -> usize {
+/// The place of a kind in tables that have a row for each. Kinds exist only in the table of kinds, so every one has one.
+pub fn position(kind: &'static Kind) -> usize {
     kinds::all().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or_default()
 }
 

@@ -16,7 +16,7 @@ pub struct Status {
     /// The text for people.
     pub message: String,
     /// What it is about.
-    pub details: Details,
+    pub details: Box<Details>,
     /// A token with which an expired list can go on, inconsistently (R9).
     pub continue_token: String,
 }
@@ -57,7 +57,7 @@ pub fn qualified(kind: &Kind) -> String {
 impl Status {
     /// A failure without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Details::default(), continue_token: String::new() }
+        Self { code, reason, message: message.into(), details: Box::default(), continue_token: String::new() }
     }
 
     fn about(code: u16, reason: &'static str, kind: &Kind, name: &str, message: String) -> Self {
@@ -67,7 +67,7 @@ impl Status {
             kind: kind.plural.to_owned(),
             ..Details::default()
         };
-        Self { code, reason, message, details, continue_token: String::new() }
+        Self { code, reason, message, details: Box::new(details), continue_token: String::new() }
     }
 
     /// 404: the object does not exist.
@@ -136,7 +136,7 @@ impl Status {
         };
         let shown = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut status = Self::new(422, "Invalid", format!("{shown} \"{name}\" is invalid: {all}"));
-        status.details = Details {
+        *status.details = Details {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),

@@ -220,10 +220,11 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
 fn prepare_pod_status(object: &mut Value, old: &Value) {
     copy_meta(old, object, "ownerReferences");
     let class = text(old, &["status", "qosClass"]).to_owned();
-    if text(object, &["status", "qosClass"]).is_empty() && !class.is_empty() {
-        if let Some(status) = value::map_mut(object, "status") {
-            status.insert("qosClass".into(), class.into());
-        }
+    if text(object, &["status", "qosClass"]).is_empty()
+        && !class.is_empty()
+        && let Some(status) = value::map_mut(object, "status")
+    {
+        status.insert("qosClass".into(), class.into());
     }
 }
 

@@ -49,10 +49,10 @@ fn container(container: &mut Map<String, Value>, host_network: bool) {
         }
     }
     for variable in elements(container, "env") {
-        if let Some(source) = variable.get_mut("valueFrom").and_then(|v| v.get_mut("fieldRef")) {
-            if let Some(source) = source.as_object_mut() {
-                default(source, "apiVersion", "v1");
-            }
+        if let Some(source) = variable.get_mut("valueFrom").and_then(|v| v.get_mut("fieldRef"))
+            && let Some(source) = source.as_object_mut()
+        {
+            default(source, "apiVersion", "v1");
         }
     }
 }

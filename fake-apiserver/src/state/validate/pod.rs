@@ -30,10 +30,10 @@ pub(super) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::duplicate(format!("{at}.name"), &name.into()));
         }
         seen.push(name);
-        if let Some(claim) = volume.get("persistentVolumeClaim") {
-            if text(claim, &["claimName"]).is_empty() {
-                errors.push(FieldError::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
-            }
+        if let Some(claim) = volume.get("persistentVolumeClaim")
+            && text(claim, &["claimName"]).is_empty()
+        {
+            errors.push(FieldError::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
         }
     }
     let mut names_seen: Vec<&str> = Vec::new();

@@ -104,10 +104,11 @@ fn size_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let field = "spec.resources.requests.storage";
     let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
     let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"]));
-    if let (Some(new), Some(was)) = (new, was) {
-        if new < was && has_now.is_none_or(|now| new <= now) {
-            errors.push(FieldError::forbidden(field, "field can not be less than status.capacity"));
-        }
+    if let (Some(new), Some(was)) = (new, was)
+        && new < was
+        && has_now.is_none_or(|now| new <= now)
+    {
+        errors.push(FieldError::forbidden(field, "field can not be less than status.capacity"));
     }
 }
 
@@ -168,10 +169,10 @@ pub(super) fn volume_update(volume: &Value, old: &Value, errors: &mut Vec<FieldE
             let source = |v: &Value| v["spec"][*s].clone();
             let (mut new, was) = (source(volume), source(old));
             // The only part of a source that may be added later.
-            if was.get("controllerExpandSecretRef").is_none() {
-                if let Some(new) = new.as_object_mut() {
-                    new.remove("controllerExpandSecretRef");
-                }
+            if was.get("controllerExpandSecretRef").is_none()
+                && let Some(new) = new.as_object_mut()
+            {
+                new.remove("controllerExpandSecretRef");
             }
             new == was
         });

@@ -1,0 +1,78 @@
+use serde_json::json;
+
+use super::*;
+
+fn create_in(m: &mut Machine, namespace: &str, plural: &str, object: Value) -> Answer {
+    let (kind, namespace) = (kind(plural), Some(namespace.to_owned()));
+    m.apply(Command::Create { kind, namespace, object, options: WriteOptions::default() }).map(Machine::answer)
+}
+
+#[test]
+fn a_cluster_begins_with_its_namespaces_and_service_accounts() {
+    let m = Machine::new();
+    let names = |plural: &str| -> Vec<String> {
+        m.store.all(kind(plural)).map(|o| format!("{}/{}", value::namespace(&o.value), value::name(&o.value))).collect()
+    };
+    assert_eq!(names("namespaces"), ["/default", "/kube-node-lease", "/kube-public", "/kube-system"]);
+    assert_eq!(
+        names("serviceaccounts"),
+        ["default/default", "kube-node-lease/default", "kube-public/default", "kube-system/default"]
+    );
+}
+
+#[test]
+fn a_namespace_goes_with_the_last_of_its_content() {
+    let mut m = Machine::new();
+    m.create("namespaces", json!({"metadata": {"name": "x"}})).unwrap();
+    create_in(&mut m, "x", "configmaps", config("c")).unwrap();
+    create_in(&mut m, "x", "persistentvolumeclaims", claim("held")).unwrap();
+    let namespace = m.delete("namespaces", "x", DeleteOptions::default()).unwrap();
+    assert_eq!(namespace["status"]["phase"], "Terminating");
+    assert!(m.store.get(kind("configmaps"), "x/c").is_none());
+    assert!(m.store.get(kind("serviceaccounts"), "x/default").is_none());
+    let status = create_in(&mut m, "x", "configmaps", config("late")).unwrap_err();
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (
+            403,
+            "configmaps \"late\" is forbidden: unable to create new content in namespace x because it is being terminated"
+        )
+    );
+    assert_eq!(status.details.causes[0].reason, "NamespaceTerminating");
+    m.commits();
+    let mut target = Machine::target("persistentvolumeclaims", "held", Part::Main);
+    target.namespace = Some("x".to_owned());
+    let patch = json!({"metadata": {"finalizers": null}});
+    let (patch_kind, options) = (PatchKind::Merge, WriteOptions::default());
+    m.apply(Command::Patch { target, patch_kind, patch, options }).unwrap();
+    assert_eq!(m.commits(), ["DELETED persistentvolumeclaims/x/held", "DELETED namespaces/x"]);
+}
+
+#[test]
+fn an_empty_namespace_goes_at_once_and_its_own_finalizer_holds_it() {
+    let mut m = Machine::new();
+    m.create("namespaces", json!({"metadata": {"name": "x"}})).unwrap();
+    m.delete("namespaces", "x", DeleteOptions::default()).unwrap();
+    assert_eq!(m.get("namespaces", "x"), None);
+    m.create("namespaces", json!({"metadata": {"name": "y"}, "spec": {"finalizers": ["a/b"]}})).unwrap();
+    m.delete("namespaces", "y", DeleteOptions::default()).unwrap();
+    let mut left = m.get("namespaces", "y").unwrap();
+    assert_eq!(left["spec"]["finalizers"], json!(["a/b"]));
+    left["spec"]["finalizers"] = json!([]);
+    m.put("namespaces", left, Part::Finalize).unwrap();
+    assert_eq!(m.get("namespaces", "y"), None);
+}
+
+#[test]
+fn namespaces_that_a_cluster_needs_stay() {
+    let mut m = Machine::new();
+    let status = m.delete("namespaces", "kube-system", DeleteOptions::default()).unwrap_err();
+    assert_eq!(status.message, "namespaces \"kube-system\" is forbidden: this namespace may not be deleted");
+}
+
+#[test]
+fn the_default_service_account_comes_back() {
+    let mut m = Machine::new();
+    m.delete("serviceaccounts", "default", DeleteOptions::default()).unwrap();
+    assert!(m.get("serviceaccounts", "default").is_some());
+}
