@@ -1,0 +1,220 @@
+//! A cluster in simulation whose kubelets are a few lines: they post leases and nothing else.
+
+#![allow(dead_code, reason = "each test crate uses its part")]
+
+use std::collections::BTreeSet;
+use std::future::{Future, pending};
+use std::time::Duration;
+
+use controllers::kube::{Api, Client, DeleteParams, Kind, Patch, time};
+use controllers::{Timers, run_all};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use mock_ec2::{Config, Ec2, InstanceSpec};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use substrate::link::Link;
+use substrate::world::{Options, simulate};
+use substrate::{Event, Process, World};
+
+pub const DRIVER: &str = "ebs.csi.aws.com";
+pub const S: fn(u64) -> Duration = Duration::from_secs;
+
+pub struct Rig {
+    pub world: World,
+    pub client: Client,
+    pub controllers: Process,
+    kubelets: Vec<Process>,
+    _servers: Vec<Process>,
+    _user: Process,
+}
+
+fn object<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).expect("a valid object")
+}
+
+impl Rig {
+    pub async fn new(world: &World, nodes: &[&str], without: &[&str]) -> Self {
+        let instances = nodes.iter().map(|name| InstanceSpec::new(*name, "us-east-1a")).collect();
+        let config = Config { instances, ..Config::default() };
+        let ec2 = Ec2::new(&world.seed().child("ec2"), config).expect("a cloud");
+        let cloud = ec2.clone();
+        let mut servers = vec![Process::start(world, "mock-ec2", move |ctx| {
+            let service = cloud.start(&ctx);
+            ctx.world().fabric().bind(&ctx, "ec2", service);
+            pending()
+        })];
+        let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());
+        servers.push(Process::start(world, "fake-apiserver", move |ctx| {
+            let service = apiserver.start(&ctx);
+            ctx.world().fabric().bind(&ctx, "apiserver", service);
+            pending()
+        }));
+        servers.push(Process::start(world, "csi-controller", |ctx| {
+            let config = csi_mock::controller::ControllerConfig::new(Link::connect(&ctx, "ec2"));
+            let service = csi_mock::controller::start(&ctx, config);
+            ctx.world().fabric().bind(&ctx, "csi-controller", service);
+            pending()
+        }));
+        let without: BTreeSet<String> = without.iter().map(|name| (*name).to_owned()).collect();
+        let controllers = Process::start(world, "controllers", move |ctx| {
+            let (apiserver, csi) = (Link::connect(&ctx, "apiserver"), Link::connect(&ctx, "csi-controller"));
+            let without = without.clone();
+            async move { run_all(ctx, apiserver, csi, &without, Timers::default()).await }
+        });
+        let user = Process::start(world, "user", |_| pending());
+        let ctx = user.ctx().expect("runs");
+        let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
+        let mut rig =
+            Self { world: world.clone(), client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
+        for instance in ec2.instances() {
+            rig.node(&instance.name, &instance.id).await;
+        }
+        let class = json!({ "metadata": { "name": "ebs" }, "provisioner": DRIVER, "volumeBindingMode": "Immediate" });
+        rig.client.all::<StorageClass>().create(&object(class)).await.expect("a class");
+        rig
+    }
+
+    async fn node(&mut self, name: &str, instance: &str) {
+        let labels = json!({
+            "topology.kubernetes.io/region": "us-east-1",
+            "topology.kubernetes.io/zone": "us-east-1a",
+            "topology.ebs.csi.aws.com/zone": "us-east-1a",
+        });
+        let annotations = json!({ "volumes.kubernetes.io/controller-managed-attach-detach": "true" });
+        let metadata = json!({ "name": name, "labels": labels, "annotations": annotations });
+        self.client.all::<Node>().create(&object(json!({ "metadata": metadata }))).await.expect("a node");
+        let ready = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": time(self.world.clock().wall()) });
+        self.patch_node_status(name, json!({ "conditions": [ready] })).await;
+        let driver = json!({ "name": DRIVER, "nodeID": instance, "topologyKeys": ["topology.ebs.csi.aws.com/zone"] });
+        let csi_node = json!({ "metadata": { "name": name }, "spec": { "drivers": [driver] } });
+        self.client.all::<CSINode>().create(&object(csi_node)).await.expect("a CSINode");
+        let node = name.to_owned();
+        self.kubelets.push(Process::start(&self.world, name, move |ctx| {
+            let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
+            let node = node.clone();
+            async move {
+                let leases = client.namespaced::<Lease>("kube-node-lease");
+                let renewed = || json!({ "spec": { "renewTime": MicroTime(ctx.now().wall) } });
+                let mut lease = renewed();
+                lease["metadata"] = json!({ "name": node });
+                leases.create(&object(lease)).await.expect("a lease");
+                loop {
+                    ctx.sleep(S(10)).await;
+                    leases.patch(&node, &Patch::Merge(renewed())).await.expect("a renewal");
+                }
+            }
+        }));
+    }
+
+    pub fn crash(&self, node: &str) {
+        self.kubelets.iter().find(|p| &**p.name() == node).expect("a node").crash();
+    }
+
+    pub async fn patch_node_status(&self, name: &str, status: Value) {
+        let patch = Patch::Strategic(json!({ "status": status }));
+        self.client.all::<Node>().patch_status(name, &patch).await.expect("a node status");
+    }
+
+    /// Says as the kubelet of `node` that it uses the volumes.
+    pub async fn in_use(&self, node: &str, volumes: &[String]) {
+        self.patch_node_status(node, json!({ "volumesInUse": volumes })).await;
+    }
+
+    pub async fn claim(&self, name: &str) {
+        let claim = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "ebs", "resources": { "requests": { "storage": "1Gi" } },
+        } });
+        self.client.namespaced::<PersistentVolumeClaim>("default").create(&object(claim)).await.expect("a claim");
+        self.until(S(30), "the claim is bound", || async {
+            let claim = self.client.namespaced::<PersistentVolumeClaim>("default").get(name).await.expect("the claim");
+            claim.status.and_then(|s| s.phase).as_deref() == Some("Bound")
+        })
+        .await;
+    }
+
+    /// A running pod on `node` with the claim.
+    pub async fn pod(&self, name: &str, node: &str, claim: &str) {
+        let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": claim } });
+        let pod = json!({ "metadata": { "name": name, "namespace": "default" }, "spec": {
+            "nodeName": node, "containers": [{ "name": "c", "image": "i" }], "volumes": [volume],
+        } });
+        self.pods().create(&object(pod)).await.expect("a pod");
+        let container = json!({ "name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } });
+        let ready = json!({ "type": "Ready", "status": "True" });
+        let status = json!({ "phase": "Running", "conditions": [ready], "containerStatuses": [container] });
+        let patch = Patch::Strategic(json!({ "status": status }));
+        self.pods().patch_status(name, &patch).await.expect("a pod status");
+    }
+
+    pub async fn force_delete(&self, pod: &str) {
+        self.pods().delete(pod, &DeleteParams::force()).await.expect("deleted");
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        self.client.namespaced("default")
+    }
+
+    pub async fn attached(&self, node: &str) -> Vec<String> {
+        let node = self.client.all::<Node>().get(node).await.expect("the node");
+        let volumes = node.status.and_then(|s| s.volumes_attached).unwrap_or_default();
+        volumes.into_iter().map(|v| v.name).collect()
+    }
+
+    pub async fn until_attached(&self, node: &str, limit: Duration) -> Vec<String> {
+        self.until(limit, "a volume is attached", || async { !self.attached(node).await.is_empty() }).await;
+        self.attached(node).await
+    }
+
+    pub async fn attachments(&self) -> Vec<VolumeAttachment> {
+        self.client.all().list(&Default::default()).await.expect("a list").items
+    }
+
+    pub async fn sleep(&self, d: Duration) {
+        self.world.clock().sleep_until(self.world.clock().mono() + d).await;
+    }
+
+    pub async fn until<F: Future<Output = bool>>(&self, limit: Duration, what: &str, holds: impl Fn() -> F) {
+        let deadline = self.world.clock().mono() + limit;
+        while !holds().await {
+            assert!(self.world.clock().mono() < deadline, "not within {limit:?}: {what}\n{}", self.tail());
+            self.sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn tail(&self) -> String {
+        self.world.trace().tail(60).join("\n")
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.world.clock().mono().as_secs_f64()
+    }
+
+    pub fn events(&self, kind: &str) -> Vec<Event> {
+        self.world.trace().events().into_iter().filter(|e| e.kind == kind).collect()
+    }
+
+    /// Texts of the Kubernetes events of one reason.
+    pub fn messages(&self, reason: &str) -> Vec<String> {
+        let events = self.events("k8s.event");
+        let of = events.iter().filter(|e| e.str("reason") == Some(reason));
+        of.filter_map(|e| e.str("message").map(str::to_owned)).collect()
+    }
+
+    /// Times, in seconds, of the trace events of one kind.
+    pub fn times(&self, kind: &str) -> Vec<f64> {
+        self.events(kind).iter().map(|e| e.ms as f64 / 1000.0).collect()
+    }
+}
+
+/// Runs `story` in a simulated world.
+pub fn story<F: Future<Output = T>, T>(seed: u64, story: impl FnOnce(World) -> F) -> T {
+    simulate(Options { seed, ..Options::default() }, story)
+}
+
+/// A name that a listing shows.
+pub fn name<K: Kind>(object: &K) -> String {
+    object.name().to_owned()
+}
