@@ -94,6 +94,10 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
                 let client = own("pod-garbage-collector");
                 ctx.clone().spawn(pod_gc::run(ctx, client, timers));
             }
+            "kube-scheduler" => {
+                let client = alone(&agent("kube-scheduler", "scheduler"));
+                ctx.clone().spawn(scheduler::run(ctx, client, scheduler::Config::new(timers)));
+            }
             "csi-attacher" => {
                 let client = alone("csi-attacher");
                 ctx.clone().spawn(attacher::run(ctx, client, csi.clone(), timers));
