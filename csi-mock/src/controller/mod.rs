@@ -8,9 +8,6 @@ mod service;
 mod sign;
 mod xml;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
 use csi_proto::csi::controller_server::ControllerServer;

@@ -1,0 +1,327 @@
+//! The Controller service over gRPC in process, against a small cloud: codes, idempotency, waits.
+
+mod support;
+
+use std::time::Duration;
+
+use csi_mock::controller::{self, ControllerConfig};
+use csi_proto::Channel;
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::*;
+use rstest::rstest;
+use substrate::fault::{Effect, Moment};
+use substrate::process::Ctx;
+use support::*;
+use tonic::Code;
+
+const GIB: i64 = 1 << 30;
+const RW: Mode = Mode::SingleNodeWriter;
+
+fn client(ctx: &Ctx, cloud: &Cloud) -> ControllerClient<Channel> {
+    ControllerClient::new(Channel(controller::start(ctx, ControllerConfig::new(cloud.service()))))
+}
+
+fn create(name: &str, gib: i64) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.into(),
+        capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+        volume_capabilities: vec![capability(RW).unwrap()],
+        ..Default::default()
+    }
+}
+
+fn publish(volume: &str, node: &str) -> ControllerPublishVolumeRequest {
+    ControllerPublishVolumeRequest {
+        volume_id: volume.into(),
+        node_id: node.into(),
+        volume_capability: capability(RW),
+        ..Default::default()
+    }
+}
+
+fn unpublish(volume: &str, node: &str) -> ControllerUnpublishVolumeRequest {
+    ControllerUnpublishVolumeRequest { volume_id: volume.into(), node_id: node.into(), ..Default::default() }
+}
+
+fn code<T>(result: Result<T, tonic::Status>) -> Code {
+    result.map_or_else(|s| s.code(), |_| Code::Ok)
+}
+
+async fn volume(client: &mut ControllerClient<Channel>, name: &str) -> String {
+    client.create_volume(create(name, 4)).await.unwrap().into_inner().volume.unwrap().volume_id
+}
+
+#[test]
+fn the_whole_cycle_with_every_call_repeated() {
+    run(async |world, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let first = csi.create_volume(create("pvc-1", 4)).await.unwrap().into_inner().volume.unwrap();
+        assert_eq!(csi.create_volume(create("pvc-1", 4)).await.unwrap().into_inner().volume.unwrap(), first);
+        assert_eq!(first.capacity_bytes, 4 * GIB);
+        assert_eq!(first.accessible_topology[0].segments["topology.kubernetes.io/zone"], "us-east-1a");
+        let id = &first.volume_id;
+        for _ in 0..2 {
+            let context = csi.controller_publish_volume(publish(id, NODE_A)).await.unwrap().into_inner();
+            assert_eq!(context.publish_context["devicePath"], "/dev/xvdaa");
+        }
+        let elsewhere = csi.controller_publish_volume(publish(id, NODE_B)).await.unwrap_err();
+        assert_eq!(elsewhere.code(), Code::FailedPrecondition);
+        assert!(elsewhere.message().contains(NODE_A), "{}", elsewhere.message());
+        let other = ControllerPublishVolumeRequest {
+            volume_capability: capability(Mode::SingleNodeMultiWriter),
+            ..publish(id, NODE_A)
+        };
+        assert_eq!(code(csi.controller_publish_volume(other).await), Code::AlreadyExists);
+        let delete = DeleteVolumeRequest { volume_id: id.clone(), ..Default::default() };
+        assert_eq!(code(csi.delete_volume(delete.clone()).await), Code::FailedPrecondition);
+        for _ in 0..2 {
+            csi.controller_unpublish_volume(unpublish(id, NODE_A)).await.unwrap();
+        }
+        for _ in 0..2 {
+            csi.delete_volume(delete.clone()).await.unwrap();
+        }
+        assert!(cloud.0.lock().unwrap().volumes.is_empty());
+        let done = events(&world, "csi.done");
+        assert_eq!(done[0].str("volume"), Some(&**id), "the new volume's id is on record");
+        let authorization = cloud.0.lock().unwrap().authorization.clone();
+        assert!(authorization.starts_with("AWS4-HMAC-SHA256 Credential="), "{authorization}");
+    });
+}
+
+#[test]
+fn the_waits_are_those_of_the_ebs_driver() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let (id, took) = timed(&ctx, volume(&mut csi, "pvc-1")).await;
+        assert_eq!(took, Duration::from_millis(1250), "one sleep, then the first look");
+        let (_, took) = timed(&ctx, csi.controller_publish_volume(publish(&id, NODE_A))).await;
+        assert_eq!(took, Duration::ZERO, "the first look is at once");
+        cloud.0.lock().unwrap().slow = 2;
+        let (_, took) = timed(&ctx, csi.controller_unpublish_volume(unpublish(&id, NODE_A))).await;
+        assert_eq!(took, Duration::from_millis(2800), "1 s and 1.8 s between three looks");
+    });
+}
+
+#[test]
+fn the_same_name_with_another_size_exists_and_stays_one_volume() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        volume(&mut csi, "pvc-1").await;
+        for _ in 0..3 {
+            assert_eq!(code(csi.create_volume(create("pvc-1", 8)).await), Code::AlreadyExists);
+        }
+        assert_eq!(cloud.0.lock().unwrap().volumes.len(), 1);
+    });
+}
+
+#[test]
+fn a_token_of_a_deleted_volume_gives_way_to_the_next_one() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        cloud.script("CreateVolume", 400, "IdempotentParameterMismatch", "a resource that is already deleted");
+        assert_eq!(code(csi.create_volume(create("pvc-1", 4)).await), Code::AlreadyExists);
+        csi.create_volume(create("pvc-1", 4)).await.unwrap();
+    });
+}
+
+#[rstest]
+#[case("VolumeLimitExceeded", Code::ResourceExhausted)]
+#[case("MaxIOPSLimitExceeded", Code::ResourceExhausted)]
+#[case("InvalidParameterCombination", Code::InvalidArgument)]
+#[case("UnknownVolumeType", Code::InvalidArgument)]
+#[case("InternalFailure", Code::Internal)]
+fn create_errors_become_their_codes(#[case] ec2: &str, #[case] expected: Code) {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        cloud.script("CreateVolume", 400, ec2, "text");
+        let status = client(&ctx, &cloud).create_volume(create("pvc-1", 4)).await.unwrap_err();
+        assert_eq!(status.code(), expected);
+        assert!(status.message().contains(ec2) && status.details().is_empty());
+    });
+}
+
+#[rstest]
+#[case("AttachmentLimitExceeded", "You may attach up to 27 devices", Code::ResourceExhausted)]
+#[case("InvalidVolume.ZoneMismatch", "", Code::Internal)]
+#[case("IncorrectState", "Instance 'i-x' is not 'running'.", Code::Internal)]
+#[case("InvalidVolume.NotFound", "", Code::NotFound)]
+fn attach_errors_become_their_codes(#[case] ec2: &str, #[case] message: &str, #[case] expected: Code) {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        cloud.script("AttachVolume", 400, ec2, message);
+        assert_eq!(code(csi.controller_publish_volume(publish(&id, NODE_A)).await), expected);
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_device_name_that_the_cloud_calls_used_is_not_tried_again() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        let text = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
+        cloud.script("AttachVolume", 400, "InvalidParameterValue", text);
+        assert_eq!(code(csi.controller_publish_volume(publish(&id, NODE_A)).await), Code::Internal);
+        let context = csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap().into_inner().publish_context;
+        assert_eq!(context["devicePath"], "/dev/xvdab");
+    });
+}
+
+#[test]
+fn an_attachment_stuck_for_90_seconds_is_detached_and_the_call_fails() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        cloud.0.lock().unwrap().slow = 1000;
+        let (status, took) = timed(&ctx, csi.controller_publish_volume(publish(&id, NODE_A))).await;
+        assert_eq!(status.unwrap_err().code(), Code::Internal);
+        assert!(took > Duration::from_secs(85) && took < Duration::from_secs(180), "{took:?}");
+        assert!(cloud.calls().contains(&"DetachVolume".to_owned()));
+    });
+}
+
+#[test]
+fn a_volume_attached_by_a_call_whose_answer_was_lost_is_published_on_repeat() {
+    run(async |world, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        fault(&world, "ControllerPublishVolume", Moment::AfterEffect, Effect::DropReply(true));
+        assert_eq!(code(csi.controller_publish_volume(publish(&id, NODE_A)).await), Code::Unavailable);
+        cloud.calls();
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+        assert!(!cloud.calls().contains(&"AttachVolume".to_owned()), "the instance lists the volume already");
+    });
+}
+
+#[test]
+fn detaching_what_is_gone_is_success() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        csi.controller_unpublish_volume(unpublish(&id, NODE_A)).await.unwrap();
+        csi.controller_unpublish_volume(unpublish("vol-0deadbeef0deadbee", NODE_A)).await.unwrap();
+        csi.controller_unpublish_volume(unpublish("nonsense", NODE_A)).await.unwrap();
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+        // From the wrong node nothing is detached.
+        csi.controller_unpublish_volume(unpublish(&id, NODE_B)).await.unwrap();
+        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_some());
+        // An empty node id means every node.
+        csi.controller_unpublish_volume(unpublish(&id, "")).await.unwrap();
+        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_none());
+    });
+}
+
+#[test]
+fn incorrect_state_while_detaching_is_no_false_success() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+        {
+            let mut state = cloud.0.lock().unwrap();
+            let attachment = state.volumes.get_mut(&id).unwrap().attachment.as_mut().unwrap();
+            (attachment.2, attachment.3) = ("detaching", 3);
+        }
+        cloud.script("DetachVolume", 400, "IncorrectState", "is in the 'detaching' state");
+        csi.controller_unpublish_volume(unpublish(&id, NODE_A)).await.unwrap();
+        assert!(cloud.0.lock().unwrap().volumes[&id].attachment.is_none());
+    });
+}
+
+#[test]
+fn throttled_and_unavailable_calls_are_tried_again() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        for _ in 0..4 {
+            cloud.script("CreateVolume", 503, "RequestLimitExceeded", "Request limit exceeded.");
+        }
+        volume(&mut client(&ctx, &cloud), "pvc-1").await;
+        assert_eq!(cloud.calls().iter().filter(|c| *c == "CreateVolume").count(), 5);
+    });
+}
+
+#[test]
+fn unknown_volumes_and_nodes_are_not_found() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        for (volume, node) in
+            [("nope", NODE_A), ("vol-0deadbeef0deadbee", NODE_A), (&*id, "nope"), (&*id, "i-0deadbeef0deadbee")]
+        {
+            assert_eq!(code(csi.controller_publish_volume(publish(volume, node)).await), Code::NotFound, "{volume}");
+        }
+        let validate = |volume: &str, capability| ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.into(),
+            volume_capabilities: vec![capability],
+            ..Default::default()
+        };
+        let good = capability(RW).unwrap();
+        assert_eq!(code(csi.validate_volume_capabilities(validate("nope", good.clone())).await), Code::NotFound);
+        let answer = csi.validate_volume_capabilities(validate(&id, good)).await.unwrap().into_inner();
+        assert!(answer.confirmed.is_some());
+        let answer = csi.validate_volume_capabilities(validate(&id, block().unwrap())).await.unwrap().into_inner();
+        assert!(answer.confirmed.is_none() && answer.message.contains("block"));
+    });
+}
+
+#[rstest]
+#[case::no_name(|r: &mut CreateVolumeRequest| r.name.clear(), "name")]
+#[case::no_capabilities(|r: &mut CreateVolumeRequest| r.volume_capabilities.clear(), "volume_capabilities")]
+#[case::block(|r: &mut CreateVolumeRequest| r.volume_capabilities = vec![block().unwrap()], "block")]
+#[case::many_nodes(|r: &mut CreateVolumeRequest| r.volume_capabilities = vec![capability(Mode::MultiNodeMultiWriter).unwrap()], "MULTI_NODE_MULTI_WRITER")]
+#[case::parameter(|r: &mut CreateVolumeRequest| { r.parameters.insert("colour".into(), "red".into()); }, "colour")]
+#[case::iops(|r: &mut CreateVolumeRequest| { r.parameters.insert("iops".into(), "many".into()); }, "parameters.iops")]
+#[case::long_name(|r: &mut CreateVolumeRequest| r.name = "n".repeat(129), "name")]
+fn a_malformed_create_is_refused_with_the_field_named(
+    #[case] spoil: fn(&mut CreateVolumeRequest),
+    #[case] field: &str,
+) {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut request = create("pvc-1", 4);
+        spoil(&mut request);
+        let status = client(&ctx, &cloud).create_volume(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains(field), "{}", status.message());
+        assert!(cloud.calls().is_empty(), "nothing was asked of the cloud");
+    });
+}
+
+#[test]
+fn names_of_128_bytes_and_parameters_in_any_case_are_taken() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut request = create(&"n".repeat(128), 4);
+        request.parameters.insert("Type".into(), "gp3".into());
+        request.parameters.insert("csi.storage.k8s.io/pvc/name".into(), "data".into());
+        client(&ctx, &cloud).create_volume(request).await.unwrap();
+        assert!(cloud.0.lock().unwrap().volumes.values().next().unwrap().tags.contains(&"data".to_owned()));
+    });
+}
+
+#[test]
+fn what_is_not_offered_is_unimplemented() {
+    run(async |_, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        assert_eq!(code(csi.list_volumes(ListVolumesRequest::default()).await), Code::Unimplemented);
+        assert_eq!(code(csi.create_snapshot(CreateSnapshotRequest::default()).await), Code::Unimplemented);
+        let expand = ControllerExpandVolumeRequest::default();
+        assert_eq!(code(csi.controller_expand_volume(expand).await), Code::Unimplemented);
+        let offered = csi.controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await.unwrap().into_inner();
+        assert_eq!(offered.capabilities.len(), 3);
+    });
+}
