@@ -107,10 +107,6 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
                 let config = provisioner::Config::new(csi.clone(), timers);
                 ctx.clone().spawn(provisioner::run(ctx, client, config));
             }
-            "kube-scheduler" => {
-                let client = alone(&agent("kube-scheduler", "scheduler"));
-                ctx.clone().spawn(scheduler::run(ctx, client, scheduler::Config::new(timers)));
-            }
             _ => {}
         }
     }
