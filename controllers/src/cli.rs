@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use csi_mock::disk::DirectoryDisk;
+use csi_mock::disk::{self, Backend};
 use serde_json::json;
 use substrate::body::HttpService;
 use substrate::dial;
@@ -131,12 +130,23 @@ async fn controllers(world: World, args: Controllers, without: BTreeSet<String>)
     Ok(())
 }
 
+/// Which disks to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum BackendChoice {
+    /// The best that works here.
+    Auto,
+    /// Loop devices with real filesystems; root on Linux.
+    Loop,
+    /// Directories; anywhere.
+    Directory,
+}
+
 /// kubelet's volume side for one node, without containers: pods are modelled writers.
 #[derive(Debug, Parser)]
 #[command(
     name = "node-agent",
     version,
-    after_help = "Example:\n  node-agent --kubernetes http://127.0.0.1:8080 --node-name node-a --instance-id i-0123456789abcdef0 --zone us-east-1a --root /tmp/node-a --volumes /tmp/volumes"
+    after_help = "Example:\n  node-agent --kubernetes http://127.0.0.1:8080 --node-name node-a --instance-id i-0123456789abcdef0 --zone us-east-1a --root /tmp/node-a --volume-dir /tmp/volumes"
 )]
 struct NodeAgent {
     #[command(flatten)]
@@ -161,7 +171,13 @@ struct NodeAgent {
     root: PathBuf,
     /// The directory of the volumes' bytes, as given to mock-ec2.
     #[arg(long, value_name = "DIR")]
-    volumes: PathBuf,
+    volume_dir: PathBuf,
+    /// How disks work: the same as the node's csi-mock.
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    backend: BackendChoice,
+    /// Tags loop devices: the same as the node's csi-mock.
+    #[arg(long, value_name = "NAME", default_value = "csi-mock")]
+    run: String,
     /// Where CSI drivers put their registration sockets; ROOT/plugins_registry when absent.
     #[arg(long, value_name = "DIR")]
     plugins_registry: Option<PathBuf>,
@@ -183,17 +199,17 @@ where
 
 async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
-    let disk = DirectoryDisk::new(&args.node_name, &args.root, &args.volumes)
+    let backend = match args.backend {
+        BackendChoice::Auto => None,
+        BackendChoice::Loop => Some(Backend::Loop),
+        BackendChoice::Directory => Some(Backend::Directory),
+    };
+    let disk = disk::open(backend, &args.run, &args.node_name, &args.root, &args.volume_dir)
         .with_context(|| format!("--root {}", args.root.display()))?;
     let registry = args.plugins_registry.clone().unwrap_or_else(|| args.root.join("plugins_registry"));
     std::fs::create_dir_all(&registry).with_context(|| format!("--plugins-registry {}", registry.display()))?;
-    let mut config = NodeAgentConfig::new(
-        &args.node_name,
-        &args.instance_id,
-        &args.zone,
-        Arc::new(disk),
-        Plugins::Directory(registry),
-    );
+    let mut config =
+        NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, Plugins::Directory(registry));
     config.root = args.root.clone();
     config.instance_type = args.instance_type.clone();
     if let Some(region) = &args.region {

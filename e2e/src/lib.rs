@@ -152,7 +152,12 @@ fn text(program: &str, args: &[&str], output: Output) -> Result<String> {
     if output.status.success() {
         return Ok(out);
     }
-    bail!("{program} {} ended with {}:\n{out}{}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr))
+    bail!(
+        "{program} {} ended with {}:\n{out}{}",
+        args.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Calls `probe` every 100 ms until it gives a value, at most `limit`.

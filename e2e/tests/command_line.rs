@@ -95,7 +95,12 @@ fn kill_9_leaves_no_mount_and_no_loop_device_live() {
     std::fs::write(&file, claim_and_pod).unwrap();
     up.run("kubectl", &["apply", "-f", &file.display().to_string()]).unwrap();
     up.run("kubectl", &["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
-    let run = std::path::Path::new(up.ready("csi").trim_start_matches("unix://")).ancestors().nth(2).unwrap().display().to_string();
+    let run = std::path::Path::new(up.ready("csi").trim_start_matches("unix://"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .display()
+        .to_string();
     assert_eq!(loops_below(&run).len(), 1, "the volume is a loop device while the pod runs");
     up.kill().unwrap();
     eventually(Duration::from_secs(10), || {

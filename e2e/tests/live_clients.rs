@@ -75,7 +75,12 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
         Ok(text)
     })
     .unwrap();
-    for wanted in ["Scheduled", "Successfully assigned default/web to node-", "SuccessfulAttachVolume", "AttachVolume.Attach succeeded for volume \"pvc-"] {
+    for wanted in [
+        "Scheduled",
+        "Successfully assigned default/web to node-",
+        "SuccessfulAttachVolume",
+        "AttachVolume.Attach succeeded for volume \"pvc-",
+    ] {
         assert!(described.contains(wanted), "{wanted} is missing in\n{described}");
     }
     let claim = up.run("kubectl", &["describe", "pvc", "data"]).unwrap();
@@ -107,11 +112,23 @@ fn the_aws_cli_sees_the_volume_in_use_and_is_refused_a_second_attachment() {
     let dir = tempfile::tempdir().unwrap();
     apply_and_run(&up, dir.path()).unwrap();
     let (volume, instance) = volume_of(&up).unwrap();
-    let state = up.run("aws", &["ec2", "describe-volumes", "--volume-ids", &volume, "--query", "Volumes[0].State", "--output", "text"]);
+    let state = up.run(
+        "aws",
+        &["ec2", "describe-volumes", "--volume-ids", &volume, "--query", "Volumes[0].State", "--output", "text"],
+    );
     assert_eq!(state.unwrap().trim(), "in-use");
-    let others = up.run("aws", &["ec2", "describe-instances", "--query", "Reservations[].Instances[].InstanceId", "--output", "text"]).unwrap();
+    let others = up
+        .run(
+            "aws",
+            &["ec2", "describe-instances", "--query", "Reservations[].Instances[].InstanceId", "--output", "text"],
+        )
+        .unwrap();
     let other = others.split_whitespace().find(|i| **i != instance).unwrap().to_owned();
-    let second = up.command("aws").args(["ec2", "attach-volume", "--volume-id", &volume, "--instance-id", &other, "--device", "/dev/xvdba"]).output().unwrap();
+    let second = up
+        .command("aws")
+        .args(["ec2", "attach-volume", "--volume-id", &volume, "--instance-id", &other, "--device", "/dev/xvdba"])
+        .output()
+        .unwrap();
     let error = String::from_utf8_lossy(&second.stderr);
     assert!(!second.status.success() && error.contains("VolumeInUse"), "{error}");
     assert!(error.contains(&format!("{volume} is already attached to an instance")), "{error}");

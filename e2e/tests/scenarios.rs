@@ -17,7 +17,8 @@ fn run(scenario: &str, more: &[&str]) -> Value {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let envelope: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    let envelope: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)));
     let status = envelope["status"].as_str().unwrap_or_default();
     assert!(output.status.success() && status == "passed", "{scenario} {more:?}: {:#}", envelope["error"]);
     envelope

@@ -64,11 +64,16 @@ fn crash_scenario(nodes: usize, volumes: usize) -> String {
     let names: Vec<String> = (0..crashed).map(harness::cluster::spec::node_name).collect();
     let pod = |suffix: &str, i: usize, node: Option<&str>| {
         let selector = node.map(|n| format!("nodeSelector: {{kubernetes.io/hostname: {n}}}, ")).unwrap_or_default();
-        format!("      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n")
+        format!(
+            "      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n"
+        )
     };
     text.push_str("steps:\n  - apply:\n");
     for i in 0..volumes {
-        let _ = writeln!(text, "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}");
+        let _ = writeln!(
+            text,
+            "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}"
+        );
         text.push_str(&pod("", i, Some(&names[i / per_node])));
     }
     for i in 0..volumes {
@@ -102,10 +107,11 @@ fn simulated(text: &str) -> Option<f64> {
         }
     };
     let started = Instant::now();
-    let outcome = simulate(Options { watchdog: Some(Duration::from_secs(120)), ..Options::default() }, async |world: World| {
-        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).ok()?;
-        Some(runner::run(&scenario, &cluster, |_| {}).await)
-    })?;
+    let outcome =
+        simulate(Options { watchdog: Some(Duration::from_secs(120)), ..Options::default() }, async |world: World| {
+            let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).ok()?;
+            Some(runner::run(&scenario, &cluster, |_| {}).await)
+        })?;
     let wall = millis(started);
     if let Some((_, failure)) = harness::report::failure(&scenario, &outcome) {
         eprintln!("{}", failure.render(harness::output::Style::PLAIN));
@@ -165,14 +171,22 @@ fn up() -> Option<(f64, f64)> {
     let took = millis(started);
     std::thread::sleep(Duration::from_secs(2));
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.0.id())).ok()?;
-    let kb = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?.trim().trim_end_matches(" kB").trim().parse::<f64>().ok()?;
+    let kb = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmRSS:"))?
+        .trim()
+        .trim_end_matches(" kB")
+        .trim()
+        .parse::<f64>()
+        .ok()?;
     Some((took, kb / 1024.0))
 }
 
 /// Milliseconds until moto's server answers, where it is installed.
 fn moto() -> Option<f64> {
     let started = Instant::now();
-    let child = Command::new("moto_server").args(["-p", "15055"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let child =
+        Command::new("moto_server").args(["-p", "15055"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     let _child = Killed(child);
     while std::net::TcpStream::connect("127.0.0.1:15055").is_err() {
         if started.elapsed() > Duration::from_secs(30) {
@@ -189,18 +203,38 @@ fn main() {
         return;
     }
     let small = crash_scenario(5, 20);
-    report("node-crash-short simulated, 5 nodes × 20 volumes", "ms", Some(60.0), Sample::of(11, || simulated(&small)), Some(("toy prototype", 25.0)));
+    report(
+        "node-crash-short simulated, 5 nodes × 20 volumes",
+        "ms",
+        Some(60.0),
+        Sample::of(11, || simulated(&small)),
+        Some(("toy prototype", 25.0)),
+    );
     let large = crash_scenario(100, 200);
-    report("node-crash-short simulated, 100 nodes × 200 volumes", "ms", Some(700.0), Sample::of(5, || simulated(&large)), Some(("toy prototype", 270.0)));
-    report("first-volume live, loop + ext4, time-scale 100", "ms", Some(300.0), Sample::of(7, || first_volume_live("100")), None);
+    report(
+        "node-crash-short simulated, 100 nodes × 200 volumes",
+        "ms",
+        Some(700.0),
+        Sample::of(5, || simulated(&large)),
+        Some(("toy prototype", 270.0)),
+    );
+    report(
+        "first-volume live, loop + ext4, time-scale 100",
+        "ms",
+        Some(300.0),
+        Sample::of(7, || first_volume_live("100")),
+        None,
+    );
     report("first-volume live, loop + ext4, unscaled", "ms", None, Sample::of(3, || first_volume_live("1")), None);
     let ups: Vec<(f64, f64)> = (0..7).filter_map(|_| up()).collect();
     let peer = Sample::of(3, moto).map(|s| s.median());
-    let pick = |f: fn(&(f64, f64)) -> f64| Sample::of(1, || None).or_else(|| {
-        let mut all: Vec<f64> = ups.iter().map(f).collect();
-        all.sort_by(f64::total_cmp);
-        (!all.is_empty()).then_some(Sample(all))
-    });
+    let pick = |f: fn(&(f64, f64)) -> f64| {
+        Sample::of(1, || None).or_else(|| {
+            let mut all: Vec<f64> = ups.iter().map(f).collect();
+            all.sort_by(f64::total_cmp);
+            (!all.is_empty()).then_some(Sample(all))
+        })
+    };
     report("mooring up until all endpoints answer", "ms", Some(50.0), pick(|u| u.0), peer.map(|p| ("moto_server", p)));
     report("mooring up, resident memory when idle", "MB", Some(25.0), pick(|u| u.1), None);
 }

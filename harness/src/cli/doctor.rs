@@ -40,7 +40,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     });
     let data = json!({ "checks": checks });
     let envelope = if args.require_loop && !loops {
-        Envelope::failed("doctor", Exit::Environment, Failure::new("environment", "loop devices do not work here")).with_data(data)
+        Envelope::failed("doctor", Exit::Environment, Failure::new("environment", "loop devices do not work here"))
+            .with_data(data)
     } else {
         Envelope::passed("doctor", data)
     };

@@ -42,7 +42,9 @@ enum Command {
     #[command(after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws")]
     Run(run::Args),
     /// Start a live cluster and serve until interrupted.
-    #[command(after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes")]
+    #[command(
+        after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"
+    )]
     Up(up::Args),
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]

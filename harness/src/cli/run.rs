@@ -132,7 +132,8 @@ fn options(args: &Args, scenario: &Scenario) -> Options {
 
 fn open_trace(args: &Args, world: &World) -> Result<(), Trouble> {
     let Some(path) = &args.trace else { return Ok(()) };
-    let file = std::fs::File::create(path).map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))?;
+    let file =
+        std::fs::File::create(path).map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))?;
     world.trace().write_to(Box::new(std::io::BufWriter::with_capacity(1 << 20, file)));
     Ok(())
 }
@@ -145,7 +146,8 @@ fn close_trace(args: &Args, world: &World) -> Result<(), Trouble> {
 fn run_simulated(args: &Args, scenario: &Scenario) -> Result<Outcome, Trouble> {
     simulate(options(args, scenario), async |world| {
         open_trace(args, &world)?;
-        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario)).map_err(|e| Trouble::Environment(e.to_string()))?;
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario))
+            .map_err(|e| Trouble::Environment(e.to_string()))?;
         let outcome = runner::run(scenario, &cluster, |_| {}).await;
         close_trace(args, &world)?;
         Ok(outcome)
@@ -215,20 +217,28 @@ fn refuse(format: Format, error: &scenario::ScenarioError) -> ExitCode {
         eprintln!("{}", error.render(Style::stderr().color, 100));
         return Exit::Usage.into();
     }
-    let failure = Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
+    let failure =
+        Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
     done(format, &Envelope::failed("run", Exit::Usage, failure), "")
 }
 
 fn give_up(format: Format, args: &Args, trouble: Trouble) -> ExitCode {
     let (exit, failure) = match trouble {
-        Trouble::Environment(e) => {
-            (Exit::Environment, Failure::new("environment", e).action("run `mooring doctor` to see what this machine can do"))
-        }
+        Trouble::Environment(e) => (
+            Exit::Environment,
+            Failure::new("environment", e).action("run `mooring doctor` to see what this machine can do"),
+        ),
         Trouble::Timeout => {
             let message = format!("the run did not end within --timeout {}", args.timeout);
-            (Exit::Timeout, Failure::new("timeout", message).action("give it more with --timeout, or look into the trace with --trace"))
+            (
+                Exit::Timeout,
+                Failure::new("timeout", message)
+                    .action("give it more with --timeout, or look into the trace with --trace"),
+            )
         }
-        Trouble::Interrupted => (Exit::Interrupted, Failure::new("interrupted", "interrupted; everything was taken down")),
+        Trouble::Interrupted => {
+            (Exit::Interrupted, Failure::new("interrupted", "interrupted; everything was taken down"))
+        }
     };
     done(format, &Envelope::failed("run", exit, failure), "")
 }

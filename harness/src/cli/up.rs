@@ -73,7 +73,9 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     match serve(args, format) {
         Ok(code) => code,
-        Err((exit, failure)) => output::finish(format, &Envelope::failed("up", exit, failure), "", Style::stderr()).into(),
+        Err((exit, failure)) => {
+            output::finish(format, &Envelope::failed("up", exit, failure), "", Style::stderr()).into()
+        }
     }
 }
 
@@ -84,7 +86,10 @@ fn usage(message: impl Into<String>) -> Refusal {
 }
 
 fn environment(message: impl Into<String>) -> Refusal {
-    (Exit::Environment, Failure::new("environment", message).action("run `mooring doctor` to see what this machine can do"))
+    (
+        Exit::Environment,
+        Failure::new("environment", message).action("run `mooring doctor` to see what this machine can do"),
+    )
 }
 
 fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
@@ -94,7 +99,11 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
             return Err(usage(format!("--without {name}: no such component; there are {}", valid.join(", "))));
         }
     }
-    let zones = if args.zones.is_empty() { ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec() } else { args.zones.clone() };
+    let zones = if args.zones.is_empty() {
+        ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec()
+    } else {
+        args.zones.clone()
+    };
     let latency = match args.latency.as_str() {
         "instant" => LatencyProfile::Instant,
         "aws" => LatencyProfile::Aws,
@@ -103,14 +112,20 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     };
     for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--kubernetes-listen", args.kubernetes_listen)] {
         if !address.ip().is_loopback() {
-            return Err(usage(format!("{flag} {address}: `mooring up` serves loopback only; start the server's own binary with a token to serve others")));
+            return Err(usage(format!(
+                "{flag} {address}: `mooring up` serves loopback only; start the server's own binary with a token to serve others"
+            )));
         }
     }
     if args.http_listen.is_some_and(|a| !a.ip().is_loopback()) {
         return Err(usage("--http-listen: plain HTTP is served on loopback only"));
     }
     let nodes = (0..usize::from(args.nodes))
-        .map(|i| NodeSpec { name: node_name(i), zone: zones[i % zones.len()].clone(), instance_type: "m5.large".to_owned() })
+        .map(|i| NodeSpec {
+            name: node_name(i),
+            zone: zones[i % zones.len()].clone(),
+            instance_type: "m5.large".to_owned(),
+        })
         .collect();
     Ok(ClusterSpec {
         nodes,
@@ -134,7 +149,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
     let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
     let code = runtime.block_on(async {
-        let options = Options { seed: args.seed, scale: TimeScale::new(args.time_scale), watchdog: None, ..Options::default() };
+        let options =
+            Options { seed: args.seed, scale: TimeScale::new(args.time_scale), watchdog: None, ..Options::default() };
         let world = World::live(options);
         world.trace().keep(50_000);
         let addresses = live::Addresses {
@@ -158,8 +174,18 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
 }
 
 /// Writes kubeconfig and ready file, and says how to use them.
-fn announce(args: &Args, endpoints: &Endpoints, kubeconfig: &Path, site: &live::Site, progress: &Progress, format: Format) -> Result<(), Refusal> {
-    let failed = |path: &Path| { let path = path.display().to_string(); move |e: std::io::Error| environment(format!("{path}: {e}")) };
+fn announce(
+    args: &Args,
+    endpoints: &Endpoints,
+    kubeconfig: &Path,
+    site: &live::Site,
+    progress: &Progress,
+    format: Format,
+) -> Result<(), Refusal> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |e: std::io::Error| environment(format!("{path}: {e}"))
+    };
     let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, "mooring");
     fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
     let ready: Value = json!({
@@ -176,14 +202,22 @@ fn announce(args: &Args, endpoints: &Endpoints, kubeconfig: &Path, site: &live::
     let env = kubeconfig.with_file_name("env");
     let exports = format!(
         "export KUBECONFIG={}\nexport AWS_ENDPOINT_URL={}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_DEFAULT_REGION={}\nexport AWS_EC2_METADATA_DISABLED=true\n",
-        kubeconfig.display(), endpoints.ec2, args.region
+        kubeconfig.display(),
+        endpoints.ec2,
+        args.region
     );
     std::fs::write(&env, exports).map_err(failed(&env))?;
     progress.note(&site.describe());
     if format == Format::Json {
         println!("{}", Envelope::passed("up", ready).line());
     } else {
-        println!("ready\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.", endpoints.ec2, endpoints.kubernetes, kubeconfig.display(), env.display());
+        println!(
+            "ready\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.",
+            endpoints.ec2,
+            endpoints.kubernetes,
+            kubeconfig.display(),
+            env.display()
+        );
     }
     Ok(())
 }

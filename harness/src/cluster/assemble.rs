@@ -77,13 +77,20 @@ impl Cluster {
         for node in &yard.spec.nodes {
             let instance = ec2.instances().into_iter().find(|i| i.name == node.name);
             let instance = instance.ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
-            let disk = parts.disks.get(&node.name).cloned().ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
+            let disk =
+                parts.disks.get(&node.name).cloned().ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
-            world.trace().info(&Arc::from("cluster"), "cluster.node", json!({ "node": node.name, "instance": instance.id, "zone": node.zone }));
+            world.trace().info(
+                &Arc::from("cluster"),
+                "cluster.node",
+                json!({ "node": node.name, "instance": instance.id, "zone": node.zone }),
+            );
             let process = yard.node(node, instance.id, root, disk.clone());
             nodes.insert(node.name.clone(), Node { members: vec![Member::Task(process)], disk });
         }
-        let user = Process::start(world, "user", |_| pending()).ctx().ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
+        let user = Process::start(world, "user", |_| pending())
+            .ctx()
+            .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
         Ok(Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members))
@@ -153,7 +160,10 @@ impl Yard {
         Process::start(&self.world, "controllers", move |ctx| {
             let yard = yard.clone();
             async move {
-                let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|a| Ok((a, yard.wiring.connect(&ctx, "csi-controller")?)));
+                let peers = yard
+                    .wiring
+                    .connect(&ctx, "apiserver")
+                    .and_then(|a| Ok((a, yard.wiring.connect(&ctx, "csi-controller")?)));
                 match peers {
                     Ok((apiserver, csi)) => {
                         controllers::run_all(ctx, apiserver, csi, &yard.spec.without, Timers::default()).await;
@@ -178,7 +188,14 @@ impl Yard {
     }
 
     /// One machine: the driver's node service, the device plug and the node agent share its fate.
-    async fn run_node(&self, ctx: &Ctx, node: &NodeSpec, instance_id: &str, root: PathBuf, disk: Arc<dyn Disk>) -> Result<(), String> {
+    async fn run_node(
+        &self,
+        ctx: &Ctx,
+        node: &NodeSpec,
+        instance_id: &str,
+        root: PathBuf,
+        disk: Arc<dyn Disk>,
+    ) -> Result<(), String> {
         let (csi, registration) = (format!("csi-{}", node.name), format!("csi-registration-{}", node.name));
         if !self.is_without("csi-mock") {
             let mut config = NodeConfig::new(&node.name, instance_id, &node.zone, disk.clone());
@@ -238,6 +255,8 @@ fn latency(profile: model::LatencyProfile) -> LatencyProfile {
 fn container_start(profile: model::LatencyProfile) -> (Duration, Duration) {
     match profile {
         model::LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
-        model::LatencyProfile::Aws | model::LatencyProfile::AwsRecent => (Duration::from_secs(1), Duration::from_secs(3)),
+        model::LatencyProfile::Aws | model::LatencyProfile::AwsRecent => {
+            (Duration::from_secs(1), Duration::from_secs(3))
+        }
     }
 }

@@ -57,17 +57,22 @@ impl Site {
         }
         let mut builder = tempfile::Builder::new();
         builder.prefix("mooring-");
-        let directory = parent.map_or_else(|| builder.tempdir(), |p| builder.tempdir_in(p)).map_err(SiteError::Directory)?;
+        let directory =
+            parent.map_or_else(|| builder.tempdir(), |p| builder.tempdir_in(p)).map_err(SiteError::Directory)?;
         Ok(Self { directory, backend, why_not_loop })
     }
 
     /// One line that says what the disks are.
     pub fn describe(&self) -> String {
         match (self.backend, &self.why_not_loop) {
-            (BackendChoice::Loop, _) => "disks: loop devices with real filesystems, in a private mount namespace".to_owned(),
+            (BackendChoice::Loop, _) => {
+                "disks: loop devices with real filesystems, in a private mount namespace".to_owned()
+            }
             (BackendChoice::Directory, None) => "disks: directories (no block devices, no mkfs, no mounts)".to_owned(),
             (BackendChoice::Directory, Some(why)) => {
-                format!("disks: directories (no block devices, no mkfs, no mounts), because loop devices do not work here: {why}")
+                format!(
+                    "disks: directories (no block devices, no mkfs, no mounts), because loop devices do not work here: {why}"
+                )
             }
         }
     }
@@ -113,8 +118,12 @@ impl Site {
             std::fs::create_dir_all(dir).map_err(|e| failed(format!("{}: {e}", dir.display())))?;
         }
         let disk: Result<Arc<dyn Disk>, disk::DiskError> = match self.backend {
-            BackendChoice::Loop => disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
-            BackendChoice::Directory => disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) }),
+            BackendChoice::Loop => {
+                disk::LoopDisk::new(node, &root, &volumes, &self.run_name()).map(|d| -> Arc<dyn Disk> { Arc::new(d) })
+            }
+            BackendChoice::Directory => {
+                disk::DirectoryDisk::new(node, &root, &volumes).map(|d| -> Arc<dyn Disk> { Arc::new(d) })
+            }
         };
         disk.map_err(|e| failed(e.to_string()))
     }
@@ -137,8 +146,10 @@ impl Cluster {
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
         }
-        let tls = fake_apiserver::tls::generate(&addresses.allowed_hosts).map_err(|e| ClusterError::Wiring(e.to_string()))?;
-        let sockets = Sockets::open(addresses, &site.socket_dir(), tls.server).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let tls =
+            fake_apiserver::tls::generate(&addresses.allowed_hosts).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let sockets = Sockets::open(addresses, &site.socket_dir(), tls.server)
+            .map_err(|e| ClusterError::Wiring(e.to_string()))?;
         let sockets = Arc::new(sockets);
         let mut disks = std::collections::BTreeMap::new();
         let mut roots = std::collections::BTreeMap::new();

@@ -1,9 +1,9 @@
 //! A cluster and its cloud, put together in either world.
 
 pub mod assemble;
-pub mod namespace;
 pub mod live;
 mod member;
+pub mod namespace;
 mod processes;
 mod simulated;
 mod sockets;
@@ -20,8 +20,8 @@ use substrate::{HttpService, World, WorldKind};
 
 use crate::runner::Objects;
 pub use assemble::ClusterError;
-pub use spec::{ClusterSpec, NodeSpec};
 use member::Member;
+pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;
 
 /// A running cluster.

@@ -25,5 +25,6 @@ pub fn enter_private() -> Result<(), NamespaceError> {
     #[expect(unsafe_code, reason = "rustix marks unshare as unsafe for the sake of UnshareFlags::FILES")]
     // SAFETY: only NEWNS is unshared, the table of file descriptors is not touched.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(NamespaceError::Unshare)?;
-    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC).map_err(NamespaceError::Propagation)
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .map_err(NamespaceError::Propagation)
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mock_ec2::InstanceSpec;
-use serde_json::Value;
+use serde_json::{Value, json};
 use substrate::host::PARENT_PIPE;
 use substrate::{Event, World, dial};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -28,12 +28,13 @@ pub(super) struct OsProcess {
     name: String,
     args: Vec<String>,
     ready: PathBuf,
+    log: PathBuf,
     child: Mutex<Option<(Child, Option<ChildStdin>)>>,
 }
 
 impl OsProcess {
     fn new(world: &World, site: &Site, name: &str, component: &str, args: &[(&str, String)]) -> Self {
-        let ready = site.path().join(format!("{name}.ready"));
+        let (ready, log) = (site.path().join(format!("{name}.ready")), site.path().join(format!("{name}.log")));
         let mut line = vec!["component".to_owned(), component.to_owned()];
         for (flag, value) in args {
             line.extend([(*flag).to_owned(), value.clone()]);
@@ -41,7 +42,7 @@ impl OsProcess {
         let scale = world.scale().factor().to_string();
         line.extend(["--ready-file".to_owned(), ready.display().to_string(), "--trace".to_owned(), "-".to_owned()]);
         line.extend(["--time-scale".to_owned(), scale, "--seed".to_owned(), world.options().seed.to_string()]);
-        Self { world: world.clone(), name: name.to_owned(), args: line, ready, child: Mutex::default() }
+        Self { world: world.clone(), name: name.to_owned(), args: line, ready, log, child: Mutex::default() }
     }
 
     /// Starts the process; its events go into the world's trace as they come.
@@ -54,6 +55,7 @@ impl OsProcess {
             .env(PARENT_PIPE, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&self.log).map_err(failed)?)
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
@@ -66,8 +68,10 @@ impl OsProcess {
     }
 
     fn follow(&self, stdout: BufReader<tokio::process::ChildStdout>) {
-        let world = self.world.clone();
-        let reader = substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
+        // The harness' own name for it: two drivers on two nodes have one name among themselves.
+        let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
+        let reader =
+            substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };
         ctx.spawn(async move {
             // Keeps the process handle for as long as lines come.
@@ -76,7 +80,7 @@ impl OsProcess {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Ok(event) = serde_json::from_str::<Event>(&line) {
                     // Each process counts time from its own start, so the event gets this world's time.
-                    world.trace().info(&event.process, &event.kind, Value::Object(event.fields));
+                    world.trace().info(&name, &event.kind, Value::Object(event.fields));
                 }
             }
         });
@@ -91,7 +95,12 @@ impl OsProcess {
             }
             let ended = self.child().as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
             if let Some(status) = ended {
-                return Err(format!("{} ended with {status} while it started", self.name));
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                return Err(format!(
+                    "{} ended with {status} while it started; it said:\n{}",
+                    self.name,
+                    said.trim_end()
+                ));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -119,7 +128,12 @@ struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    async fn start(&self, name: &str, component: &str, args: &[(&str, String)]) -> Result<(Arc<OsProcess>, Value), ClusterError> {
+    async fn start(
+        &self,
+        name: &str,
+        component: &str,
+        args: &[(&str, String)],
+    ) -> Result<(Arc<OsProcess>, Value), ClusterError> {
         let process = Arc::new(OsProcess::new(self.world, self.site, name, component, args));
         process.launch().map_err(ClusterError::Wiring)?;
         let ready = process.ready().await.map_err(ClusterError::Wiring)?;
@@ -139,7 +153,7 @@ impl Cluster {
     /// Starts a cluster whose components are OS processes.
     ///
     /// # Errors
-    /// When a component does not become ready; what it printed is on standard error.
+    /// When a component does not become ready, with what it printed.
     pub async fn processes(world: &World, spec: ClusterSpec, site: &Site) -> Result<Self, ClusterError> {
         let start = Launcher { world, site };
         for dir in [site.volume_dir(), site.socket_dir()] {
@@ -170,18 +184,27 @@ impl Cluster {
             .start(
                 "fake-apiserver",
                 "fake-apiserver",
-                &[("--listen", any.clone()), ("--http-listen", any), ("--kubeconfig", kubeconfig.display().to_string())],
+                &[
+                    ("--listen", any.clone()),
+                    ("--http-listen", any),
+                    ("--kubeconfig", kubeconfig.display().to_string()),
+                ],
             )
             .await?;
         let kubernetes = text(&ready, "httpEndpoint");
         members.insert("fake-apiserver".to_owned(), Member::Os(apiserver));
         let socket = format!("unix://{}", start.sockets("csi-controller").display());
-        let csi = [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone())];
-        members.insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
+        let csi =
+            [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone())];
+        members
+            .insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
         let loops = [("--kubernetes", kubernetes.clone()), ("--csi", socket)];
-        members.insert("controllers".to_owned(), Member::Os(start.start("controllers", "controllers", &loops).await?.0));
+        members
+            .insert("controllers".to_owned(), Member::Os(start.start("controllers", "controllers", &loops).await?.0));
         let mut nodes = BTreeMap::new();
         for (node, instance) in spec.nodes.iter().zip(&instances) {
+            let fields = json!({ "node": node.name, "instance": instance.id, "zone": node.zone });
+            world.trace().info(&Arc::from("cluster"), "cluster.node", fields);
             let node = start.node(node, instance, &ec2, &kubernetes).await?;
             nodes.insert(node.0, node.1);
         }
@@ -194,7 +217,13 @@ impl Cluster {
 }
 
 impl Launcher<'_> {
-    async fn node(&self, node: &NodeSpec, instance: &InstanceSpec, ec2: &str, kubernetes: &str) -> Result<(String, Node), ClusterError> {
+    async fn node(
+        &self,
+        node: &NodeSpec,
+        instance: &InstanceSpec,
+        ec2: &str,
+        kubernetes: &str,
+    ) -> Result<(String, Node), ClusterError> {
         let id = instance.id.clone().unwrap_or_default();
         let root = self.site.node_root(&node.name);
         let registry = self.registry(&node.name);
@@ -207,6 +236,7 @@ impl Launcher<'_> {
             ("--root", root.display().to_string()),
             ("--volume-dir", self.site.volume_dir().display().to_string()),
             ("--backend", backend.to_owned()),
+            ("--run", self.site.run_name()),
             ("--node-name", node.name.clone()),
             ("--zone", node.zone.clone()),
         ];

@@ -17,7 +17,8 @@ impl Cluster {
     /// When the cloud refuses its configuration.
     pub fn simulate(world: &World, spec: ClusterSpec) -> Result<Self, ClusterError> {
         let memory = MemoryDisks::new();
-        let disks = spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
+        let disks =
+            spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
         let parts = Parts { wiring: Arc::new(Fabric), disks, volume_dir: None, roots: BTreeMap::new() };
         Self::start(world, spec, parts)
     }

@@ -97,6 +97,9 @@ mod tests {
 
     #[test]
     fn nodes_are_named_like_spreadsheet_columns() {
-        assert_eq!([0, 25, 26, 51, 52, 701, 702].map(node_name).join(" "), "node-a node-z node-aa node-az node-ba node-zz node-aaa");
+        assert_eq!(
+            [0, 25, 26, 51, 52, 701, 702].map(node_name).join(" "),
+            "node-a node-z node-aa node-az node-ba node-zz node-aaa"
+        );
     }
 }

@@ -56,7 +56,10 @@ fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 
 fn unschedulable(object: &Value) -> Option<&str> {
     let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|c| c["type"] == "PodScheduled" && c["status"] == "False").and_then(|c| c["message"].as_str())
+    conditions
+        .iter()
+        .find(|c| c["type"] == "PodScheduled" && c["status"] == "False")
+        .and_then(|c| c["message"].as_str())
 }
 
 #[cfg(test)]

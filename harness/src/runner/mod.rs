@@ -1,8 +1,8 @@
 //! Runs a scenario against a cluster, in either world.
 
 pub mod condition;
-pub mod objects;
 pub mod defaults;
+pub mod objects;
 mod steps;
 mod teardown;
 mod watchman;
@@ -78,7 +78,11 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         run.prepare().await?;
         for step in &scenario.steps {
             progress(step);
-            world.trace().info(&Arc::from("scenario"), "scenario.step", json!({ "step": step.index, "does": step.to_string() }));
+            world.trace().info(
+                &Arc::from("scenario"),
+                "scenario.step",
+                json!({ "step": step.index, "does": step.to_string() }),
+            );
             run.step(step).await?;
         }
         Ok(())

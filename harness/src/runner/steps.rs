@@ -10,7 +10,10 @@ use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
 use super::{Failure, condition, defaults};
 use crate::cluster::Cluster;
-use crate::scenario::model::{Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, Manifest, Scenario, Step, Taint, Untaint, Wait};
+use crate::scenario::model::{
+    Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, Manifest, Scenario, Step, Taint, Untaint,
+    Wait,
+};
 use crate::scenario::object::{Kind, ObjectRef, State};
 
 /// A run under way.
@@ -27,7 +30,12 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(scenario: &'a Scenario, cluster: &'a Cluster, watchman: Arc<Watchman>, started: Duration) -> Self {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        cluster: &'a Cluster,
+        watchman: Arc<Watchman>,
+        started: Duration,
+    ) -> Self {
         Self {
             scenario,
             cluster,
@@ -110,7 +118,12 @@ impl<'a> Run<'a> {
     }
 
     /// Checks `probe` now and after every sign in the trace until it is content or `within` has passed.
-    async fn until<T>(&self, within: Duration, sign: Sign, probe: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
+    async fn until<T>(
+        &self,
+        within: Duration,
+        sign: Sign,
+        probe: impl AsyncFn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let deadline = tokio::time::Instant::now() + self.cluster.scaled(within);
         self.watchman.look_for(sign);
         loop {
@@ -181,19 +194,28 @@ impl<'a> Run<'a> {
     async fn expect_event(&self, wanted: &EventSeen) -> Result<(), Failure> {
         let namespace = wanted.object.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let contains = wanted.contains.as_deref().unwrap_or_default();
-        let expected = format!("an event {} of {} that says {contains:?}, within {:?}", wanted.reason, wanted.object, wanted.within);
+        let expected = format!(
+            "an event {} of {} that says {contains:?}, within {:?}",
+            wanted.reason, wanted.object, wanted.within
+        );
         self.until(wanted.within, Sign::Event(wanted.reason.clone()), async || {
             let events = self.api("list events", self.objects.events(&namespace).await)?;
             let of_object: Vec<&Value> = events.iter().filter(|e| is_about(e, &wanted.object)).collect();
-            let found = of_object.iter().any(|e| {
-                e["reason"] == *wanted.reason && e["message"].as_str().is_some_and(|m| m.contains(contains))
-            });
+            let found = of_object
+                .iter()
+                .any(|e| e["reason"] == *wanted.reason && e["message"].as_str().is_some_and(|m| m.contains(contains)));
             if found {
                 return Ok(());
             }
             let seen: Vec<String> = of_object
                 .iter()
-                .map(|e| format!("{} {:?}", e["reason"].as_str().unwrap_or_default(), e["message"].as_str().unwrap_or_default()))
+                .map(|e| {
+                    format!(
+                        "{} {:?}",
+                        e["reason"].as_str().unwrap_or_default(),
+                        e["message"].as_str().unwrap_or_default()
+                    )
+                })
                 .collect();
             let seen = if seen.is_empty() { "no event of it".to_owned() } else { seen.join("; ") };
             Err(self.failure(expected.clone(), seen))
@@ -212,7 +234,10 @@ impl<'a> Run<'a> {
     }
 
     async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
-        let expected = format!("the volume of {} is attached to {} and nowhere else, within {:?}", wanted.claim, wanted.node, wanted.within);
+        let expected = format!(
+            "the volume of {} is attached to {} and nowhere else, within {:?}",
+            wanted.claim, wanted.node, wanted.within
+        );
         self.until(wanted.within, Sign::Any(Kind::VolumeAttachment), async || {
             let claim = self.api("get the claim", self.objects.get(&wanted.claim).await)?;
             let pv = claim.as_ref().and_then(|c| c["spec"]["volumeName"].as_str());
@@ -225,7 +250,11 @@ impl<'a> Run<'a> {
                 .filter(|va| va["spec"]["source"]["persistentVolumeName"] == pv && va["status"]["attached"] == true)
                 .filter_map(|va| va["spec"]["nodeName"].as_str())
                 .collect();
-            if nodes == [wanted.node.as_str()] { Ok(()) } else { Err(self.failure(expected.clone(), format!("{pv} is attached to {nodes:?}"))) }
+            if nodes == [wanted.node.as_str()] {
+                Ok(())
+            } else {
+                Err(self.failure(expected.clone(), format!("{pv} is attached to {nodes:?}")))
+            }
         })
         .await
     }
@@ -238,7 +267,11 @@ impl<'a> Run<'a> {
         // Real work takes real time, which no scale shortens: an upper bound is meant for virtual time.
         let late = self.cluster.is_simulated() && wanted.at_most.is_some_and(|most| passed > most);
         if early || late {
-            let bounds = format!("from {:?} to {:?}", wanted.at_least.unwrap_or_default(), wanted.at_most.unwrap_or(Duration::MAX));
+            let bounds = format!(
+                "from {:?} to {:?}",
+                wanted.at_least.unwrap_or_default(),
+                wanted.at_most.unwrap_or(Duration::MAX)
+            );
             return Err(self.failure(format!("elapsed time {bounds}"), format!("{passed:?} have passed")));
         }
         Ok(())
