@@ -1,5 +1,7 @@
 //! The Controller service over gRPC in process, against a small cloud: codes, idempotency, waits.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! The Node service over gRPC in process, on memory disks: codes, idempotency, faults, restarts.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 mod support;
 
 use std::path::Path;

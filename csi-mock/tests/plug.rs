@@ -1,5 +1,7 @@
 //! The device plug against a scripted device stream.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -38,10 +38,10 @@ impl Names {
         let bad = self.likely_bad.entry(instance.to_owned()).or_default();
         bad.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
         let flying = self.in_flight.entry(instance.to_owned()).or_default();
-        if let Some((name, _)) = flying.iter().find(|(name, v)| *v == volume && !bad.contains_key(*name)) {
-            if !used.iter().any(|u| slot(u) == slot(name)) {
-                return Some(name.clone());
-            }
+        if let Some((name, _)) = flying.iter().find(|(name, v)| *v == volume && !bad.contains_key(*name))
+            && !used.iter().any(|u| slot(u) == slot(name))
+        {
+            return Some(name.clone());
         }
         let taken: BTreeSet<&str> = used.iter().map(|n| slot(n)).chain(flying.keys().map(|n| slot(n))).collect();
         let free = || names().filter(|n| !taken.contains(slot(n)));
