@@ -260,7 +260,7 @@ impl Call {
         }
         fields.insert("ordinal".into(), self.ordinal.into());
         fields.insert("code".into(), code.into());
-        fields.insert("ms".into(), ms.into());
+        fields.insert("took_ms".into(), ms.into());
         if let Some(message) = &message {
             fields.insert("message".into(), json!(message));
         }

@@ -126,6 +126,10 @@ impl Trace {
             Value::Null => Map::new(),
             other => Map::from_iter([("value".to_owned(), other)]),
         };
+        debug_assert!(
+            ["ms", "n", "process", "kind"].iter().all(|own| !fields.contains_key(*own)),
+            "{kind}: a field has the name of one of the event's own"
+        );
         let event = {
             let mut state = self.state();
             state.n += 1;

@@ -39,7 +39,7 @@ impl Story {
             to,
             "csi",
             "csi.done",
-            json!({ "rpc": rpc, "volume": volume, "ordinal": ordinal, "code": code, "ms": to - from }),
+            json!({ "rpc": rpc, "volume": volume, "ordinal": ordinal, "code": code, "took_ms": to - from }),
         )
     }
 
