@@ -116,6 +116,15 @@ pub struct Reconciler {
     disable_force_detach: bool,
 }
 
+/// A volume on a node that no pod there needs.
+struct Candidate {
+    key: OperationKey,
+    volume: String,
+    node: String,
+    mounted: bool,
+    spec: Option<Arc<VolumeSpec>>,
+}
+
 fn key(volume: &str, node: &str, multi_attach: bool) -> OperationKey {
     if multi_attach { OperationKey::on_node(volume, node) } else { OperationKey::volume(volume) }
 }
@@ -145,18 +154,21 @@ impl Reconciler {
     }
 
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
-        let candidates: Vec<(String, String, bool, bool, Option<Arc<VolumeSpec>>)> = self
+        let candidates: Vec<Candidate> = self
             .actual
             .volumes()
             .iter()
             .flat_map(|(volume, entry)| entry.nodes.iter().map(move |(node, on)| (volume, entry, node, on)))
             .filter(|(volume, _, node, _)| !self.desired.has_volume(volume, node))
-            .map(|(volume, entry, node, on)| {
-                (volume.clone(), node.clone(), entry.multi_attach(), on.mounted, entry.spec.clone())
+            .map(|(volume, entry, node, on)| Candidate {
+                key: key(volume, node, entry.multi_attach()),
+                volume: volume.clone(),
+                node: node.clone(),
+                mounted: on.mounted,
+                spec: entry.spec.clone(),
             })
             .collect();
-        for (volume, node, multi_attach, mounted, spec) in candidates {
-            let key = key(&volume, &node, multi_attach);
+        for Candidate { key, volume, node, mounted, spec } in candidates {
             if self.pending.is_pending(&key) {
                 continue;
             }
@@ -169,7 +181,8 @@ impl Reconciler {
             let view = self.nodes.get(&node);
             let healthy = view.is_some_and(|n| n.ready);
             let out_of_service = view.is_some_and(|n| n.out_of_service);
-            if mounted && !(expired && !healthy) && !out_of_service {
+            let force = expired && !healthy;
+            if mounted && !force && !out_of_service {
                 if !expired && !self.disable_force_detach {
                     plan.wake(since + self.max_wait_for_unmount + Duration::from_millis(1));
                 }

@@ -272,10 +272,10 @@ impl Shell {
         }
         let key = (new.namespace().to_owned(), new.name().to_owned());
         for name in self.users.get(&key).cloned().unwrap_or_default() {
-            if let Some(pod) = self.pods.get(new.namespace(), &name) {
-                if !is_terminated(&pod) {
-                    self.process(&pod, true);
-                }
+            if let Some(pod) = self.pods.get(new.namespace(), &name)
+                && !is_terminated(&pod)
+            {
+                self.process(&pod, true);
             }
         }
     }
