@@ -1,5 +1,7 @@
 //! The EC2 endpoint as a client sees it, in virtual time.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod common;
 
 use common::{Cloud, SIGNED, config, play, signed};

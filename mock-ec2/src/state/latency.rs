@@ -74,9 +74,10 @@ const INSTANT: Duration = Duration::from_millis(1);
 const CREATE: Quantiles = &[(0.0, 700.0), (0.5, 1_500.0), (0.9, 2_500.0), (0.99, 4_000.0), (1.0, 5_000.0)];
 // Not measured by anyone we know; a second or two.
 const DELETE: Quantiles = &[(0.0, 500.0), (0.5, 1_000.0), (1.0, 3_000.0)];
-// Quoted: 5–30 s as a caller sees it. A driver looks at 1 s × 1.8ⁿ (6.0, 11.9, 22.4, 41.3 s), so what takes up to
-// 22 s here is seen within 23 s there.
-const ATTACH_QUOTED: Quantiles = &[(0.0, 5_000.0), (0.5, 8_000.0), (0.9, 14_000.0), (0.99, 20_000.0), (1.0, 22_000.0)];
+// Quoted: 5–30 s as a caller sees it, and 15–45 s from the claim to a running pod. A driver looks after 1 s × 1.8ⁿ
+// (at 2.8, 6.0, 11.9, 22.4 s), so a caller sees most of these at 12 s, and the tail after the attacher's 15 s timeout
+// and its retries.
+const ATTACH_QUOTED: Quantiles = &[(0.0, 6_100.0), (0.5, 8_000.0), (0.95, 11_500.0), (1.0, 16_000.0)];
 // Quoted: 5–15 s, faster than gp3.
 const ATTACH_IO2_QUOTED: Quantiles = &[(0.0, 4_000.0), (0.5, 5_500.0), (0.9, 8_000.0), (1.0, 11_500.0)];
 // No figure is quoted for detach; the same order as attach, without its tail.
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn the_aws_profile_keeps_the_quoted_figures() {
         let attach = draws(LatencyProfile::Aws, Operation::AttachVolume);
-        assert!(attach[0] >= 5_000 && attach[1999] <= 22_000 && (7_500..8_500).contains(&attach[1000]));
+        assert!(attach[0] >= 5_000 && attach[1999] <= 30_000 && (7_500..8_500).contains(&attach[1000]));
         let create = draws(LatencyProfile::AwsRecent, Operation::CreateVolume);
         assert!((1_400..1_600).contains(&create[1000]) && (3_500..4_500).contains(&create[1980]));
         let recent = draws(LatencyProfile::AwsRecent, Operation::AttachVolume);
