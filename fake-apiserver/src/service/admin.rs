@@ -3,7 +3,7 @@
 use http::request::Parts;
 use http::{Method, Response};
 use serde_json::{Map, Value, json};
-use substrate::body::{Body, collect};
+use substrate::body::Body;
 use substrate::fault::{Fault, Plane};
 
 use super::hub::Hub;
@@ -63,7 +63,7 @@ impl Server {
 
     /// The body as JSON. A web page can send anything but this media type without asking first.
     async fn admin_body(&self, parts: &Parts, sent: Body) -> Result<Value, Response<Body>> {
-        let bytes = collect(sent, LIMIT).await.map_err(|e| error(400, &format!("the body could not be read: {e}")))?;
+        let bytes = body::whole(sent, LIMIT).await.map_err(|status| error(status.code, &status.message))?;
         let changes = parts.method == Method::POST || parts.method == Method::PUT;
         let media = body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim().to_owned();
         if changes && media != "application/json" {

@@ -1,9 +1,12 @@
 //! Request bodies: JSON and YAML, at most 3 MiB.
 
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use serde_json::Value;
-use substrate::body::{Body, collect};
+use substrate::body::Body;
 
 use crate::state::Status;
 
@@ -21,13 +24,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
 /// # Errors
 /// 413 for too much, 415 for a media type that is not understood, 400 for what is not JSON or YAML.
 pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Status> {
-    let bytes = collect(body, LIMIT).await.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            Status::too_large(format!("Request entity is too large: limit is {LIMIT}"))
-        } else {
-            Status::bad_request(format!("the request body could not be read: {error}"))
-        }
-    })?;
+    let bytes = whole(body, LIMIT).await?;
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -44,4 +41,26 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Statu
     } else {
         Err(Status::unsupported_media_type(ACCEPTED))
     }
+}
+
+/// Reads a body to its end.
+///
+/// # Errors
+/// 413 when it is longer than `limit` bytes, 400 when it breaks off.
+pub(crate) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Status> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Status::bad_request(format!("the request body could not be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(Status::too_large(format!("Request entity is too large: limit is {limit}")));
+        }
+        // Most bodies come in one piece.
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(data);
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
 }

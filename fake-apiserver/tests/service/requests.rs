@@ -1,17 +1,4 @@
-//! The server as a client sees it, through its HTTP service in virtual time.
-
-#![cfg(test)]
-
-mod common;
-
-use std::time::Duration;
-
-use common::{claim, pod, story};
-use http::Method;
-use serde_json::json;
-
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-const PODS: &str = "/api/v1/namespaces/default/pods";
+use super::*;
 
 #[test]
 fn an_object_is_created_read_updated_and_deleted() {

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use substrate::body::{Body, HttpService, call, collect, empty, full};
 use substrate::world::{Options, simulate};
-use substrate::{Ctx, Process, Seed, World};
+use substrate::{Ctx, Level, Process, Seed, World};
 use tokio::sync::oneshot;
 
 /// Talks to one server.
@@ -18,6 +18,8 @@ pub struct Client {
     service: HttpService,
     /// The server's process.
     pub ctx: Ctx,
+    /// Its handle.
+    pub process: Process,
     /// The world.
     pub world: World,
 }
@@ -35,7 +37,7 @@ pub fn story_with<T, F>(config: Config, story: impl FnOnce(Client) -> F) -> T
 where
     F: Future<Output = T>,
 {
-    simulate(Options::default(), |world| async move {
+    simulate(Options { level: Level::Trace, ..Options::default() }, |world| async move {
         let client = serve(&world, &Apiserver::new(&Seed::root(1), config)).await;
         story(client).await
     })
@@ -54,8 +56,7 @@ pub async fn serve(world: &World, apiserver: &Apiserver) -> Client {
         async move { ctx.downed().await }
     });
     let (service, ctx) = receiver.await.unwrap();
-    drop(process);
-    Client { service, ctx, world: world.clone() }
+    Client { service, ctx, process, world: world.clone() }
 }
 
 impl Client {
@@ -105,9 +106,19 @@ impl Client {
         self.send(Method::DELETE, uri, "application/json", Some(body)).await
     }
 
+    /// The server itself.
+    pub fn service(&self) -> HttpService {
+        self.service.clone()
+    }
+
     /// Opens a watch.
     pub async fn watch(&self, uri: &str) -> Lines {
-        let request = Request::builder().uri(uri).header("user-agent", "test").body(empty()).unwrap();
+        self.watch_as(uri, "application/json").await
+    }
+
+    /// Opens a watch in some representation.
+    pub async fn watch_as(&self, uri: &str, accept: &str) -> Lines {
+        let request = Request::get(uri).header("user-agent", "test").header("accept", accept).body(empty()).unwrap();
         let response = call(self.service.clone(), request).await.unwrap();
         Lines { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
     }

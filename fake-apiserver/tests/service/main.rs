@@ -1,0 +1,24 @@
+//! The server as a client sees it, through its HTTP service in virtual time.
+
+#![cfg(test)]
+
+mod admin;
+mod client;
+mod faults;
+mod representations;
+mod requests;
+mod watches;
+
+use std::time::Duration;
+
+use client::{claim, pod, story, story_with};
+use http::Method;
+use serde_json::{Value, json};
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"k": "v"}})
+}

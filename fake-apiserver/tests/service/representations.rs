@@ -1,0 +1,132 @@
+use http::Request;
+use substrate::body::{empty, full};
+
+use super::*;
+
+async fn get_as(client: &client::Client, uri: &str, accept: &str) -> (u16, Value) {
+    client.request(Request::get(uri).header("accept", accept).body(empty()).unwrap()).await
+}
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+#[test]
+fn lists_and_objects_come_as_tables() {
+    story(|client| async move {
+        client.post(CLAIMS, claim("data")).await;
+        for uri in [CLAIMS.to_owned(), format!("{CLAIMS}/data")] {
+            let (code, table) = get_as(&client, &uri, TABLE).await;
+            assert_eq!((code, &table["kind"]), (200, &json!("Table")));
+            assert_eq!(table["rows"][0]["cells"][0], "data");
+        }
+        let (code, status) = get_as(&client, &format!("{CLAIMS}/none"), TABLE).await;
+        assert_eq!((code, &status["kind"]), (404, &json!("Status")));
+    });
+}
+
+#[test]
+fn lists_and_watches_come_as_metadata_only() {
+    story(|client| async move {
+        client.post(CLAIMS, claim("data")).await;
+        let (_, list) = get_as(&client, CLAIMS, PARTIAL).await;
+        assert_eq!(
+            (&list["kind"], &list["items"][0]["kind"]),
+            (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata"))
+        );
+        assert!(list["items"][0].get("spec").is_none());
+        let mut watch = client
+            .watch_as(&format!("{CLAIMS}?watch=1"), "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
+            .await;
+        let event = watch.next().await.unwrap();
+        assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ADDED"), &json!("PartialObjectMetadata")));
+    });
+}
+
+#[test]
+fn what_cannot_be_made_is_not_acceptable() {
+    story(|client| async move {
+        let (code, status) = get_as(&client, CLAIMS, "application/cbor").await;
+        assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));
+        assert_eq!(get_as(&client, CLAIMS, "application/vnd.kubernetes.protobuf,application/json").await.0, 200);
+    });
+}
+
+#[test]
+fn bodies_may_be_yaml() {
+    story(|client| async move {
+        let yaml =
+            "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: gp3\nprovisioner: ebs.csi.aws.com\n";
+        let request = |text: &'static str| {
+            Request::post("/apis/storage.k8s.io/v1/storageclasses")
+                .header("content-type", "application/yaml")
+                .body(full(text))
+                .unwrap()
+        };
+        assert_eq!(client.request(request(yaml)).await.0, 201);
+        assert_eq!(client.request(request("a: [")).await.0, 400);
+        let large = Request::post(CONFIGS).body(full(vec![b' '; (3 << 20) + 1])).unwrap();
+        let (code, status) = client.request(large).await;
+        assert_eq!(code, 413, "{status}");
+    });
+}
+
+#[test]
+fn unknown_fields_are_warned_of_refused_or_ignored() {
+    story(|client| async move {
+        let mut object = config("a");
+        object["foo"] = json!(1);
+        let send = |validation: &str| {
+            Request::post(format!("{CONFIGS}?dryRun=All&fieldValidation={validation}"))
+                .body(full(object.to_string()))
+                .unwrap()
+        };
+        let response = substrate::body::call(client.service(), send("Warn")).await.unwrap();
+        assert_eq!(response.status().as_u16(), 201);
+        assert_eq!(response.headers()["warning"], "299 - \"unknown field \\\"foo\\\"\"");
+        let response = substrate::body::call(client.service(), send("Ignore")).await.unwrap();
+        assert!(response.headers().get("warning").is_none());
+        assert_eq!(client.request(send("Strict")).await.0, 400);
+        assert_eq!(client.request(send("Other")).await.0, 422);
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
+    });
+}
+
+#[test]
+fn events_are_one_store_with_two_views() {
+    story(|client| async move {
+        let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "note": "n",
+            "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}, "reason": "R", "type": "Normal",
+            "reportingController": "c", "reportingInstance": "i", "action": "A", "eventTime": "2026-01-01T00:00:00.000000Z"});
+        let new = "/apis/events.k8s.io/v1/namespaces/default/events";
+        let old = "/api/v1/namespaces/default/events";
+        let mut watch = client.watch(&format!("{new}?watch=1")).await;
+        let (code, created) = client.post(new, event).await;
+        assert_eq!((code, &created["note"]), (201, &json!("n")));
+        let (_, core) = client.get(&format!("{old}/e")).await;
+        assert_eq!((&core["message"], &core["apiVersion"]), (&json!("n"), &json!("v1")));
+        assert_eq!(core["involvedObject"]["name"], "p");
+        let (_, list) = client.get(&format!("{old}?fieldSelector=involvedObject.name%3Dp")).await;
+        assert_eq!(list["items"].as_array().unwrap().len(), 1);
+        let (_, list) = client.get(&format!("{new}?fieldSelector=regarding.name%3Dp")).await;
+        assert_eq!(list["items"][0]["note"], "n");
+        let (code, patched) = client.merge(&format!("{new}/e"), json!({"note": "m"})).await;
+        assert_eq!((code, &patched["note"]), (200, &json!("m")));
+        assert_eq!(client.get(&format!("{old}/e")).await.1["message"], "m");
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], "events.k8s.io/v1");
+    });
+}
+
+#[test]
+fn health_version_and_discovery_answer() {
+    story(|client| async move {
+        for probe in ["/healthz", "/livez", "/readyz", "/livez/ping"] {
+            assert_eq!(client.get(probe).await, (200, json!("ok")), "{probe}");
+        }
+        assert_eq!(client.get("/version").await.1["minor"], "36");
+        assert_eq!(client.get("/api/v1").await.1["kind"], "APIResourceList");
+        assert_eq!(client.get("/nothing").await.0, 404);
+        assert_eq!(client.get("/apis/nothing/v1").await.1["reason"], "NotFound");
+        assert_eq!(client.post("/version", json!({})).await.0, 405);
+        assert_eq!(client.get(&format!("{PODS}/p/log")).await.0, 501);
+    });
+}
