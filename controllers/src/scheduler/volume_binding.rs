@@ -205,7 +205,7 @@ fn enough_capacity(
     labels: &Labels,
 ) -> bool {
     let Some(capacities) = &world.capacities else { return true };
-    if !world.drivers.get(provisioner).is_some_and(|d| d.spec.storage_capacity == Some(true)) {
+    if world.drivers.get(provisioner).is_none_or(|d| d.spec.storage_capacity != Some(true)) {
         return true;
     }
     let size = requested_bytes(claim);
