@@ -58,7 +58,7 @@ mod tests {
         #[case] expected: Decision,
     ) {
         let metadata = ObjectMeta {
-            deletion_timestamp: deleting.then(|| Time(jiff::Timestamp::UNIX_EPOCH)),
+            deletion_timestamp: deleting.then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
             finalizers: present.then(|| vec!["f".to_owned()]),
             ..ObjectMeta::default()
         };
