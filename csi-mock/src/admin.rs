@@ -2,6 +2,8 @@
 //!
 //! Changes want `application/json`, which no web page can send across origins without being asked first.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -11,9 +13,10 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use substrate::HttpService;
-use substrate::fault::Fault;
+use substrate::fault::{Fault, Plane};
 
-use crate::calls::Calls;
+use crate::calls::{Calls, acts};
+use crate::disk::Disk;
 
 /// A JSON answer.
 struct Json(Value);
@@ -22,6 +25,13 @@ impl IntoResponse for Json {
     fn into_response(self) -> Response {
         ([(header::CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
     }
+}
+
+/// What the endpoints work on.
+#[derive(Clone, Debug)]
+struct Desk {
+    calls: Calls,
+    disk: Option<Arc<dyn Disk>>,
 }
 
 /// The largest fault that is read, in bytes.
@@ -57,10 +67,10 @@ impl std::fmt::Debug for Token {
 }
 
 /// The admin endpoints for a port of their own; with a token, every request must carry it.
-pub(crate) fn service(calls: &Calls, token: Option<Token>) -> HttpService {
+pub(crate) fn service(calls: &Calls, disk: Option<Arc<dyn Disk>>, token: Option<Token>) -> HttpService {
     let router = match token {
-        None => router(calls),
-        Some(token) => router(calls).layer(middleware::from_fn_with_state(token, check_token)),
+        None => router(calls, disk),
+        Some(token) => router(calls, disk).layer(middleware::from_fn_with_state(token, check_token)),
     };
     substrate::body::from_router(router)
 }
@@ -74,14 +84,15 @@ async fn check_token(State(token): State<Token>, request: Request, next: Next) -
 }
 
 /// The admin endpoints of a driver process.
-pub(crate) fn router(calls: &Calls) -> Router {
+pub(crate) fn router(calls: &Calls, disk: Option<Arc<dyn Disk>>) -> Router {
     Router::new()
         .route("/admin/v1/faults", get(list).post(add).delete(clear))
         .route("/admin/v1/faults/{name}", get(one).delete(remove))
         .route("/admin/v1/calls", get(records))
+        .route("/admin/v1/state", get(state))
         .route("/admin/v1/reset", post(reset))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
-        .with_state(calls.clone())
+        .with_state(Desk { calls: calls.clone(), disk })
 }
 
 fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
@@ -95,11 +106,11 @@ fn is_json(headers: &HeaderMap) -> bool {
         .is_some_and(|v| v.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")))
 }
 
-async fn list(State(calls): State<Calls>) -> Json {
+async fn list(State(Desk { calls, .. }): State<Desk>) -> Json {
     Json(json!({ "faults": calls.ctx().faults().list() }))
 }
 
-async fn add(State(calls): State<Calls>, headers: HeaderMap, body: Bytes) -> Response {
+async fn add(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
     if !is_json(&headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
     }
@@ -107,6 +118,12 @@ async fn add(State(calls): State<Calls>, headers: HeaderMap, body: Bytes) -> Res
         Ok(fault) => fault,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("fault: {error}")),
     };
+    if fault.matches.plane != Plane::Csi {
+        return refuse(StatusCode::BAD_REQUEST, "match.plane: this server acts on faults of the plane csi");
+    }
+    if let Err(error) = acts(&fault.effect) {
+        return refuse(StatusCode::BAD_REQUEST, error);
+    }
     let name = fault.name.clone();
     match calls.ctx().faults().add(calls.ctx().now().mono, fault) {
         Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
@@ -114,29 +131,47 @@ async fn add(State(calls): State<Calls>, headers: HeaderMap, body: Bytes) -> Res
     }
 }
 
-async fn one(State(calls): State<Calls>, Path(name): Path<String>) -> Response {
+async fn one(State(Desk { calls, .. }): State<Desk>, Path(name): Path<String>) -> Response {
     match calls.ctx().faults().get(&name) {
         Some(report) => Json(json!(report)).into_response(),
         None => refuse(StatusCode::NOT_FOUND, format!("no fault called `{name}` is in force")),
     }
 }
 
-async fn remove(State(calls): State<Calls>, Path(name): Path<String>) -> Response {
+async fn remove(State(Desk { calls, .. }): State<Desk>, Path(name): Path<String>) -> Response {
     match calls.ctx().faults().remove(&name) {
         Some(report) => Json(json!(report)).into_response(),
         None => refuse(StatusCode::NOT_FOUND, format!("no fault called `{name}` is in force")),
     }
 }
 
-async fn clear(State(calls): State<Calls>) -> Json {
+async fn clear(State(Desk { calls, .. }): State<Desk>) -> Json {
     Json(json!({ "faults": calls.ctx().faults().clear(None) }))
 }
 
-async fn records(State(calls): State<Calls>) -> Json {
+async fn records(State(Desk { calls, .. }): State<Desk>) -> Json {
     Json(json!({ "open": calls.open(), "calls": calls.records() }))
 }
 
-async fn reset(State(calls): State<Calls>, headers: HeaderMap) -> Response {
+/// What the driver sees: devices and mounts of its node, and how its calls ended.
+async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
+    let mut state = json!({ "open": calls.open(), "calls": calls.totals() });
+    if let Some(disk) = disk {
+        match (disk.devices().await, disk.mounts().await) {
+            (Ok(devices), Ok(mounts)) => {
+                state["node"] = json!({
+                    "name": disk.node(), "backend": disk.backend(), "devices": devices, "mounts": mounts,
+                });
+            }
+            (Err(error), _) | (_, Err(error)) => {
+                return refuse(StatusCode::INTERNAL_SERVER_ERROR, format!("the disk cannot be read: {error}"));
+            }
+        }
+    }
+    Json(state).into_response()
+}
+
+async fn reset(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap) -> Response {
     if !is_json(&headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
     }

@@ -1,6 +1,6 @@
 //! What every RPC has in common: its trace, its fault points, its entry in the call log, its lock on the volume.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct Calls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     ctx: Ctx,
+    /// Whether calls stand in the trace.
+    traced: bool,
     /// Volumes (or names of volumes to be) with an operation in flight. Nobody iterates it.
     busy: DashSet<String>,
     log: Mutex<Log>,
@@ -31,6 +33,8 @@ struct Log {
     ordinal: u64,
     done: VecDeque<Record>,
     open: u64,
+    /// `<RPC> <code>` → how many calls ended so.
+    totals: BTreeMap<String, u64>,
 }
 
 /// A finished call, as `GET /admin/v1/calls` shows it. Secrets never get here: only ids and paths do.
@@ -52,7 +56,7 @@ pub struct Record {
     /// When it began, in milliseconds since the start of the world.
     pub began_ms: u64,
     /// How long it took, in milliseconds.
-    pub ms: u64,
+    pub took_ms: u64,
     /// The gRPC code by name (`OK`), or `CANCELLED` when the caller went away.
     pub code: &'static str,
     /// The error's message.
@@ -115,7 +119,12 @@ impl Drop for Held {
 impl Calls {
     /// The calls of the driver that runs in `ctx`.
     pub fn new(ctx: &Ctx) -> Self {
-        Self(Arc::new(Inner { ctx: ctx.clone(), busy: DashSet::new(), log: Mutex::default() }))
+        Self(Arc::new(Inner { ctx: ctx.clone(), traced: true, busy: DashSet::new(), log: Mutex::default() }))
+    }
+
+    /// Calls that are no RPCs of CSI and stay out of the trace; faults act on them all the same.
+    pub(crate) fn untraced(ctx: &Ctx) -> Self {
+        Self(Arc::new(Inner { ctx: ctx.clone(), traced: false, busy: DashSet::new(), log: Mutex::default() }))
     }
 
     /// The driver's process.
@@ -155,7 +164,7 @@ impl Calls {
         };
         let mut fields = about.fields();
         fields.insert("ordinal".into(), ordinal.into());
-        self.0.ctx.emit("csi.call", Value::Object(fields));
+        self.emit("csi.call", fields);
         Call {
             calls: self.clone(),
             about,
@@ -163,6 +172,12 @@ impl Calls {
             began: self.0.ctx.now().mono,
             created: OnceLock::new(),
             done: false,
+        }
+    }
+
+    fn emit(&self, kind: &str, fields: Map<String, Value>) {
+        if self.0.traced {
+            self.0.ctx.emit(kind, Value::Object(fields));
         }
     }
 
@@ -183,6 +198,11 @@ impl Calls {
         self.log().done.iter().cloned().collect()
     }
 
+    /// How many calls of each RPC ended with each code (`NodeStageVolume OK`).
+    pub fn totals(&self) -> BTreeMap<String, u64> {
+        self.log().totals.clone()
+    }
+
     /// How many calls have not ended.
     pub fn open(&self) -> u64 {
         self.log().open
@@ -190,7 +210,9 @@ impl Calls {
 
     /// Empties the log.
     pub fn clear(&self) {
-        self.log().done.clear();
+        let mut log = self.log();
+        log.done.clear();
+        log.totals.clear();
     }
 
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
@@ -234,7 +256,7 @@ impl Call {
                 Ok(false)
             }
             // A crash is done by whoever runs the process, which sees the fault fire; the call just never ends.
-            Effect::Hang(true) | Effect::Crash(_) | Effect::Reboot(_) => std::future::pending().await,
+            Effect::Hang(true) | Effect::Crash(_) => std::future::pending().await,
             Effect::DropReply(lost) => Ok(lost),
             // The rest of the effects means nothing to an RPC; that the fault fired is on record.
             _ => Ok(false),
@@ -260,11 +282,12 @@ impl Call {
         }
         fields.insert("ordinal".into(), self.ordinal.into());
         fields.insert("code".into(), code.into());
+        // Not `ms`: that is the time of the event itself.
         fields.insert("took_ms".into(), ms.into());
         if let Some(message) = &message {
             fields.insert("message".into(), json!(message));
         }
-        ctx.emit("csi.done", Value::Object(fields));
+        self.calls.emit("csi.done", fields);
         let some = |text: &String| (!text.is_empty()).then(|| text.clone());
         let record = Record {
             ordinal: self.ordinal,
@@ -273,12 +296,13 @@ impl Call {
             node: some(&self.about.node),
             target: some(&self.about.target),
             began_ms: self.began.as_millis() as u64,
-            ms,
+            took_ms: ms,
             code,
             message,
         };
         let mut log = self.calls.log();
         log.open = log.open.saturating_sub(1);
+        *log.totals.entry(format!("{} {code}", record.rpc)).or_default() += 1;
         log.done.push_back(record);
         if log.done.len() > LOG {
             log.done.pop_front();
@@ -291,6 +315,27 @@ impl Drop for Call {
         // A crashed process records nothing.
         if !self.done && !self.calls.ctx().is_down() {
             self.record("CANCELLED", Some("the caller went away".to_owned()));
+        }
+    }
+}
+
+/// Whether a fault with this effect does anything to a call.
+pub(crate) fn acts(effect: &Effect) -> Result<(), String> {
+    match effect {
+        Effect::Grpc(code) if code_by_name(code).is_none() => {
+            Err(format!("effect.grpc: `{code}` is no gRPC code; write one such as ABORTED or FAILED_PRECONDITION"))
+        }
+        Effect::Grpc(_)
+        | Effect::Error(_)
+        | Effect::Http(_)
+        | Effect::DropRequest(_)
+        | Effect::DropReply(_)
+        | Effect::Delay(_)
+        | Effect::Hang(_)
+        | Effect::Crash(_) => Ok(()),
+        _ => {
+            Err("effect: a CSI call knows grpc, error, http, drop_request, drop_reply, delay, hang and crash"
+                .to_owned())
         }
     }
 }

@@ -269,7 +269,7 @@ impl Plan {
         if controls {
             routes = controller::add(routes, &calls, self.controller(ec2.clone()));
         }
-        if let (Some((id, _, _)), Some(disk)) = (&self.node, disk) {
+        if let (Some((id, _, _)), Some(disk)) = (&self.node, disk.clone()) {
             let name = self.node_name();
             let config = NodeConfig {
                 driver_name: self.args.driver_name.clone(),
@@ -281,7 +281,7 @@ impl Plan {
             let plug = PlugConfig { token, ..PlugConfig::new(ec2, id, &name, disk) };
             ctx.spawn(plug::run(ctx.clone(), plug));
         }
-        let router = routes.into_axum_router().merge(admin::router(&calls));
+        let router = routes.into_axum_router().merge(admin::router(&calls, disk.clone()));
         serve::unix(ctx, &self.endpoint, substrate::body::from_router(router))?;
         // The driver answers before kubelet is told of it.
         if let Some(socket) = self.registration_socket() {
@@ -290,7 +290,7 @@ impl Plan {
         }
         let mut ready = json!({ "endpoint": format!("unix://{}", self.endpoint.display()) });
         if let Some(address) = self.args.admin_listen {
-            let bound = serve::tcp(ctx, address, admin::service(&calls, self.args.admin_token.clone())).await?;
+            let bound = serve::tcp(ctx, address, admin::service(&calls, disk, self.args.admin_token.clone())).await?;
             ready["admin"] = format!("http://{bound}").into();
         }
         if let Some(path) = &self.args.ready_file {

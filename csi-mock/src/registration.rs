@@ -25,7 +25,7 @@ struct Registrar {
 /// the driver itself (a socket's path, or a name in the fabric).
 pub fn start(ctx: &Ctx, driver_name: &str, endpoint: &str) -> HttpService {
     let registrar =
-        Registrar { calls: Calls::new(ctx), driver_name: driver_name.to_owned(), endpoint: endpoint.to_owned() };
+        Registrar { calls: Calls::untraced(ctx), driver_name: driver_name.to_owned(), endpoint: endpoint.to_owned() };
     let routes = tonic::service::Routes::new(RegistrationServer::new(registrar));
     substrate::body::from_router(routes.into_axum_router())
 }

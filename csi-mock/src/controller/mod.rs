@@ -55,7 +55,7 @@ pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
     let calls = Calls::new(ctx);
     let routes = identity::routes(&calls, &config.driver_name, true);
     let routes = add(routes, &calls, config);
-    substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls)))
+    substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls, None)))
 }
 
 /// Adds the Controller service to the gRPC services of a driver.

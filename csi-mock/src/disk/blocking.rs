@@ -1,10 +1,64 @@
 //! The one door from the live disks to blocking system calls.
 
-use super::DiskError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{DiskError, DiskFuture};
+
+/// Parts the operations of a disk from its power loss: what was asked before the loss and begins after it fails, and
+/// the loss waits for what has begun. Else a mount could appear on a node that is down.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// How often the power was lost.
+    losses: AtomicU64,
+    /// Shared by operations, held alone by a loss.
+    lock: RwLock<()>,
+}
+
+impl Gate {
+    /// Runs `act` on a blocking thread, unless the power is lost before it begins.
+    pub fn run<'a, D, T>(
+        disk: &Arc<D>,
+        gate: fn(&D) -> &Gate,
+        act: impl FnOnce(&D) -> Result<T, DiskError> + Send + 'static,
+    ) -> DiskFuture<'a, T>
+    where
+        D: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let asked = gate(disk).losses.load(Ordering::SeqCst);
+        let disk = disk.clone();
+        Box::pin(blocking(move || {
+            let _shared = gate(&disk).lock.read().unwrap_or_else(PoisonError::into_inner);
+            if gate(&disk).losses.load(Ordering::SeqCst) == asked {
+                act(&disk)
+            } else {
+                Err(DiskError::Environment("the node lost its power before this began".to_owned()))
+            }
+        }))
+    }
+
+    /// Runs `crash` on a blocking thread, alone; nothing that was asked before begins after it.
+    pub fn shut<'a, D>(
+        disk: &Arc<D>,
+        gate: fn(&D) -> &Gate,
+        crash: impl FnOnce(&D) -> Result<(), DiskError> + Send + 'static,
+    ) -> DiskFuture<'a, ()>
+    where
+        D: Send + Sync + 'static,
+    {
+        let disk = disk.clone();
+        Box::pin(blocking(move || {
+            let _alone = gate(&disk).lock.write().unwrap_or_else(PoisonError::into_inner);
+            gate(&disk).losses.fetch_add(1, Ordering::SeqCst);
+            crash(&disk)
+        }))
+    }
+}
 
 /// Runs `work` on a thread that may block. Only the live backends use it: the simulation has no threads.
 #[expect(clippy::disallowed_methods, reason = "mounts and mkfs block; the live backends are never part of a replay")]
-pub(super) async fn blocking<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, DiskError> {
     match tokio::task::spawn_blocking(work).await {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::blocking::blocking;
+use super::blocking::Gate;
 use super::root::Root;
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage,
@@ -27,6 +27,7 @@ struct Inner {
     node: String,
     root: Root,
     volumes: Root,
+    gate: Gate,
     /// Operations on one node are one after another: each takes microseconds.
     serial: Mutex<()>,
 }
@@ -58,7 +59,13 @@ impl DirectoryDisk {
         for kind in ["devices", "mounts"] {
             root.make_dirs(&root.path().join(RECORDS).join(kind))?;
         }
-        Ok(Self(Arc::new(Inner { node: node.to_owned(), root, volumes, serial: Mutex::default() })))
+        Ok(Self(Arc::new(Inner {
+            node: node.to_owned(),
+            root,
+            volumes,
+            gate: Gate::default(),
+            serial: Mutex::default(),
+        })))
     }
 
     /// Runs `act` on a blocking thread, alone on this node.
@@ -66,11 +73,14 @@ impl DirectoryDisk {
         &'a self,
         act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
     ) -> DiskFuture<'a, T> {
-        let inner = self.0.clone();
-        Box::pin(blocking(move || {
-            let _alone = inner.serial.lock().unwrap_or_else(PoisonError::into_inner);
-            act(&inner)
-        }))
+        Gate::run(
+            &self.0,
+            |disk| &disk.gate,
+            move |disk| {
+                let _alone = disk.serial.lock().unwrap_or_else(PoisonError::into_inner);
+                act(disk)
+            },
+        )
     }
 }
 
@@ -357,7 +367,7 @@ impl Disk for DirectoryDisk {
     }
 
     fn crash(&self) -> DiskFuture<'_, ()> {
-        self.run(Inner::crash)
+        Gate::shut(&self.0, |disk| &disk.gate, Inner::crash)
     }
 
     fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {

@@ -29,7 +29,7 @@ use self::device::{LoopDevice, all_zero, proof_of};
 use self::mount::Options;
 pub use self::namespace::private_mounts;
 use self::tools::Found;
-use super::blocking::blocking;
+use super::blocking::Gate;
 use super::directory::plain_name;
 use super::root::Root;
 use super::{
@@ -55,6 +55,7 @@ struct Inner {
     run: String,
     root: Root,
     volumes: Root,
+    gate: Gate,
     ledger: Mutex<BTreeMap<String, Arc<Plugged>>>,
     /// One lock for each volume that was ever touched: plug, stage and their opposites exclude one another.
     serial: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
@@ -97,6 +98,7 @@ impl LoopDisk {
             run: run.to_owned(),
             root,
             volumes,
+            gate: Gate::default(),
             ledger: Mutex::default(),
             serial: Mutex::default(),
         };
@@ -110,8 +112,7 @@ impl LoopDisk {
         &'a self,
         act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
     ) -> DiskFuture<'a, T> {
-        let inner = self.0.clone();
-        Box::pin(blocking(move || act(&inner)))
+        Gate::run(&self.0, |disk| &disk.gate, act)
     }
 
     /// Runs `act` alone among the operations on `volume`.
@@ -571,7 +572,7 @@ impl Disk for LoopDisk {
     }
 
     fn crash(&self) -> DiskFuture<'_, ()> {
-        self.run(Inner::crash)
+        Gate::shut(&self.0, |disk| &disk.gate, Inner::crash)
     }
 
     fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {

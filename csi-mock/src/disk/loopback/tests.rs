@@ -168,6 +168,19 @@ fn power_loss_keeps_what_was_synced_and_loses_the_rest() {
 }
 
 #[test]
+fn what_was_asked_before_the_power_loss_does_not_happen_after_it() {
+    live("gate", async |bench| {
+        let a = bench.node("a");
+        a.plug(&bench.volume(&a, VOLUME)).await.unwrap();
+        let stage = stage(&a, VOLUME, false);
+        let asked = a.stage(&stage);
+        a.crash().await.unwrap();
+        assert!(matches!(asked.await, Err(DiskError::Environment(_))));
+        assert!(a.mounts().await.unwrap().is_empty() && bench.loops().is_empty());
+    });
+}
+
+#[test]
 fn a_pulled_device_gives_eio_and_goes_with_its_last_mount() {
     live("pull", async |bench| {
         let a = bench.node("a");

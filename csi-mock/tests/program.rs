@@ -1,0 +1,124 @@
+//! The `csi-mock` program over its sockets, with directories for disks.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use csi_proto::Channel;
+use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::{NodeGetInfoRequest, NodeUnpublishVolumeRequest};
+use csi_proto::registration::registration_client::RegistrationClient;
+use csi_proto::registration::{InfoRequest, RegistrationStatus};
+use substrate::dial;
+
+const NODE: &str = "i-0123456789abcdef0";
+
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn command(dir: &Path, more: &[&str]) -> Command {
+    let at = |name: &str| dir.join(name).display().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_csi-mock"));
+    command
+        .args(["--mode", "node", "--backend", "directory", "--node-id", NODE, "--node-name", "node-a"])
+        .args(["--endpoint", &format!("unix://{}", at("csi.sock")), "--ready-file", &at("ready")])
+        .args(["--root", &at("root"), "--volume-dir", &at("volumes"), "--registration-dir", &at("")])
+        .args(["--ec2-endpoint", "http://127.0.0.1:1", "--trace", &at("trace")])
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+async fn started(dir: &Path, more: &[&str]) -> Program {
+    let program = Program(command(dir, more).spawn().unwrap());
+    for _ in 0..500 {
+        if dir.join("ready").exists() {
+            return program;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the program did not become ready within 10 s");
+}
+
+#[tokio::test]
+async fn it_answers_registers_and_ends_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("csi.sock");
+    // A socket that an earlier run left behind is in nobody's way.
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let mut program = started(dir.path(), &[]).await;
+    let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready")).unwrap()).unwrap();
+    assert_eq!(ready["endpoint"], format!("unix://{}", socket.display()));
+
+    let registration = dir.path().join("ebs.csi.aws.com-reg.sock");
+    let mut kubelet = RegistrationClient::new(Channel(dial::unix(&registration)));
+    let info = kubelet.get_info(InfoRequest {}).await.unwrap().into_inner();
+    assert_eq!((&*info.r#type, &*info.name), ("CSIPlugin", "ebs.csi.aws.com"));
+    let told = RegistrationStatus { plugin_registered: true, error: String::new() };
+    kubelet.notify_registration_status(told).await.unwrap();
+
+    let mut node = NodeClient::new(Channel(dial::unix(info.endpoint)));
+    assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
+    let outside = NodeUnpublishVolumeRequest { volume_id: "vol-1".into(), target_path: "/etc/x".into() };
+    let refused = node.node_unpublish_volume(outside).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().contains("outside"), "{}", refused.message());
+
+    let pid = rustix::process::Pid::from_child(&program.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(program.0.wait().unwrap().success());
+    assert!(!socket.exists() && !registration.exists() && !dir.path().join("ready").exists());
+    let trace = std::fs::read_to_string(dir.path().join("trace")).unwrap();
+    let done = trace.lines().map(|l| serde_json::from_str::<substrate::Event>(l).unwrap());
+    assert_eq!(done.filter(|e| e.kind == "csi.done").count(), 2, "each line of the trace can be read back");
+}
+
+#[tokio::test]
+async fn admin_faults_are_checked_and_a_crash_fault_ends_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut program = started(dir.path(), &["--admin-listen", "127.0.0.1:0", "--admin-token", "sesame-sesame"]).await;
+    let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready")).unwrap()).unwrap();
+    let admin = dial::http(ready["admin"].as_str().unwrap()).unwrap();
+    let ask = async |token: &str, kind: &str, fault: &str| {
+        let request = http::Request::post("/admin/v1/faults")
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", kind)
+            .body(substrate::body::full(fault.to_owned()))
+            .unwrap();
+        substrate::body::call(admin.clone(), request).await.unwrap().status().as_u16()
+    };
+    let fault = |plane: &str, effect: &str| {
+        format!(r#"{{"name":"f","match":{{"plane":"{plane}","op":"NodeGetInfo"}},"effect":{effect}}}"#)
+    };
+    let (json, crash) = ("application/json", r#"{"crash":"self"}"#);
+    assert_eq!(ask("wrong", json, &fault("csi", crash)).await, 401);
+    assert_eq!(ask("sesame-sesame", "text/plain", &fault("csi", crash)).await, 415);
+    assert_eq!(ask("sesame-sesame", json, &fault("ec2", crash)).await, 400);
+    assert_eq!(ask("sesame-sesame", json, &fault("csi", r#"{"stale_read":3}"#)).await, 400);
+    assert_eq!(ask("sesame-sesame", json, &fault("csi", r#"{"grpc":"NOPE"}"#)).await, 400);
+    assert_eq!(ask("sesame-sesame", json, "{").await, 400);
+    assert_eq!(ask("sesame-sesame", json, &fault("csi", crash)).await, 201);
+    let mut node = NodeClient::new(Channel(dial::unix(dir.path().join("csi.sock"))));
+    node.node_get_info(NodeGetInfoRequest {}).await.unwrap_err();
+    assert_eq!(program.0.wait().unwrap().code(), Some(137));
+}
+
+#[tokio::test]
+async fn what_is_not_a_socket_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("csi.sock"), "precious").unwrap();
+    let output = command(dir.path(), &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not a socket"));
+    assert_eq!(std::fs::read(dir.path().join("csi.sock")).unwrap(), b"precious");
+}
