@@ -90,7 +90,8 @@ fn sink(path: &PathBuf) -> std::io::Result<Box<dyn Write + Send>> {
 /// Completes when the process is asked to end, with its exit code.
 pub async fn stopped() -> ExitCode {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! { biased;
