@@ -274,6 +274,46 @@ fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
 }
 
 #[test]
+fn an_infeasible_request_is_told_once_and_tried_again_after_five_minutes() {
+    story(Options::default(), 1, |cluster| async move {
+        cluster.fault(json!({
+            "name": "infeasible",
+            "match": { "plane": "csi", "op": "CreateVolume" },
+            "when": { "first": 1 },
+            "effect": { "grpc": "INVALID_ARGUMENT" },
+        }));
+        cluster.claim("data").await;
+        cluster.pod("web", "data").await;
+        cluster.now.sleep(Duration::from_secs(240)).await;
+        let failed = cluster.messages("ProvisioningFailed");
+        let start = "Volume provisioning failed with infeasible error. Retries will be delayed. rpc error: code = \
+                     InvalidArgument desc = ";
+        assert!(failed.len() == 1 && failed[0].starts_with(start), "{failed:?}");
+        cluster.bound("data", 400).await;
+        cluster.scheduled("web", 10).await;
+    });
+}
+
+#[test]
+fn a_driver_that_hangs_is_left_after_the_timeout_and_asked_again() {
+    story(Options::default(), 1, |cluster| async move {
+        cluster.fault(json!({
+            "name": "hangs",
+            "match": { "plane": "csi", "op": "CreateVolume" },
+            "when": { "first": 1 },
+            "effect": { "hang": true },
+        }));
+        cluster.claim("data").await;
+        cluster.pod("web", "data").await;
+        cluster.bound("data", 120).await;
+        let failed = cluster.messages("ProvisioningFailed");
+        assert_eq!(failed[0], "rpc error: code = DeadlineExceeded desc = context deadline exceeded");
+        let volumes = cluster.user.all::<PersistentVolume>().list(&Default::default()).await.unwrap();
+        assert_eq!(volumes.items.len(), 1);
+    });
+}
+
+#[test]
 fn a_claim_deleted_while_its_volume_is_in_the_making_leaks_nothing() {
     story(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({

@@ -22,6 +22,12 @@ pub struct Capabilities {
     pub create_delete_volume: bool,
     /// Controller SINGLE_NODE_MULTI_WRITER.
     pub single_node_multi_writer: bool,
+    /// Controller CREATE_DELETE_SNAPSHOT.
+    pub create_delete_snapshot: bool,
+    /// Controller CLONE_VOLUME.
+    pub clone_volume: bool,
+    /// Controller MODIFY_VOLUME.
+    pub modify_volume: bool,
 }
 
 /// Flags of the sidecar that change requests.
@@ -44,8 +50,18 @@ pub enum PrepareError {
     NoCreateDelete,
     /// claim Selector is not supported
     Selector,
-    /// the data source {0} of the claim is not supported by this provisioner
+    /// CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported
+    NoSnapshots,
+    /// CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported
+    NoClones,
+    /// CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported
+    NoModify,
+    /// this provisioner does not serve the data source {0} of the claim
     DataSource(String),
+    /// data source ({0}) is not handled by the provisioner, assuming an external populator will provision it
+    Populator(String),
+    /// this provisioner does not serve the VolumeAttributesClass {0} of the claim
+    AttributesClass(String),
     /// corrupted PVC object, it is missing UID
     NoUid,
     /// {0}
@@ -96,11 +112,14 @@ pub fn prepare(
         return Err(PrepareError::NoCreateDelete);
     }
     let spec = claim.spec.as_ref();
-    if let Some(source) = spec.and_then(|s| s.data_source_ref.as_ref()) {
-        return Err(PrepareError::DataSource(format!("{} {}", source.kind, source.name)));
-    }
-    if let Some(source) = spec.and_then(|s| s.data_source.as_ref()) {
-        return Err(PrepareError::DataSource(format!("{} {}", source.kind, source.name)));
+    check_source(claim, capabilities)?;
+    let attributes_class = spec.and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default();
+    if !attributes_class.is_empty() {
+        return Err(if capabilities.modify_volume {
+            PrepareError::AttributesClass(attributes_class.to_owned())
+        } else {
+            PrepareError::NoModify
+        });
     }
     if spec.is_some_and(|s| s.selector.is_some()) {
         return Err(PrepareError::Selector);
@@ -165,6 +184,20 @@ pub fn prepare(
     Ok(Prepared { request, fs_type, secrets })
 }
 
+/// Where the claim wants its content from. Kinds that are nobody's here are left to populators.
+fn check_source(claim: &PersistentVolumeClaim, capabilities: Capabilities) -> Result<(), PrepareError> {
+    let spec = claim.spec.as_ref();
+    let by_reference = spec.and_then(|s| s.data_source_ref.as_ref()).map(|source| (&source.kind, &source.name));
+    let source = by_reference.or_else(|| spec?.data_source.as_ref().map(|source| (&source.kind, &source.name)));
+    let Some((kind, name)) = source else { return Ok(()) };
+    Err(match kind.as_str() {
+        "VolumeSnapshot" if !capabilities.create_delete_snapshot => PrepareError::NoSnapshots,
+        "PersistentVolumeClaim" if !capabilities.clone_volume => PrepareError::NoClones,
+        "VolumeSnapshot" | "PersistentVolumeClaim" => PrepareError::DataSource(format!("{kind} {name}")),
+        other => PrepareError::Populator(other.to_owned()),
+    })
+}
+
 /// csi-lib-utils `accessmodes.ToCSIAccessMode` for one mode.
 fn access_mode(mode: &str, single_node_multi_writer: bool) -> Result<Mode, PrepareError> {
     Ok(match (mode, single_node_multi_writer) {
@@ -175,4 +208,162 @@ fn access_mode(mode: &str, single_node_multi_writer: bool) -> Result<Mode, Prepa
         ("ReadOnlyMany", _) => Mode::MultiNodeReaderOnly,
         (other, _) => return Err(PrepareError::AccessMode(format!("[{other}]"))),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::provisioner::persistent_volume::{Provisioner, persistent_volume};
+
+    fn claim(spec: Value) -> PersistentVolumeClaim {
+        let mut all = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "gp3",
+            "resources": { "requests": { "storage": "4Gi" } },
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        serde_json::from_value(json!({
+            "metadata": { "name": "data", "namespace": "shop", "uid": "1-2-3", "resourceVersion": "9" },
+            "spec": all,
+        }))
+        .unwrap()
+    }
+
+    fn class() -> StorageClass {
+        serde_json::from_value(json!({
+            "metadata": { "name": "gp3" },
+            "provisioner": "ebs.csi.aws.com",
+            "reclaimPolicy": "Delete",
+            "mountOptions": ["noatime"],
+            "parameters": { "type": "gp3", "csi.storage.k8s.io/fstype": "xfs" },
+        }))
+        .unwrap()
+    }
+
+    fn able() -> Capabilities {
+        Capabilities { controller_service: true, topology: true, create_delete_volume: true, ..Default::default() }
+    }
+
+    fn flags() -> Flags {
+        Flags { default_fs_type: "ext4".into(), extra_create_metadata: true, volume_name_prefix: "pvc".into() }
+    }
+
+    #[test]
+    fn a_request_carries_size_capabilities_and_the_drivers_parameters() {
+        let prepared = prepare(&claim(json!({})), &class(), able(), &flags()).unwrap();
+        assert_eq!(prepared.fs_type, "xfs");
+        let request = prepared.request;
+        assert_eq!((request.name.as_str(), request.capacity_range.unwrap().required_bytes), ("pvc-1-2-3", 4 << 30));
+        let expected = json!({
+            "type": "gp3",
+            "csi.storage.k8s.io/pvc/name": "data",
+            "csi.storage.k8s.io/pvc/namespace": "shop",
+            "csi.storage.k8s.io/pv/name": "pvc-1-2-3",
+        });
+        assert_eq!(serde_json::to_value(&request.parameters).unwrap(), expected);
+        let capability = &request.volume_capabilities[0];
+        assert_eq!(capability.access_mode.as_ref().unwrap().mode(), Mode::SingleNodeWriter);
+        let Some(AccessType::Mount(mount)) = &capability.access_type else { panic!("{capability:?}") };
+        assert_eq!((mount.fs_type.as_str(), mount.mount_flags.as_slice()), ("xfs", ["noatime".to_owned()].as_slice()));
+    }
+
+    #[rstest]
+    #[case("ReadWriteOnce", false, Mode::SingleNodeWriter)]
+    #[case("ReadWriteOnce", true, Mode::SingleNodeMultiWriter)]
+    #[case("ReadWriteOncePod", false, Mode::SingleNodeWriter)]
+    #[case("ReadWriteOncePod", true, Mode::SingleNodeSingleWriter)]
+    #[case("ReadOnlyMany", true, Mode::MultiNodeReaderOnly)]
+    #[case("ReadWriteMany", false, Mode::MultiNodeMultiWriter)]
+    fn access_modes(#[case] mode: &str, #[case] multi_writer: bool, #[case] expected: Mode) {
+        assert_eq!(access_mode(mode, multi_writer), Ok(expected));
+    }
+
+    #[rstest]
+    #[case(json!({ "selector": {} }), "claim Selector is not supported")]
+    #[case(
+        json!({ "dataSource": { "kind": "VolumeSnapshot", "name": "s" } }),
+        "CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported"
+    )]
+    #[case(
+        json!({ "dataSource": { "kind": "PersistentVolumeClaim", "name": "s" } }),
+        "CSI driver does not support clone operations: controller CLONE_VOLUME capability is not reported"
+    )]
+    #[case(
+        json!({ "dataSourceRef": { "apiGroup": "x.io", "kind": "Backup", "name": "s" } }),
+        "data source (Backup) is not handled by the provisioner, assuming an external populator will provision it"
+    )]
+    #[case(
+        json!({ "volumeAttributesClassName": "fast" }),
+        "CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported"
+    )]
+    #[case(
+        json!({ "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"] }),
+        "Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume"
+    )]
+    fn claims_that_cannot_be_served_say_why(#[case] spec: Value, #[case] why: &str) {
+        let error = prepare(&claim(spec), &class(), able(), &flags()).unwrap_err();
+        assert_eq!(error.to_string(), why);
+    }
+
+    #[test]
+    fn a_block_volume_has_no_filesystem_and_an_unknown_size_is_the_asked_one() {
+        let claim = claim(json!({ "volumeMode": "Block" }));
+        let prepared = prepare(&claim, &class(), able(), &flags()).unwrap();
+        assert!(matches!(prepared.request.volume_capabilities[0].access_type, Some(AccessType::Block(_))));
+        let volume = csi_proto::csi::Volume {
+            volume_id: "vol-1".into(),
+            volume_context: BTreeMap::from([("partition".to_owned(), "0".to_owned())]),
+            ..Default::default()
+        };
+        let provisioner = Provisioner {
+            driver: "ebs.csi.aws.com",
+            identity: "1-2-ebs.csi.aws.com",
+            topology: true,
+            controller_publish_readonly: false,
+        };
+        let object = persistent_volume(&claim, &class(), &prepared, &volume, provisioner);
+        let expected = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {
+                "name": "pvc-1-2-3",
+                "annotations": {
+                    "pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com",
+                    "volume.kubernetes.io/provisioner-deletion-secret-name": "",
+                    "volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
+                },
+                "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer"],
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": { "storage": "4Gi" },
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "name": "data",
+                    "namespace": "shop",
+                    "resourceVersion": "9",
+                    "uid": "1-2-3",
+                },
+                "csi": {
+                    "driver": "ebs.csi.aws.com",
+                    "volumeAttributes": {
+                        "partition": "0",
+                        "storage.kubernetes.io/csiProvisionerIdentity": "1-2-ebs.csi.aws.com",
+                    },
+                    "volumeHandle": "vol-1",
+                },
+                "mountOptions": ["noatime"],
+                "persistentVolumeReclaimPolicy": "Delete",
+                "storageClassName": "gp3",
+                "volumeMode": "Block",
+            },
+        });
+        assert_eq!(serde_json::to_value(&object).unwrap(), expected);
+    }
 }

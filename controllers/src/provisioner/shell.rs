@@ -179,6 +179,9 @@ async fn introduce(config: &Config) -> Result<Option<Driver>, Status> {
             match offered.r#type() {
                 rpc::Type::CreateDeleteVolume => capabilities.create_delete_volume = true,
                 rpc::Type::SingleNodeMultiWriter => capabilities.single_node_multi_writer = true,
+                rpc::Type::CreateDeleteSnapshot => capabilities.create_delete_snapshot = true,
+                rpc::Type::CloneVolume => capabilities.clone_volume = true,
+                rpc::Type::ModifyVolume => capabilities.modify_volume = true,
                 _ => {}
             }
         }
@@ -332,6 +335,11 @@ impl Controller {
             }
             Err(failed) => failed,
         };
+        if let Failure::Prepare(PrepareError::Populator(_)) = failure {
+            let message = "Assuming an external populator will provision the volume";
+            self.recorder.event(&object, "Normal", "Provisioning", message);
+            return (State::Finished, Outcome::Done);
+        }
         if let Failure::Rpc(_, code) = failure
             && outcome::infeasible(code)
         {

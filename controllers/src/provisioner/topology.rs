@@ -183,10 +183,15 @@ fn aggregate(
         return Ok(Vec::new());
     }
     if remembered.requisite.is_empty() {
-        let mut found: Vec<Segment> =
-            (cluster.nodes)().iter().filter_map(|node| segment(node_labels(node), keys)).collect();
-        found.sort();
-        found.dedup();
+        let mut found: Vec<Segment> = Vec::new();
+        for node in (cluster.nodes)() {
+            let labels = node_labels(&node);
+            // Nodes are many, zones few.
+            let known = |term: &Segment| keys.iter().all(|key| term.get(key) == labels.get(key));
+            if !found.iter().any(known) {
+                found.extend(segment(labels, keys));
+            }
+        }
         if found.is_empty() {
             return Err(TopologyError::NoNodes(go_list(keys)));
         }
