@@ -93,12 +93,13 @@ fn main() {
                 );
                 requests += 2;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_secs(10)).await;
         }
         report("leases renewed, statuses patched", start, requests, &lines);
         let (start, mut requests) = (clock(), 0u64);
         for i in 0..2 * NODES {
             requests += volume(&service, i).await;
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         report("volumes and pods, their whole way", start, requests, &lines);
     });

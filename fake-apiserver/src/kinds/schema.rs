@@ -86,6 +86,11 @@ pub fn find(name: &str) -> Option<&'static Type> {
     TYPES.get(name)
 }
 
+/// All structs, by name.
+pub fn types() -> impl Iterator<Item = &'static Type> {
+    TYPES.values()
+}
+
 /// The struct of a kind's objects.
 pub fn of(kind: &Kind) -> Option<&'static Type> {
     find(&type_name(kind))

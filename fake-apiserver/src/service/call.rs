@@ -65,6 +65,9 @@ impl Call {
         if verb == "create" && kind.namespaced && namespace.is_none() {
             return Err(Status::method_not_allowed());
         }
+        if !subresource.is_empty() && !kind.subresource_verbs(&subresource).contains(&verb) {
+            return Err(Status::method_not_allowed());
+        }
         if verb == "deletecollection" && !kind.verbs().contains(&verb) {
             return Err(Status::method_not_allowed());
         }
@@ -74,10 +77,9 @@ impl Call {
         if call.verb == "watch"
             && let Some(name) = call.name.take()
         {
-            call.query = Query::parse(Some(&format!(
-                "{}&fieldSelector=metadata.name={name}",
-                parts.uri.query().unwrap_or_default()
-            )));
+            // Commas and equal signs are the selector's own; no valid name has them.
+            let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+            call.query.push("fieldSelector", format!("metadata.name={escaped}"));
         }
         Ok(Some(call))
     }
@@ -171,6 +173,7 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/pods/p/binding", 405),
             ("DELETE", "/api/v1/namespaces", 405),
             ("DELETE", "/api/v1/nodes/n/status", 405),
+            ("PATCH", "/api/v1/namespaces/a/finalize", 405),
         ] {
             assert_eq!(parse(method, uri).unwrap_err().code, code, "{method} {uri}");
         }

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use substrate::fault::Moment;
 use substrate::seed::between;
-use substrate::{Ctx, Seed};
+use substrate::{Ctx, Now, Seed};
 use tokio::sync::watch as cell;
 
 use self::call::Call;
@@ -131,7 +131,14 @@ impl Server {
             let next = self.shared.lock().store.next_deadline();
             let at = next.unwrap_or_else(|| self.ctx.now().mono + self.shared.limits.event_ttl);
             self.ctx.sleep_until(at).await;
-            let now = self.ctx.now();
+            self.catch_up(self.ctx.now());
+        }
+    }
+
+    /// Does what fell due up to `now`, so that a read at an instant sees all that happened until then.
+    fn catch_up(&self, now: Now) {
+        let due = self.shared.lock().store.next_deadline().is_some_and(|at| at <= now.mono);
+        if due {
             self.commit("expire", self.ctx.name(), |store| store.tick(now));
         }
     }
@@ -231,7 +238,7 @@ impl Server {
         }
         let key = key(call.namespace.as_deref(), call.named());
         let now = self.ctx.now();
-        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        self.catch_up(now);
         let object = {
             let state = self.shared.lock();
             let kind = stored_kind(call.kind);
@@ -264,7 +271,7 @@ impl Server {
             self.fresh(revision).await?;
         }
         let now = self.ctx.now();
-        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        self.catch_up(now);
         let listed = {
             let state = self.shared.lock();
             if twist.stale > 0 {
@@ -295,7 +302,7 @@ impl Server {
             self.fresh(revision).await?;
         }
         let now = self.ctx.now();
-        self.commit("expire", self.ctx.name(), |store| store.tick(now));
+        self.catch_up(now);
         let kind = stored_kind(call.kind);
         let (started, ticket, receiver, epoch) = {
             let mut state = self.shared.lock();

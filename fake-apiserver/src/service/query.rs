@@ -20,6 +20,11 @@ impl Query {
         )
     }
 
+    /// Adds a parameter.
+    pub(crate) fn push(&mut self, key: &str, value: String) {
+        self.0.push((key.to_owned(), value));
+    }
+
     /// The first value of a parameter; empty when it is not there.
     pub(crate) fn get(&self, key: &str) -> &str {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value.as_str())

@@ -52,14 +52,16 @@ impl Server {
         }
         let command = self.command(parts, call, sent, options)?;
         let now = self.ctx.now();
-        let mut reply = None;
-        for _ in 0..twist.times.unwrap_or(1).max(1) {
-            let command = command.clone();
-            let done = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
-            // A duplicate's fate is its own; the caller sees the first answer.
-            reply.get_or_insert(done);
+        // A duplicate's fate is its own; the caller sees the first answer.
+        let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
+        let reply = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
+        if let Some((times, command)) = duplicate {
+            for _ in 0..times {
+                let command = command.clone();
+                drop(self.commit(call.verb, &call.agent, |store| store.apply(now, command)));
+            }
         }
-        let reply = reply.unwrap_or_else(|| Err(Status::new(500, "InternalError", "nothing was done")))?;
+        let reply = reply?;
         let mut response = match reply {
             Reply::Object(object) => json_bytes(200, shown.object(&object, now.wall)),
             Reply::Created(object) => json_bytes(201, shown.object(&object, now.wall)),

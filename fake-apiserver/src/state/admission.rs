@@ -5,7 +5,7 @@ use substrate::Now;
 
 use super::status::Status;
 use super::value::{self, at, copy_meta, has, list, name, text};
-use super::{Store, known, quantity};
+use super::{KNOWN, Store, quantity};
 use crate::kinds::Kind;
 
 /// Marks a storage class as the default one.
@@ -61,7 +61,7 @@ impl Store {
         let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
         // The field's old name is kept equal.
         spec.insert("serviceAccount".into(), account.as_str().into());
-        if self.get(known("", "serviceaccounts"), &format!("{namespace}/{account}")).is_none() {
+        if self.get(KNOWN.service_accounts, &format!("{namespace}/{account}")).is_none() {
             let why = format!(
                 "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
             );
@@ -71,7 +71,7 @@ impl Store {
     }
 
     fn copy_topology(&self, pod: &mut Value, node: &str) {
-        let Some(node) = self.get(known("", "nodes"), node).cloned() else { return };
+        let Some(node) = self.get(KNOWN.nodes, node).cloned() else { return };
         for label in ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"] {
             if let Some(found) = at(&node.value, &["metadata", "labels", label]) {
                 let slot = value::metadata(pod).entry("labels").or_insert_with(|| json!({}));
@@ -93,7 +93,7 @@ impl Store {
             |class: &Value| DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true");
         let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
         let chosen = self
-            .all(known("storage.k8s.io", "storageclasses"))
+            .all(KNOWN.storage_classes)
             .filter(|class| is_default(&class.value))
             // max_by_key takes the last of equals, and they come in the order of names.
             .rev_max_by(|class| created(&class.value));
@@ -113,9 +113,8 @@ impl Store {
             return Err(Status::forbidden(kind, name(claim), "Only bound persistent volume claims can be expanded"));
         }
         let class = text(claim, &["spec", "storageClassName"]);
-        let allows = self
-            .get(known("storage.k8s.io", "storageclasses"), class)
-            .is_some_and(|class| class.value["allowVolumeExpansion"] == true);
+        let allows =
+            self.get(KNOWN.storage_classes, class).is_some_and(|class| class.value["allowVolumeExpansion"] == true);
         if allows {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::known;
+use super::KNOWN;
 use crate::kinds::Kind;
 
 /// Field in core/v1, field in events.k8s.io/v1.
@@ -20,7 +20,7 @@ const RENAMED: &[(&str, &str)] = &[
 
 /// The kind of a core Event.
 pub(super) fn core() -> &'static Kind {
-    known("", "events")
+    KNOWN.events
 }
 
 /// Whether objects of this kind are Events, in either view.

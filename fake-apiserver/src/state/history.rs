@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::object::{Key, Object};
 use super::status::Status;
+use super::{LEAST, Limits};
 use crate::kinds::Kind;
 
 /// What a watcher is told about an object.
@@ -111,31 +113,33 @@ pub fn line(event_type: &str, object: &[u8]) -> Bytes {
 /// The newest events of one kind.
 #[derive(Debug)]
 pub struct History {
-    events: VecDeque<Arc<Event>>,
-    capacity: usize,
+    events: VecDeque<(Duration, Arc<Event>)>,
+    limits: Limits,
     /// The newest revision that is no longer held; revisions above it are complete.
     floor: u64,
 }
 
 impl History {
-    /// An empty history that holds `capacity` events and begins after revision `floor`.
-    pub fn new(capacity: usize, floor: u64) -> Self {
-        Self { events: VecDeque::new(), capacity: capacity.max(1), floor }
+    /// An empty history that begins after revision `floor`.
+    pub fn new(limits: Limits, floor: u64) -> Self {
+        Self { events: VecDeque::new(), limits, floor }
     }
 
-    /// Adds the newest event.
-    pub fn push(&mut self, event: Arc<Event>) {
-        if self.events.len() == self.capacity
-            && let Some(oldest) = self.events.pop_front()
+    /// Adds the newest event, at time `mono`, and forgets those that are too many or too old.
+    pub fn push(&mut self, mono: Duration, event: Arc<Event>) {
+        self.events.push_back((mono, event));
+        let old = mono.saturating_sub(self.limits.fresh);
+        while self.events.len() > self.limits.history.max(1)
+            || (self.events.len() > LEAST && self.events.front().is_some_and(|(at, _)| *at < old))
         {
+            let Some((_, oldest)) = self.events.pop_front() else { break };
             self.floor = oldest.revision;
         }
-        self.events.push_back(event);
     }
 
     /// Forgets every event up to and including `revision`.
     pub fn compact(&mut self, revision: u64) {
-        while self.events.front().is_some_and(|e| e.revision <= revision) {
+        while self.events.front().is_some_and(|(_, e)| e.revision <= revision) {
             self.events.pop_front();
         }
         self.floor = self.floor.max(revision);
@@ -149,7 +153,7 @@ impl History {
         if revision < self.floor {
             return Err(Status::expired(format!("too old resource version: {revision} ({})", self.floor)));
         }
-        let from = self.events.partition_point(|e| e.revision <= revision);
-        Ok(self.events.range(from..))
+        let from = self.events.partition_point(|(_, e)| e.revision <= revision);
+        Ok(self.events.range(from..).map(|(_, event)| event))
     }
 }

@@ -25,7 +25,7 @@ pub mod value;
 mod watch;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
@@ -48,17 +48,22 @@ type Random = Box<dyn Rng + Send>;
 /// What the machine is allowed to hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Events that are kept for each kind; older revisions answer 410.
+    /// Events that are kept of each kind at most; older revisions answer 410.
     pub history: usize,
+    /// How long events are kept; of each kind the newest [`LEAST`] stay longer (R12: at least 75 s).
+    pub fresh: Duration,
     /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
     pub event_ttl: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history: 10_000, event_ttl: Duration::from_secs(3600) }
+        Self { history: 102_400, fresh: Duration::from_secs(75), event_ttl: Duration::from_secs(3600) }
     }
 }
+
+/// Events of each kind that are kept whatever their age, as upstream's smallest ring holds them (R12).
+pub const LEAST: usize = 100;
 
 /// All objects of one kind, and what became of them lately.
 struct Shelf {
@@ -77,6 +82,8 @@ struct Expiry {
 /// The state of the cluster.
 pub struct Store {
     revision: u64,
+    /// The time of the newest call.
+    mono: Duration,
     shelves: Vec<Shelf>,
     limits: Limits,
     uids: Random,
@@ -94,9 +101,10 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// An empty cluster; uids and generated names come from `seed`.
     pub fn new(seed: &Seed, limits: Limits) -> Self {
-        let shelf = |kind| Shelf { kind, objects: OrdMap::new(), history: History::new(limits.history, 0) };
+        let shelf = |kind| Shelf { kind, objects: OrdMap::new(), history: History::new(limits, 0) };
         Self {
             revision: 0,
+            mono: Duration::ZERO,
             shelves: kinds::all().iter().map(shelf).collect(),
             limits,
             uids: Box::new(seed.child("uid").rng()),
@@ -146,6 +154,7 @@ impl Store {
 
     /// Does everything that fell due up to `now`: Event objects end.
     pub fn tick(&mut self, now: Now) {
+        self.mono = now.mono;
         while self.expiries.front().is_some_and(|expiry| expiry.at <= now.mono) {
             let Some(expiry) = self.expiries.pop_front() else { break };
             let events = event_view::core();
@@ -176,7 +185,7 @@ impl Store {
         self.revision += 1;
         for shelf in &mut self.shelves {
             shelf.objects = OrdMap::new();
-            shelf.history = History::new(self.limits.history, self.revision);
+            shelf.history = History::new(self.limits, self.revision);
         }
         self.expiries.clear();
         self.committed.clear();
@@ -201,7 +210,7 @@ impl Store {
         let shelf = &mut self.shelves[position(kind)];
         let old = shelf.objects.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind, key.clone(), old, Some(object.clone()));
-        shelf.history.push(event.clone());
+        shelf.history.push(self.mono, event.clone());
         self.committed.push(event);
         if event_view::is_event(kind) {
             let at = now.mono + self.limits.event_ttl;
@@ -216,7 +225,7 @@ impl Store {
         let old = shelf.objects.remove(key)?;
         self.revision += 1;
         let event = Event::new(self.revision, shelf.kind, key.into(), Some(old), None);
-        shelf.history.push(event.clone());
+        shelf.history.push(self.mono, event.clone());
         self.committed.push(event.clone());
         event.object(EventType::Deleted).cloned()
     }
@@ -235,10 +244,38 @@ pub fn position(kind: &'static Kind) -> usize {
     kinds::all().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or_default()
 }
 
-/// A kind that the machine itself refers to by name.
-///
-/// # Panics
-/// When the table of kinds lacks it, which a test excludes.
-fn known(group: &str, plural: &str) -> &'static Kind {
-    kinds::find(group, "v1", plural).unwrap_or(&kinds::all()[0])
+/// The kinds that the machine itself refers to.
+struct Known {
+    namespaces: &'static Kind,
+    nodes: &'static Kind,
+    pods: &'static Kind,
+    events: &'static Kind,
+    service_accounts: &'static Kind,
+    storage_classes: &'static Kind,
+}
+
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    // The table of kinds is constant and holds all of these, which a test checks.
+    let of = |group, plural| kinds::find(group, "v1", plural).unwrap_or(&kinds::all()[0]);
+    Known {
+        namespaces: of("", "namespaces"),
+        nodes: of("", "nodes"),
+        pods: of("", "pods"),
+        events: of("", "events"),
+        service_accounts: of("", "serviceaccounts"),
+        storage_classes: of("storage.k8s.io", "storageclasses"),
+    }
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_that_the_machine_needs_are_served() {
+        let found =
+            [KNOWN.namespaces, KNOWN.nodes, KNOWN.pods, KNOWN.events, KNOWN.service_accounts, KNOWN.storage_classes];
+        let expected = ["Namespace", "Node", "Pod", "Event", "ServiceAccount", "StorageClass"];
+        assert_eq!(found.map(|kind| kind.kind), expected);
+    }
 }

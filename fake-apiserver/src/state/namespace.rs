@@ -14,7 +14,7 @@ use super::list::{prefix, within};
 use super::object::key;
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
-use super::{Store, event_view, known};
+use super::{KNOWN, Store, event_view};
 use crate::kinds::{self, Kind};
 
 /// Namespaces that exist from the start.
@@ -24,10 +24,10 @@ impl Store {
     /// Makes what a cluster has from its first moment on; does nothing when it is there.
     pub fn bootstrap(&mut self, now: Now) {
         for name in INITIAL {
-            if self.get(known("", "namespaces"), name).is_none() {
+            if self.get(KNOWN.namespaces, name).is_none() {
                 let object = json!({"metadata": {"name": name}});
                 let create = Command::Create {
-                    kind: known("", "namespaces"),
+                    kind: KNOWN.namespaces,
                     namespace: None,
                     object,
                     options: WriteOptions::default(),
@@ -41,7 +41,7 @@ impl Store {
     /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };
-        let namespaces = known("", "namespaces");
+        let namespaces = KNOWN.namespaces;
         let found = self.get(namespaces, namespace).ok_or_else(|| Status::not_found(namespaces, namespace))?;
         if text(&found.value, &["status", "phase"]) != "Terminating" && !is_terminating(&found.value) {
             return Ok(());
@@ -91,11 +91,11 @@ impl Store {
 
     /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
     fn give_service_account(&mut self, now: Now, namespace: &str) {
-        let active = self.get(known("", "namespaces"), namespace).is_some_and(|found| !is_terminating(&found.value));
+        let active = self.get(KNOWN.namespaces, namespace).is_some_and(|found| !is_terminating(&found.value));
         if active {
             let object = json!({"metadata": {"name": "default"}});
             // Fails only when it is there already.
-            let _ = self.create(now, known("", "serviceaccounts"), Some(namespace), object, WriteOptions::default());
+            let _ = self.create(now, KNOWN.service_accounts, Some(namespace), object, WriteOptions::default());
         }
     }
 
@@ -116,7 +116,7 @@ impl Store {
 
     /// Takes the finalizer `kubernetes` from a terminating namespace that holds nothing any more.
     fn finalize_if_empty(&mut self, now: Now, namespace: &str) {
-        let namespaces = known("", "namespaces");
+        let namespaces = KNOWN.namespaces;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
         let holds = |kind: &&'static Kind| within(&self.shelf(kind).objects, &prefix, &prefix).next().is_some();

@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::value;
 
+/// Most objects are smaller, so that their encoding takes one allocation.
+const USUAL_BYTES: usize = 4096;
+
 /// An object at one revision.
 #[derive(Debug)]
 pub struct Object {
@@ -39,8 +42,12 @@ impl Object {
 
 /// A tree as JSON bytes.
 pub fn encode(value: &Value) -> Bytes {
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
     // Writing a tree of strings, numbers, lists and maps into memory cannot fail.
-    serde_json::to_vec(value).unwrap_or_default().into()
+    let _ = serde_json::to_writer(&mut bytes, value);
+    // Objects live long: none keeps more memory than it needs.
+    bytes.shrink_to_fit();
+    bytes.into()
 }
 
 /// Where an object stands within its kind: `namespace/name`, or `name`. Its byte order is the order of lists (R9).

@@ -2,18 +2,22 @@
 //!
 //! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
-use super::quantity;
 use super::status::Status;
-use crate::kinds::Kind;
+use super::{position, quantity};
 use crate::kinds::schema::{self, Shape, Type};
+use crate::kinds::{self, Kind};
 
 /// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
 ///
 /// # Errors
 /// 400 for a value of the wrong type, and for unknown fields in strict mode.
-pub fn decode(kind: &Kind, object: &mut Value, strict: bool) -> Result<(), Status> {
+pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(), Status> {
     let wrong = |why: String| {
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
@@ -24,8 +28,8 @@ pub fn decode(kind: &Kind, object: &mut Value, strict: bool) -> Result<(), Statu
         return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
     }
     let mut walk = Walk { unknown: Vec::new(), path: String::new() };
-    if let Some(of) = schema::of(kind) {
-        walk.fields(of, object).map_err(wrong)?;
+    if let Some(of) = COMPILED.of_kind[position(kind)] {
+        walk.fields(&COMPILED.types[of], object).map_err(wrong)?;
     }
     if strict && !walk.unknown.is_empty() {
         let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -34,13 +38,62 @@ pub fn decode(kind: &Kind, object: &mut Value, strict: bool) -> Result<(), Statu
     Ok(())
 }
 
+/// The table of types with every reference resolved, so that a walk looks nothing up by a type's name.
+struct Compiled {
+    types: Vec<Resolved>,
+    of_kind: Vec<Option<usize>>,
+}
+
+struct Resolved {
+    name: &'static str,
+    /// In the order of their names.
+    fields: Vec<(&'static str, Form)>,
+}
+
+/// A [`Shape`] with resolved references.
+#[derive(PartialEq)]
+enum Form {
+    Plain(&'static Shape),
+    Struct(usize),
+    List(Box<Form>),
+    Map(Box<Form>),
+}
+
+static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
+    let names: BTreeMap<&str, usize> = schema::types().enumerate().map(|(i, of)| (of.name, i)).collect();
+    fn form(names: &BTreeMap<&str, usize>, shape: &'static Shape) -> Form {
+        match shape {
+            Shape::Ref(name) => names.get(name).map_or(Form::Plain(&Shape::Any), |i| Form::Struct(*i)),
+            Shape::List(element) => Form::List(Box::new(form(names, element))),
+            Shape::Map(element) => Form::Map(Box::new(form(names, element))),
+            plain => Form::Plain(plain),
+        }
+    }
+    let resolve = |of: &'static Type| {
+        let mut fields: Vec<_> = of.fields.iter().map(|f| (f.name, form(&names, &f.shape))).collect();
+        fields.sort_by_key(|(name, _)| *name);
+        Resolved { name: of.name, fields }
+    };
+    Compiled {
+        types: schema::types().map(resolve).collect(),
+        of_kind: kinds::all().iter().map(|kind| names.get(schema::of(kind)?.name).copied()).collect(),
+    }
+});
+
+impl Resolved {
+    fn field(&self, name: &str) -> Option<&Form> {
+        let i = self.fields.binary_search_by_key(&name, |(field, _)| *field).ok()?;
+        Some(&self.fields[i].1)
+    }
+}
+
 struct Walk {
     unknown: Vec<String>,
     path: String,
 }
 
 impl Walk {
-    fn fields(&mut self, of: &'static Type, value: &mut Value) -> Result<(), String> {
+    fn fields(&mut self, of: &'static Resolved, value: &mut Value) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(self.mismatch(value, of.name));
         };
@@ -56,7 +109,7 @@ impl Walk {
             }
             self.path.push_str(key);
             match of.field(key) {
-                Some(field) => self.shape(&field.shape, value)?,
+                Some(form) => self.form(form, value)?,
                 None => {
                     self.unknown.push(self.path.clone());
                     dropped.push(key.clone());
@@ -70,7 +123,16 @@ impl Walk {
         Ok(())
     }
 
-    fn shape(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+    fn form(&mut self, form: &'static Form, value: &mut Value) -> Result<(), String> {
+        match form {
+            Form::Plain(shape) => self.plain(shape, value),
+            Form::Struct(of) => self.fields(&COMPILED.types[*of], value),
+            Form::List(element) => self.list(element, value),
+            Form::Map(element) => self.map(element, value),
+        }
+    }
+
+    fn plain(&self, shape: &Shape, value: &mut Value) -> Result<(), String> {
         let fits = match shape {
             Shape::Any => true,
             Shape::String | Shape::Bytes => value.is_string(),
@@ -84,14 +146,8 @@ impl Walk {
                 None => false,
             },
             Shape::Quantity => return self.quantity(value),
-            Shape::Ref(name) => {
-                return match schema::find(name) {
-                    Some(of) => self.fields(of, value),
-                    None => Ok(()),
-                };
-            }
-            Shape::List(element) => return self.list(element, value),
-            Shape::Map(element) => return self.map(element, value),
+            // These have forms of their own.
+            Shape::Ref(_) | Shape::List(_) | Shape::Map(_) => true,
         };
         if fits { Ok(()) } else { Err(self.mismatch(value, go_type(shape))) }
     }
@@ -103,6 +159,7 @@ impl Walk {
             _ => return Err(self.mismatch(value, "resource.Quantity")),
         };
         match quantity::canonical(&text) {
+            Some(canonical) if canonical == text && value.is_string() => {}
             Some(canonical) => *value = canonical.into(),
             None => {
                 return Err(format!(
@@ -115,20 +172,21 @@ impl Walk {
         Ok(())
     }
 
-    fn list(&mut self, element: &Shape, value: &mut Value) -> Result<(), String> {
+    fn list(&mut self, element: &'static Form, value: &mut Value) -> Result<(), String> {
         let Some(list) = value.as_array_mut() else {
             return Err(self.mismatch(value, "slice"));
         };
         let length = self.path.len();
         for (i, value) in list.iter_mut().enumerate() {
-            self.path.push_str(&format!("[{i}]"));
-            self.shape(element, value)?;
+            // Writing into a string cannot fail.
+            let _ = write!(self.path, "[{i}]");
+            self.form(element, value)?;
             self.path.truncate(length);
         }
         Ok(())
     }
 
-    fn map(&mut self, element: &Shape, value: &mut Value) -> Result<(), String> {
+    fn map(&mut self, element: &'static Form, value: &mut Value) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(self.mismatch(value, "map"));
         };
@@ -137,10 +195,10 @@ impl Walk {
             self.path.push('.');
             self.path.push_str(key);
             // A null in a map of strings decodes to the empty string.
-            if value.is_null() && *element == Shape::String {
+            if value.is_null() && *element == Form::Plain(&Shape::String) {
                 *value = String::new().into();
             }
-            self.shape(element, value)?;
+            self.form(element, value)?;
             self.path.truncate(length);
         }
         Ok(())

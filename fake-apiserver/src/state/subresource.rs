@@ -7,7 +7,7 @@ use super::command::{DeleteOptions, Part, Reply, Target};
 use super::object::key;
 use super::status::{Status, created};
 use super::value::{self, is_terminating, list, resource_version, text, uid};
-use super::{FieldError, Store, known};
+use super::{FieldError, KNOWN, Store};
 
 /// Node labels that a binding copies to the pod (admission `PodTopologyLabels`).
 const TOPOLOGY_LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -22,7 +22,7 @@ impl Store {
         binding: &Value,
         dry_run: bool,
     ) -> Result<Reply, Status> {
-        let pods = known("", "pods");
+        let pods = KNOWN.pods;
         let key = key(Some(namespace), name);
         check_binding(name, binding)?;
         let pod = self.get(pods, &key).cloned().ok_or_else(|| Status::not_found(pods, name))?;
@@ -64,7 +64,7 @@ impl Store {
     fn merge_binding_metadata(&self, pod: &mut Value, binding: &Value, node: &str) {
         let of = |field: &str| value::at(binding, &["metadata", field]).and_then(Value::as_object).cloned();
         let mut labels = of("labels").unwrap_or_default();
-        if let Some(node) = self.get(known("", "nodes"), node) {
+        if let Some(node) = self.get(KNOWN.nodes, node) {
             for label in TOPOLOGY_LABELS {
                 if let Some(found) = value::at(&node.value, &["metadata", "labels", label]) {
                     labels.insert((*label).to_owned(), found.clone());
@@ -99,12 +99,8 @@ impl Store {
         let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
         let mut options = DeleteOptions::parse(options)?;
         options.dry_run |= dry_run;
-        let target = Target {
-            kind: known("", "pods"),
-            namespace: Some(namespace.to_owned()),
-            name: name.to_owned(),
-            part: Part::Main,
-        };
+        let target =
+            Target { kind: KNOWN.pods, namespace: Some(namespace.to_owned()), name: name.to_owned(), part: Part::Main };
         self.delete(now, &target, options)?;
         Ok(Reply::Status(created()))
     }

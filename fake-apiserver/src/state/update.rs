@@ -94,6 +94,10 @@ impl Store {
             return Err(Status::modified(served, &target.name));
         }
         default::apply(kind, &mut object);
+        // A status of a pod may come from before its deletion began (`podStatusStrategy`).
+        if kind.kind == "Pod" && target.part == Part::Status {
+            value::metadata(&mut object).remove("deletionTimestamp");
+        }
         let mut errors = keep_system_fields(&mut object, &old.value);
         prepare(kind, target.part, &mut object, &old.value, now);
         if target.part == Part::Main {
@@ -144,18 +148,14 @@ pub(super) fn may_go(kind: &Kind, object: &Value) -> bool {
 fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let metadata = value::metadata(object);
-    for field in ["uid", "creationTimestamp"] {
-        let (sent, was) = (metadata.get(field).cloned().unwrap_or_default(), &old["metadata"][field]);
-        if !sent.is_null() && sent != "" && sent != *was {
-            errors.push(FieldError::immutable(format!("metadata.{field}"), &sent));
-        }
-    }
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let sent = metadata.get(field).cloned().unwrap_or_default();
-        let was = old["metadata"].get(field).cloned().unwrap_or_default();
-        if !sent.is_null() && sent != was {
-            let why = "field is immutable; may only be changed via deletion";
-            errors.push(FieldError::invalid(format!("metadata.{field}"), &sent, why));
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let Some(sent) = metadata.get(field).filter(|sent| !sent.is_null() && *sent != "") else { continue };
+        if old["metadata"].get(field) != Some(sent) {
+            let why = match field {
+                "uid" | "creationTimestamp" => "field is immutable",
+                _ => "field is immutable; may only be changed via deletion",
+            };
+            errors.push(FieldError::invalid(format!("metadata.{field}"), sent, why));
         }
     }
     shape::tidy_metadata(metadata);

@@ -60,28 +60,31 @@ pub fn metadata(value: &mut Value) -> &mut Map<String, Value> {
 
 /// Puts `field` of `from` in place of that of `to`, or takes it away where `from` has none.
 pub fn copy(from: &Value, to: &mut Value, field: &str) {
-    let Some(target) = to.as_object_mut() else { return };
-    match from.get(field) {
-        Some(value) => {
-            target.insert(field.to_owned(), value.clone());
-        }
-        None => {
-            target.remove(field);
-        }
+    if let Some(target) = to.as_object_mut() {
+        put(target, field, from.get(field));
     }
 }
 
 /// The same for a field of the metadata.
 pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
-    let value = from.get("metadata").and_then(|m| m.get(field)).cloned();
-    let target = metadata(to);
-    match value {
-        Some(value) => {
-            target.insert(field.to_owned(), value);
+    put(metadata(to), field, from.get("metadata").and_then(|m| m.get(field)));
+}
+
+/// Makes `field` of `target` equal to `value`. Most are equal already, and to compare is cheaper than to clone.
+fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
+    match (value, target.get_mut(field)) {
+        (Some(value), Some(slot)) => {
+            if slot != value {
+                slot.clone_from(value);
+            }
         }
-        None => {
+        (Some(value), None) => {
+            target.insert(field.to_owned(), value.clone());
+        }
+        (None, Some(_)) => {
             target.remove(field);
         }
+        (None, None) => {}
     }
 }
 

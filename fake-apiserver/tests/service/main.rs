@@ -7,6 +7,7 @@ mod client;
 mod faults;
 mod representations;
 mod requests;
+mod robust;
 mod watches;
 
 use std::time::Duration;

@@ -1,0 +1,102 @@
+//! No input makes the machine panic, and none that is wrong is kept.
+
+use fake_apiserver::state::selector::Selector;
+use fake_apiserver::state::{ListOptions, Version};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Any JSON, with keys that objects really have.
+fn tree() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-zA-Z0-9:./ -]{0,12}".prop_map(Value::from),
+        Just(json!("2026-01-01T00:00:00Z")),
+        Just(json!("1Gi")),
+    ];
+    let key = prop_oneof![
+        Just("metadata"),
+        Just("spec"),
+        Just("status"),
+        Just("name"),
+        Just("finalizers"),
+        Just("labels"),
+        Just("containers"),
+        Just("volumes"),
+        Just("tolerations"),
+        Just("resources"),
+        Just("requests"),
+        Just("storage"),
+        Just("drivers"),
+        Just("conditions"),
+        Just("csi"),
+        Just("capacity"),
+        Just("accessModes"),
+        Just("deletionTimestamp"),
+        Just("ownerReferences"),
+        Just("nodeAffinity"),
+        Just("phase"),
+    ];
+    leaf.prop_recursive(4, 40, 5, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((key.clone(), inner), 0..5)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),
+        ]
+    })
+}
+
+fn any_kind() -> impl Strategy<Value = &'static Kind> {
+    (0..kinds::all().len()).prop_map(|i| &kinds::all()[i])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_body_is_stored_or_refused(kind in any_kind(), sent in tree(), patch in tree(), status in any::<bool>()) {
+        let mut m = Machine::new();
+        let namespace = kind.namespaced.then(|| "default".to_owned());
+        let mut named = sent.clone();
+        if let Some(metadata) = named.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("name".into(), "x".into());
+        }
+        for object in [sent, named, config("x"), pod("x"), volume("x"), claim("x")] {
+            let create = Command::Create { kind, namespace: namespace.clone(), object, options: WriteOptions::default() };
+            let before = m.store.revision();
+            match m.apply(create) {
+                Ok(_) => prop_assert!(m.store.revision() > before),
+                Err(_) => prop_assert_eq!(m.store.revision(), before),
+            }
+        }
+        let part = if status { Part::Status } else { Part::Main };
+        let target = Target { kind, namespace, name: "x".to_owned(), part };
+        for patch_kind in [PatchKind::Merge, PatchKind::Strategic, PatchKind::Json] {
+            let options = WriteOptions::default();
+            drop(m.apply(Command::Patch { target: target.clone(), patch_kind, patch: patch.clone(), options }));
+        }
+        drop(m.apply(Command::Update { target: target.clone(), object: patch.clone(), options: WriteOptions::default() }));
+        drop(m.apply(Command::Bind { namespace: "default".into(), name: "x".into(), binding: patch.clone(), dry_run: false }));
+        drop(m.apply(Command::Evict { namespace: "default".into(), name: "x".into(), eviction: patch.clone(), dry_run: true }));
+        drop(m.apply(Command::Delete { target, options: DeleteOptions::parse(&patch).unwrap_or_default() }));
+    }
+
+    #[test]
+    fn any_selector_token_or_version_is_read_or_refused(
+        kind in any_kind(), labels in "[a-z!=<>(), ./]{0,20}|\\PC{0,20}", fields in "[a-zA-Z.!=,\\\\]{0,30}|\\PC{0,20}",
+        token in "[A-Za-z0-9_-]{0,60}|\\PC{0,20}", version in "[0-9]{0,50}|\\PC{0,10}",
+    ) {
+        let m = Machine::new();
+        let selector = Selector::parse(kind, &labels, &fields);
+        prop_assert!(selector.as_ref().map_or_else(|e| e.code == 400, |_| true));
+        let options = ListOptions { token, limit: 1, ..ListOptions::default() };
+        if let Err(status) = m.store.list(kind, None, &selector.unwrap_or_default(), &options) {
+            prop_assert!(matches!(status.code, 400 | 410 | 504), "{status:?}");
+        }
+        drop(Version::parse(&version));
+    }
+}

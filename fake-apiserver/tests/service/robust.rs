@@ -1,0 +1,57 @@
+//! No request makes the server panic or fail by itself.
+
+use http::Request;
+use proptest::prelude::*;
+use substrate::body::{collect, full};
+
+use super::*;
+
+fn segment() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("api".to_owned()),
+        Just("apis".to_owned()),
+        Just("v1".to_owned()),
+        Just("namespaces".to_owned()),
+        Just("default".to_owned()),
+        Just("pods".to_owned()),
+        Just("status".to_owned()),
+        Just("binding".to_owned()),
+        Just("storage.k8s.io".to_owned()),
+        Just("storageclasses".to_owned()),
+        Just("watch".to_owned()),
+        Just("events".to_owned()),
+        Just("events.k8s.io".to_owned()),
+        Just("finalize".to_owned()),
+        Just("admin".to_owned()),
+        Just("faults".to_owned()),
+        Just("x".to_owned()),
+        "[a-z%0-9]{0,6}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_request_gets_an_answer(
+        method in prop_oneof![Just("GET"), Just("POST"), Just("PUT"), Just("PATCH"), Just("DELETE"), Just("HEAD")],
+        segments in proptest::collection::vec(segment(), 0..7),
+        query in "([a-zA-Z]{1,14}=[a-zA-Z0-9%.=]{0,8}&?){0,3}",
+        watch in any::<bool>(),
+        media in prop_oneof![Just("application/json"), Just("application/yaml"), Just("application/merge-patch+json"),
+            Just("application/json-patch+json"), Just("application/strategic-merge-patch+json"), Just("text/plain")],
+        body in prop_oneof![Just(String::new()), Just("{}".to_owned()), Just("[]".to_owned()), "\\PC{0,40}",
+            Just(pod("x").to_string())],
+    ) {
+        let uri = format!("/{}?{query}{}", segments.join("/"), if watch { "&watch=1&timeoutSeconds=1" } else { "" });
+        let request = Request::builder().method(method).uri(&uri).header("content-type", media).body(full(body));
+        let Ok(request) = request else { return Ok(()) };
+        let code = story(|client| async move {
+            let response = substrate::body::call(client.service(), request).await.unwrap();
+            let code = response.status().as_u16();
+            collect(response.into_body(), 1 << 20).await.unwrap();
+            code
+        });
+        prop_assert!(code < 500 || matches!(code, 501 | 504), "{method} {uri}: {code}");
+    }
+}
