@@ -1,5 +1,7 @@
 //! The binary as a process: ready file, kubeconfig, plain HTTP beside TLS, a clean end.
 
+#![cfg(test)]
+
 #[allow(dead_code, reason = "each test binary uses a part of the support module")]
 mod support;
 

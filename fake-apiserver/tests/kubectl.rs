@@ -1,5 +1,7 @@
 //! The real kubectl against the binary over TLS: what a user types, and what comes back.
 
+#![cfg(test)]
+
 #[allow(dead_code, reason = "each test binary uses a part of the support module")]
 mod support;
 

@@ -9,6 +9,7 @@ mod guarantees;
 mod lists;
 mod matrix;
 mod namespaces;
+mod recorded;
 mod robust;
 mod updates;
 
