@@ -62,8 +62,10 @@ fn crash_scenario(nodes: usize, volumes: usize) -> String {
     let mut text = format!("name: crash\ndeadline: 60m\nnodes: {{count: {nodes}}}\nobjects:\n");
     text.push_str("  - {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: gp3}, provisioner: ebs.csi.aws.com, parameters: {type: gp3}, volumeBindingMode: WaitForFirstConsumer}\n");
     let names: Vec<String> = (0..crashed).map(harness::cluster::spec::node_name).collect();
-    let pod = |suffix: &str, i: usize, node: Option<&str>| {
-        let selector = node.map(|n| format!("nodeSelector: {{kubernetes.io/hostname: {n}}}, ")).unwrap_or_default();
+    // A crashed node counts as ready for another 50 s, so the replacements say where they go.
+    let survivors: Vec<String> = (crashed..nodes).map(harness::cluster::spec::node_name).collect();
+    let pod = |suffix: &str, i: usize, node: &str| {
+        let selector = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}, ");
         format!(
             "      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n"
         )
@@ -74,7 +76,7 @@ fn crash_scenario(nodes: usize, volumes: usize) -> String {
             text,
             "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}"
         );
-        text.push_str(&pod("", i, Some(&names[i / per_node])));
+        text.push_str(&pod("", i, &names[i / per_node]));
     }
     for i in 0..volumes {
         let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}, is: Running, within: 10m}}");
@@ -88,7 +90,7 @@ fn crash_scenario(nodes: usize, volumes: usize) -> String {
     }
     text.push_str("  - apply:\n");
     for i in 0..volumes {
-        text.push_str(&pod("-b", i, None));
+        text.push_str(&pod("-b", i, &survivors[i % survivors.len()]));
     }
     for i in 0..volumes {
         let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}-b, is: Running, within: 20m}}");
@@ -135,7 +137,10 @@ fn first_volume_live(time_scale: &str) -> Option<f64> {
         eprintln!("first-volume live: {}", envelope["error"]);
         return None;
     }
-    envelope["data"]["timeline"]["volumes"][0]["podToRunningMs"].as_f64()
+    let rows = envelope["data"]["timeline"]["volumes"][0]["rows"].as_array()?;
+    // A pod waits for the scheduler from the moment that it is created.
+    let start = |phase: &str| rows.iter().find(|r| r["phase"] == phase).and_then(|r| r["startMs"].as_f64());
+    Some(start("running")? - start("scheduled")?)
 }
 
 struct Killed(Child);
