@@ -1,20 +1,22 @@
 //! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use substrate::{Ctx, HttpService, Now, Seed, ids as make_id};
+use substrate::{Ctx, HttpService, Now, Seed, WorldKind, ids as make_id};
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::devices::DeviceStreams;
-use crate::config::{Config, Error, InstanceInfo};
+use crate::config::{Config, Error, InstanceInfo, VolumeBytes};
+use crate::copy::Copy;
 use crate::files::VolumeFiles;
 use crate::state::command::{Action, Command, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
-use crate::state::ids::InstanceId;
+use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
 use crate::state::zone::Zone;
-use crate::state::{Settings, State};
+use crate::state::{NewVolume, Settings, State};
 use crate::wire::encode::Surroundings;
 
 /// The cloud. Made outside of the process that serves it, so that its state survives a restart of that process.
@@ -35,6 +37,7 @@ struct Shared {
 struct Inner {
     state: State,
     files: Option<VolumeFiles>,
+    bytes: Option<Arc<dyn VolumeBytes>>,
     streams: DeviceStreams,
     requests: u64,
 }
@@ -55,7 +58,8 @@ impl Ec2 {
         let state = State::new(settings.clone(), seed.clone(), &config.instances)
             .map_err(|(field, reason)| Error::Config { field, reason })?;
         let files = config.volume_dir.as_deref().map(|dir| VolumeFiles::open(dir, config.disk_limit)).transpose()?;
-        let inner = Inner { state, files, streams: DeviceStreams::default(), requests: 0 };
+        let bytes = config.bytes.clone();
+        let inner = Inner { state, files, bytes, streams: DeviceStreams::default(), requests: 0 };
         Ok(Self(Arc::new(Shared {
             surroundings: (&settings).into(),
             settings,
@@ -102,6 +106,8 @@ impl Ec2 {
             "zones": zones,
             "instances": state.instances(),
             "volumes": state.volumes().collect::<Vec<_>>(),
+            "snapshots": state.snapshots().collect::<Vec<_>>(),
+            "switches": state.switches(),
             "requests": inner.requests,
             "nextDeadlineMs": state.next_deadline().map(|d| d.as_millis() as u64),
         })
@@ -117,18 +123,60 @@ impl Ec2 {
     /// Does one command, makes its file first if it makes a volume, and tells everyone what happened.
     pub(crate) fn perform(&self, ctx: &Ctx, command: &Command) -> Result<Reply, Ec2Error> {
         self.change(ctx, |inner, now| {
-            let Action::CreateVolume(request) = &command.action else {
-                return inner.state.apply(now, command);
+            let new = match &command.action {
+                Action::CreateVolume(request) => inner.state.preview(now, request, command.dry_run)?,
+                Action::CopyVolumes(request) => inner.state.preview_copy(now, request, command.dry_run)?,
+                _ => None,
             };
-            let new = inner.state.preview(now, request, command.dry_run)?;
-            if let (Some(new), Some(files)) = (new, &mut inner.files) {
-                let bytes = files.create(now.mono, &new)?;
-                if bytes != new.size_gib << 30 {
-                    ctx.emit("ec2.file_short", json!({ "volume": new.id, "bytes": bytes }));
-                }
+            let copy = match &new {
+                Some(new) => inner.make_bytes(ctx, now, new)?,
+                None => None,
+            };
+            let reply = inner.state.apply(now, command)?;
+            if let (Some(copy), Some(new)) = (copy, new) {
+                inner.state.volume_copying(&new.id);
+                self.copy(ctx, inner, now, copy, Target::Volume(new.id));
             }
-            inner.state.apply(now, command)
+            for (source, snapshot) in kept(&command.action, &reply) {
+                self.keep(ctx, inner, now, &source, snapshot);
+            }
+            Ok(reply)
         })
+    }
+
+    /// Keeps the bytes of `source` as `snapshot`, which exists already.
+    fn keep(&self, ctx: &Ctx, inner: &mut Inner, now: Now, source: &str, snapshot: SnapshotId) {
+        if let Some(bytes) = &self.0.config.bytes {
+            bytes.snapshot(source, snapshot.as_str());
+        }
+        let Some(files) = &mut inner.files else { return };
+        match files.snapshot(now.mono, source, &snapshot) {
+            Ok(None) => {}
+            Ok(Some(copy)) => {
+                inner.state.snapshot_copying(&snapshot);
+                self.copy(ctx, inner, now, copy, Target::Snapshot(snapshot));
+            }
+            Err(error) => inner.state.snapshot_copied(now, &snapshot, Some(error.to_string())),
+        }
+    }
+
+    /// Makes `copy` off the request path: on a thread of its own in the live world, at once in simulation, where
+    /// nothing may happen at a time that the seed does not decide.
+    fn copy(&self, ctx: &Ctx, inner: &mut Inner, now: Now, copy: Copy, target: Target) {
+        if ctx.world().kind() == WorldKind::Simulated {
+            let outcome = copy.by_extents();
+            inner.copied(ctx, now, &target, outcome);
+            return;
+        }
+        let (ec2, own) = (self.clone(), ctx.clone());
+        let to = target.clone();
+        let thread = std::thread::Builder::new().name("mock-ec2 copy".to_owned()).spawn(move || {
+            let outcome = copy.by_extents();
+            ec2.change(&own, |inner, now| inner.copied(&own, now, &to, outcome));
+        });
+        if let Err(error) = thread {
+            inner.copied(ctx, now, &target, Err(error));
+        }
     }
 
     /// Lets happen what may happen now, after a fault has ended.
@@ -223,18 +271,97 @@ impl Ec2 {
     }
 }
 
+/// Whose bytes a copy brings.
+#[derive(Clone, Debug)]
+enum Target {
+    Volume(VolumeId),
+    Snapshot(SnapshotId),
+}
+
+/// The snapshots that `action` made, and whose bytes each is of.
+fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> {
+    match (action, reply) {
+        (Action::CopySnapshot(request), Reply::SnapshotCopied(made)) => {
+            vec![(request.source.to_string(), made.id.clone())]
+        }
+        (_, Reply::Snapshot(made)) => vec![(made.snapshot.volume.to_string(), made.snapshot.id.clone())],
+        (_, Reply::SnapshotsMade(all)) => {
+            all.iter().map(|made| (made.snapshot.volume.to_string(), made.snapshot.id.clone())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 impl Inner {
+    /// Makes the file of `new`, and gives the copy that brings its bytes unless they are there already.
+    fn make_bytes(&mut self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
+        if let (Some(bytes), Some(source)) = (&self.bytes, &new.source) {
+            bytes.restore(source.as_str(), new.id.as_str(), new.size_gib << 30);
+        }
+        let Some(files) = &mut self.files else { return Ok(None) };
+        let length = files.create(now.mono, new)?;
+        if length != new.size_gib << 30 {
+            ctx.emit("ec2.file_short", json!({ "volume": new.id, "bytes": length }));
+        }
+        files.restore(new).map_err(|error| {
+            // The request fails, so nothing of it may stay.
+            let _ = files.remove(&new.id);
+            Ec2Error::InsufficientVolumeCapacity(format!("The bytes of {} cannot be copied: {error}", new.id))
+        })
+    }
+
+    /// Takes note of how the copy of `target` ended.
+    fn copied(&mut self, ctx: &Ctx, now: Now, target: &Target, outcome: io::Result<bool>) {
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        let id = match target {
+            Target::Volume(volume) => {
+                self.state.volume_copied(volume, failure.is_none());
+                volume.as_str()
+            }
+            Target::Snapshot(snapshot) => {
+                self.state.snapshot_copied(now, snapshot, failure.clone());
+                snapshot.as_str()
+            }
+        };
+        if !matches!(outcome, Ok(true)) {
+            let reason = failure.unwrap_or_else(|| "the source was written while it was copied".to_owned());
+            ctx.emit("ec2.copy_imperfect", json!({ "id": id, "reason": reason }));
+        }
+    }
+
     /// Lets happen what is due, then hands every event to the trace, the device streams and the files.
     fn publish(&mut self, ctx: &Ctx, now: Now) {
         for event in self.state.tick(now) {
             ctx.emit(event.kind(), event.fields());
             self.streams.tell(&event);
-            if let (Event::Volume { volume, state: "deleted", .. }, Some(files)) = (&event, &mut self.files)
-                && let Err(error) = files.remove(volume)
-            {
-                ctx.emit("ec2.file_left", json!({ "volume": volume, "error": error.to_string() }));
+            if let Event::Modification { volume, state: "optimizing", size_gib } = &event {
+                let instances = self.state.volume(volume).map(|v| v.attachments.keys().cloned().collect::<Vec<_>>());
+                self.streams.resized(volume, *size_gib, &instances.unwrap_or_default());
+            }
+            if let Err((id, error)) = self.follow_bytes(&event) {
+                ctx.emit("ec2.file_left", json!({ "volume": id, "error": error.to_string() }));
             }
         }
+    }
+
+    /// Does to the bytes what `event` says.
+    fn follow_bytes(&mut self, event: &Event) -> Result<(), (String, io::Error)> {
+        let (id, done) = match event {
+            Event::Volume { volume, state: "deleted", .. } => {
+                self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
+                (volume.as_str(), self.files.as_mut().map(|f| f.remove(volume)))
+            }
+            Event::Snapshot { snapshot, state: "deleted", .. } => {
+                self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
+                (snapshot.as_str(), self.files.as_mut().map(|f| f.remove_snapshot(snapshot)))
+            }
+            Event::Modification { volume, state: "optimizing", size_gib } => {
+                self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));
+                (volume.as_str(), self.files.as_mut().map(|f| f.grow(volume, *size_gib)))
+            }
+            _ => return Ok(()),
+        };
+        done.unwrap_or(Ok(())).map_err(|error| (id.to_owned(), error))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,24 @@ pub struct Config {
     pub disk_limit: Option<u64>,
     /// The bearer token that admin requests must carry; without it no token is asked for.
     pub admin_token: Option<Token>,
+    /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation.
+    pub bytes: Option<Arc<dyn VolumeBytes>>,
+}
+
+/// Bytes of volumes and snapshots that are kept elsewhere, by id. It is called while the cloud is locked, in the order
+/// in which things happen, and must not call back.
+pub trait VolumeBytes: std::fmt::Debug + Send + Sync {
+    /// Keeps what `source` (a volume or a snapshot) holds now as `snapshot`.
+    fn snapshot(&self, source: &str, snapshot: &str);
+
+    /// Makes `volume`, `size_bytes` long, begin with what `source` (a snapshot or a volume) holds now.
+    fn restore(&self, source: &str, volume: &str, size_bytes: u64);
+
+    /// Gives `volume` its new size.
+    fn grow(&self, volume: &str, size_bytes: u64);
+
+    /// Forgets a volume or a snapshot.
+    fn remove(&self, id: &str);
 }
 
 impl Default for Config {
@@ -40,6 +59,7 @@ impl Default for Config {
             volume_dir: None,
             disk_limit: None,
             admin_token: None,
+            bytes: None,
         }
     }
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::config::Error;
-use crate::state::NewVolume;
+use crate::copy::Copy;
 use crate::state::error::Ec2Error;
-use crate::state::ids::VolumeId;
+use crate::state::ids::{SnapshotId, VolumeId};
+use crate::state::{NewVolume, Source};
 
 /// Marks a directory as mock-ec2's own, and is locked while one uses it.
 const LOCK_FILE: &str = ".mock-ec2.lock";
@@ -42,7 +43,7 @@ impl VolumeFiles {
         fs::create_dir_all(dir).map_err(io)?;
         let lock_path = dir.join(LOCK_FILE);
         if !lock_path.exists()
-            && let Some(found) = volumes_in(dir).map_err(io)?.first()
+            && let Some(found) = files_in(dir).map_err(io)?.first()
         {
             return Err(bad(format!("holds {found}, which no mock-ec2 made; use an empty directory")));
         }
@@ -76,20 +77,66 @@ impl VolumeFiles {
         })
     }
 
+    /// Gives a new volume the bytes of its source: at once where the filesystem shares blocks, else by the copy that
+    /// is given back to be made elsewhere.
+    pub(crate) fn restore(&mut self, new: &NewVolume) -> io::Result<Option<Copy>> {
+        match &new.source {
+            None => Ok(None),
+            Some(Source::Snapshot(snapshot)) => self.share(snapshot.as_str(), new.id.as_str()),
+            Some(Source::Volume(volume)) => self.share(volume.as_str(), new.id.as_str()),
+        }
+    }
+
+    /// Keeps what `from` (a volume or a snapshot) holds now as `snapshot`.
+    pub(crate) fn snapshot(&mut self, now: Duration, from: &str, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
+        self.check_room(now).map_err(|e| io::Error::new(io::ErrorKind::StorageFull, e.to_string()))?;
+        if !self.dir.join(from).exists() {
+            // A root volume: it has no bytes here.
+            return Ok(None);
+        }
+        OpenOptions::new().write(true).create_new(true).open(self.dir.join(snapshot.as_str()))?;
+        self.share(from, snapshot.as_str())
+    }
+
+    /// Gives the file of `volume` its new size.
+    pub(crate) fn grow(&mut self, volume: &VolumeId, size_gib: u64) -> io::Result<()> {
+        let path = self.path(volume);
+        let bytes = size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?;
+        match OpenOptions::new().write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            opened => opened.and_then(|file| stretch(&file, bytes)).map(|_| ()),
+        }
+    }
+
+    fn share(&mut self, from: &str, to: &str) -> io::Result<Option<Copy>> {
+        self.counted = None;
+        let copy = Copy::open(&self.dir.join(from), &self.dir.join(to))?;
+        Ok(if copy.by_reference()? { None } else { Some(copy) })
+    }
+
     /// Removes the file of `volume`; no file is no error.
     pub(crate) fn remove(&mut self, volume: &VolumeId) -> io::Result<()> {
+        self.remove_named(volume.as_str())
+    }
+
+    /// Removes the file of `snapshot`; no file is no error.
+    pub(crate) fn remove_snapshot(&mut self, snapshot: &SnapshotId) -> io::Result<()> {
+        self.remove_named(snapshot.as_str())
+    }
+
+    fn remove_named(&mut self, name: &str) -> io::Result<()> {
         self.counted = None;
-        match fs::remove_file(self.path(volume)) {
+        match fs::remove_file(self.dir.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Removes the files of all volumes.
+    /// Removes the files of all volumes and snapshots.
     pub(crate) fn clear(&mut self) {
-        for volume in volumes_in(&self.dir).unwrap_or_default() {
+        for name in files_in(&self.dir).unwrap_or_default() {
             // What cannot be removed now is found again at the next start.
-            let _ = self.remove(&volume);
+            let _ = self.remove_named(&name);
         }
     }
 
@@ -109,7 +156,7 @@ impl VolumeFiles {
         let Some(limit) = self.limit else { return Ok(()) };
         let used = match self.counted {
             Some((at, used)) if now < at + COUNT_AGE => used,
-            _ => volumes_in(&self.dir).and_then(|all| self.used(&all)).map_err(|e| full(format!("{dir}: {e}")))?,
+            _ => files_in(&self.dir).and_then(|all| self.used(&all)).map_err(|e| full(format!("{dir}: {e}")))?,
         };
         self.counted = Some((now, used));
         if used >= limit {
@@ -123,11 +170,11 @@ impl VolumeFiles {
         Ok(())
     }
 
-    /// Bytes that the files of `volumes` really occupy.
-    fn used(&self, volumes: &[VolumeId]) -> io::Result<u64> {
+    /// Bytes that the files called `names` really occupy.
+    fn used(&self, names: &[String]) -> io::Result<u64> {
         let mut total: u64 = 0;
-        for volume in volumes {
-            match fs::symlink_metadata(self.path(volume)) {
+        for name in names {
+            match fs::symlink_metadata(self.dir.join(name)) {
                 // st_blocks counts 512-byte units whatever the filesystem's block size.
                 Ok(meta) => total = total.saturating_add(meta.blocks().saturating_mul(512)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -154,11 +201,12 @@ fn stretch(file: &File, bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// The files in `dir` that are named like volumes.
-fn volumes_in(dir: &Path) -> io::Result<Vec<VolumeId>> {
+/// The files in `dir` that are named like volumes or snapshots.
+fn files_in(dir: &Path) -> io::Result<Vec<String>> {
+    let ours = |name: &str| name.parse::<VolumeId>().is_ok() || name.parse::<SnapshotId>().is_ok();
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
-        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<VolumeId>().ok()));
+        found.extend(entry?.file_name().to_str().filter(|name| ours(name)).map(str::to_owned));
     }
     found.sort_unstable();
     Ok(found)
@@ -175,7 +223,7 @@ mod tests {
     use super::*;
 
     fn new(id: &str, size_gib: u64) -> NewVolume {
-        NewVolume { id: id.parse().unwrap(), size_gib }
+        NewVolume { id: id.parse().unwrap(), size_gib, source: None }
     }
 
     #[test]
@@ -188,7 +236,7 @@ mod tests {
         assert_eq!(meta.len(), 100 << 30);
         assert!(meta.blocks() < 100);
         files.remove(&volume.id).unwrap();
-        assert_eq!(volumes_in(dir.path()).unwrap(), []);
+        assert_eq!(files_in(dir.path()).unwrap(), [""; 0]);
     }
 
     #[test]
@@ -220,7 +268,7 @@ mod tests {
         drop(first);
         fs::write(dir.path().join("vol-00000001"), "left").unwrap();
         let _again = VolumeFiles::open(dir.path(), None).unwrap();
-        assert_eq!(volumes_in(dir.path()).unwrap(), []);
+        assert_eq!(files_in(dir.path()).unwrap(), [""; 0]);
     }
 
     #[test]

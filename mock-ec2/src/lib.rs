@@ -17,8 +17,9 @@ pub mod state;
 pub mod wire;
 
 mod cloud;
+mod copy;
 mod files;
 
 pub use cli::main_with;
 pub use cloud::Ec2;
-pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, Token};
+pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, Token, VolumeBytes};

@@ -11,7 +11,7 @@ use substrate::fault::{Effect, Firing, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
-use crate::state::command::{Command, Reply};
+use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
 use crate::wire::form::Form;
 use crate::wire::{auth, decode, encode};
@@ -100,7 +100,7 @@ impl Endpoint {
             Struck::Not => {}
             Struck::End(ending) => return self.ended(action, caller, ending),
             Struck::DropReply => drop_reply = true,
-            Struck::Stick(fault) => command.stick = Some(fault),
+            Struck::Stick(stick) => command.stick = Some(stick),
         }
         let result = self.ec2.perform(&self.ctx, &command);
         let named = match &result {
@@ -155,7 +155,7 @@ impl Endpoint {
             }
             Effect::Hang(true) => match std::future::pending::<Infallible>().await {},
             Effect::DropReply(true) => Struck::DropReply,
-            Effect::Stick(_) => Struck::Stick(name),
+            Effect::Stick(state) => Struck::Stick(Stick { fault: name, state }),
             // Refused where faults are added (see `admin::faults::check`).
             _ => Struck::Not,
         }
@@ -167,7 +167,7 @@ enum Struck {
     Not,
     End(Ending),
     DropReply,
-    Stick(String),
+    Stick(Stick),
 }
 
 /// What a request is about, as fault attributes.
@@ -177,13 +177,20 @@ impl Named {
     fn of(command: &Command, caller: &str) -> Self {
         let volumes = command.action.volumes().into_iter().map(|v| ("volume", v.to_string()));
         let instances = command.action.instances().into_iter().map(|i| ("instance", i.to_string()));
-        Self(std::iter::once(("caller", caller.to_owned())).chain(volumes).chain(instances).collect())
+        let snapshots = command.action.snapshots().into_iter().map(|s| ("snapshot", s.to_string()));
+        Self(std::iter::once(("caller", caller.to_owned())).chain(volumes).chain(instances).chain(snapshots).collect())
     }
 
     /// Adds what only the reply knows: the volume or the instances that were made.
     fn with(mut self, reply: &Reply) -> Self {
         match reply {
             Reply::Volume(volume) => self.0.push(("volume", volume.id.to_string())),
+            Reply::CopiedVolumes(volumes) => self.0.extend(volumes.iter().map(|v| ("volume", v.id.to_string()))),
+            Reply::Snapshot(made) => self.0.push(("snapshot", made.snapshot.id.to_string())),
+            Reply::SnapshotCopied(made) => self.0.push(("snapshot", made.id.to_string())),
+            Reply::SnapshotsMade(all) => {
+                self.0.extend(all.iter().map(|made| ("snapshot", made.snapshot.id.to_string())));
+            }
             Reply::Reservation(instances) => {
                 self.0.extend(instances.iter().map(|i| ("instance", i.instance.id.to_string())));
             }

@@ -355,9 +355,14 @@ fn bad_requests_get_ec2s_own_errors() {
             ("Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a", 400, "MissingParameter"),
             ("Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=0", 400, "InvalidParameterValue"),
             (
-                "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&SnapshotId=snap-1",
+                "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&SnapshotId=snap-0aaaaaaaaaaaaaaaa",
                 400,
                 "InvalidSnapshot.NotFound",
+            ),
+            (
+                "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&SnapshotId=snap-1",
+                400,
+                "InvalidParameterValue",
             ),
         ] {
             let answer = cloud.ask(form).await;

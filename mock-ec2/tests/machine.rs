@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mock_ec2::state::command::{Action, AttachVolume, Command, CreateVolume, DescribeVolumes, DetachVolume, Reply};
+use mock_ec2::state::command::{
+    Action, AttachVolume, Command, CreateVolume, DescribeVolumes, DetachVolume, Reply, Stick,
+};
 use mock_ec2::state::device::DeviceSlot;
 use mock_ec2::state::ids::{InstanceId, VolumeId};
 use mock_ec2::state::volume::VolumeState;
@@ -108,7 +110,7 @@ fn command(step: &Step, dry_run: bool, made: &[VolumeId], instances: &[InstanceI
         }
         Step::Release | Step::Wait { .. } => return None,
     };
-    Some(Command { action, dry_run, stick: stuck.then(|| "f".to_owned()) })
+    Some(Command { action, dry_run, stick: stuck.then(|| Stick { fault: "f".to_owned(), state: "any".to_owned() }) })
 }
 
 fn check(state: &State) {

@@ -41,6 +41,8 @@ enum Line<'a> {
     Detaching { volume: &'a VolumeId, forced: bool },
     /// The device is gone.
     Detached { volume: &'a VolumeId, forced: bool },
+    /// The device has a new size.
+    Resized { volume: &'a VolumeId, size_bytes: u64 },
 }
 
 impl Line<'_> {
@@ -67,7 +69,7 @@ impl DeviceStreams {
                 // The channel holds more lines than an instance has slots.
                 let _ = lines.try_send(line.bytes());
             }
-            if attachment.state == AttachmentState::Detaching {
+            if matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy) {
                 let line = Line::Detaching { volume: &volume.id, forced: attachment.forced };
                 let _ = lines.try_send(line.bytes());
             }
@@ -84,9 +86,22 @@ impl DeviceStreams {
         let line = match *state {
             "attached" => attached(volume, device, *size_gib),
             "detaching" => Line::Detaching { volume, forced },
+            // The device stays where it is.
+            "busy" => return,
             "detached" => Line::Detached { volume, forced },
             _ => return,
         };
+        self.send(instance, &line);
+    }
+
+    /// Tells those who follow one of `instances` that the device of `volume` has a new size.
+    pub(crate) fn resized(&mut self, volume: &VolumeId, size_gib: u64, instances: &[InstanceId]) {
+        for instance in instances {
+            self.send(instance, &Line::Resized { volume, size_bytes: size_gib << 30 });
+        }
+    }
+
+    fn send(&mut self, instance: &InstanceId, line: &Line<'_>) {
         let bytes = line.bytes();
         self.0.retain(|(followed, lines)| followed != instance || lines.try_send(bytes.clone()).is_ok());
     }

@@ -15,15 +15,22 @@ use crate::state::command::ACTIONS;
 const BODY_LIMIT: usize = 64 << 10;
 
 /// The attributes that requests have.
-const ATTRIBUTES: [&str; 3] = ["volume", "instance", "caller"];
+const ATTRIBUTES: [&str; 4] = ["volume", "instance", "snapshot", "caller"];
 
-/// Which transition each action starts, by the state that it can stick in.
-const TRANSITIONS: [(&str, &str); 5] = [
-    ("AttachVolume", "attaching"),
-    ("CreateVolume", "creating"),
-    ("DeleteVolume", "deleting"),
-    ("DetachVolume", "detaching"),
-    ("RunInstances", "pending"),
+/// Which transition each action starts, by the states that it can stick in.
+const TRANSITIONS: [(&str, &[&str]); 12] = [
+    ("AttachVolume", &["attaching"]),
+    ("CopySnapshot", &["pending"]),
+    ("CopyVolumes", &["creating"]),
+    ("CreateSnapshot", &["pending"]),
+    ("CreateSnapshots", &["pending"]),
+    ("CreateVolume", &["creating"]),
+    ("DeleteVolume", &["deleting"]),
+    ("DetachVolume", &["detaching", "busy"]),
+    ("ModifyVolume", &["modifying", "optimizing"]),
+    ("RunInstances", &["pending"]),
+    ("StopInstances", &["stopping"]),
+    ("TerminateInstances", &["shutting-down"]),
 ];
 
 /// Checks that this room can do what `fault` says.
@@ -65,8 +72,11 @@ fn check_stick(fault: &Fault, state: &str) -> Result<(), String> {
     }
     let op = fault.matches.op.as_deref().unwrap_or_default();
     match TRANSITIONS.iter().find(|(action, _)| *action == op) {
-        Some((_, own)) if *own == state => Ok(()),
-        Some((_, own)) => Err(format!("effect.stick: the transition of {op} sticks in `{own}`, not in `{state}`")),
+        Some((_, own)) if own.contains(&state) => Ok(()),
+        Some((_, own)) => {
+            let own = own.join("` or `");
+            Err(format!("effect.stick: the transition of {op} sticks in `{own}`, not in `{state}`"))
+        }
         None => {
             let actions: Vec<&str> = TRANSITIONS.iter().map(|(action, _)| *action).collect();
             Err(format!("match.op: stick needs one of {}", actions.join(", ")))

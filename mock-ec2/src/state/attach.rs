@@ -1,15 +1,21 @@
 //! AttachVolume and DetachVolume.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+use substrate::Now;
 
 use super::command::{AttachVolume, AttachmentReply, DetachVolume, Reply};
 use super::device::DeviceSlot;
 use super::error::Ec2Error;
+use super::event::Event;
 use super::ids::{InstanceId, VolumeId};
-use super::instance::InstanceState;
+use super::instance::{Instance, InstanceState};
 use super::instance_types;
 use super::latency::Operation;
-use super::timers::{Progress, Subject};
+use super::switches::{LimitMode, SecondDetach};
+use super::timers::{Hold, Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
@@ -31,24 +37,30 @@ impl State {
         if volume.zone != instance.zone {
             return Err(Ec2Error::ZoneMismatch { volume: id.clone(), instance: instance_id.clone() });
         }
-        if instance.state != InstanceState::Running {
+        if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped) {
             return Err(Ec2Error::InstanceNotRunning(instance_id.clone()));
         }
         check_free(volume, instance_id)?;
-        if instance.slots.contains_key(&slot) {
+        if instance.slots.contains_key(&slot) || instance.hidden.contains(&slot) {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
         let limit = instance.device_limit();
-        if instance.slots.len() >= limit as usize {
+        let full = self.free_slots(instance) == 0;
+        if full && self.switches.limit_mode == LimitMode::Error {
             return Err(Ec2Error::AttachmentLimit(limit));
         }
         call.check_dry_run()?;
-
-        let operation = match volume.volume_type {
-            VolumeType::Io2 => Operation::AttachIo2Volume,
-            _ => Operation::AttachVolume,
+        let hold = match instance.poisoned.contains(&slot) {
+            true => Some(Hold::PoisonedName),
+            false if full => Some(Hold::OverLimit),
+            false => None,
         };
-        let progress = self.begin_attachment(call, operation, "attach", id, instance_id);
+
+        let operation = attach_operation(volume);
+        let progress = match hold {
+            Some(hold) => Progress::Held(hold),
+            None => self.begin_attachment(call, operation, "attach", id, instance_id),
+        };
         let attachment = Attachment {
             device: device.clone(),
             state: AttachmentState::Attaching,
@@ -56,6 +68,7 @@ impl State {
             delete_on_termination: false,
             ebs_card_index: ebs_card_index.unwrap_or(0),
             forced: false,
+            stick_busy: None,
             progress,
         };
         if let Some(instance) = self.instances.get_mut(instance_id) {
@@ -102,19 +115,32 @@ impl State {
             return Err(not_attached(instance_id.as_str(), format!(" as device '{device}'")));
         }
         // The machine would be left without its system; it must be stopped first.
-        if volume.root {
+        let host = self.instance(&instance_id)?;
+        if volume.root && host.state != InstanceState::Stopped {
             return Err(Ec2Error::RootVolume { volume: id.clone(), instance: instance_id });
         }
+        let leaving = matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy);
+        let hurries = request.force && !attachment.forced;
+        if leaving && !hurries && self.switches.second_detach == SecondDetach::IncorrectState {
+            return Err(Ec2Error::VolumeInState { volume: id.clone(), state: attachment.state.as_str() });
+        }
+        let mounted = host.holds_mounted(id);
         call.check_dry_run()?;
 
-        let hurries = request.force && !attachment.forced;
-        if attachment.state == AttachmentState::Detaching && !hurries {
+        if leaving && !hurries {
             // Under way already: AWS is believed to answer with the current state (§4.1).
             return Ok(reply(id, &instance_id, attachment));
         }
-        let operation = if request.force { Operation::ForceDetachVolume } else { Operation::DetachVolume };
+        let busy_by_fault = call.stick.filter(|s| s.state == AttachmentState::Busy.as_str());
+        let operation = match request.force {
+            true => Operation::ForceDetachVolume,
+            false if mounted || busy_by_fault.is_some() => Operation::BecomeBusy,
+            false => Operation::DetachVolume,
+        };
         self.timers.cancel(&attachment.progress);
-        attachment.progress = self.begin_attachment(call, operation, "detach", id, &instance_id);
+        let begun = if busy_by_fault.is_some() { Call { stick: None, ..call } } else { call };
+        attachment.stick_busy = busy_by_fault.map(|s| s.fault.clone());
+        attachment.progress = self.begin_attachment(begun, operation, "detach", id, &instance_id);
         attachment.state = AttachmentState::Detaching;
         attachment.forced = request.force;
         if let Some(volume) = self.volumes.get_mut(id) {
@@ -124,17 +150,43 @@ impl State {
         Ok(reply(id, &instance_id, attachment))
     }
 
-    pub(super) fn end_attachment_transition(&mut self, id: &VolumeId, instance_id: &InstanceId) {
+    pub(super) fn end_attachment_transition(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
+        let mounted = self.instances.get(instance_id).is_some_and(|i| i.holds_mounted(id));
         let Some(volume) = self.volumes.get_mut(id) else { return };
         let volume = Arc::make_mut(volume);
         let Some(attachment) = volume.attachments.get_mut(instance_id) else { return };
-        attachment.progress = Progress::Settled;
-        if attachment.state != AttachmentState::Detaching {
-            attachment.state = AttachmentState::Attached;
-            self.note_attachment(id, instance_id);
-            return;
+        match attachment.state {
+            AttachmentState::Attaching | AttachmentState::Attached => {
+                attachment.progress = Progress::Settled;
+                attachment.state = AttachmentState::Attached;
+                self.note_attachment(id, instance_id);
+            }
+            AttachmentState::Detaching if !attachment.forced && attachment.stick_busy.is_some() => {
+                let fault = attachment.stick_busy.take().unwrap_or_default();
+                attachment.state = AttachmentState::Busy;
+                attachment.progress = Progress::Stuck(fault.clone());
+                self.stuck.push((fault, Subject::Attachment(id.clone(), instance_id.clone())));
+                self.note_attachment(id, instance_id);
+            }
+            AttachmentState::Detaching | AttachmentState::Busy if mounted && !attachment.forced => {
+                let entered = attachment.state != AttachmentState::Busy;
+                attachment.state = AttachmentState::Busy;
+                attachment.progress = Progress::Held(Hold::Mounted);
+                if entered {
+                    self.note_attachment(id, instance_id);
+                }
+            }
+            AttachmentState::Detaching | AttachmentState::Busy => self.remove_attachment(now, id, instance_id),
         }
-        let gone = super::event::Event::Attachment {
+    }
+
+    /// Takes the attachment away: the volume is free, and so is the slot.
+    pub(super) fn remove_attachment(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
+        let Some(volume) = self.volumes.get_mut(id) else { return };
+        let volume = Arc::make_mut(volume);
+        let Some(attachment) = volume.attachments.remove(instance_id) else { return };
+        self.timers.cancel(&attachment.progress);
+        let gone = Event::Attachment {
             volume: id.clone(),
             instance: instance_id.clone(),
             device: attachment.device.clone(),
@@ -142,21 +194,118 @@ impl State {
             forced: attachment.forced,
             size_gib: volume.size_gib,
         };
-        volume.attachments.remove(instance_id);
-        let free = volume.attachments.is_empty();
+        let (free, root) = (volume.attachments.is_empty(), volume.root);
         if free {
             volume.state = VolumeState::Available;
+            // A detached root volume is a volume like any other.
+            volume.root = false;
         }
         if let Some(instance) = self.instances.get_mut(instance_id) {
-            Arc::make_mut(instance).slots.retain(|_, held| held != id);
+            let instance = Arc::make_mut(instance);
+            instance.slots.retain(|_, held| held != id);
+            instance.mounted.remove(id);
+            if attachment.forced
+                && self.switches.poison_names
+                && let Some(slot) = DeviceSlot::parse(&attachment.device)
+            {
+                instance.poisoned.insert(slot);
+            }
         }
-        self.events.push(gone);
+        if !root {
+            self.events.push(gone);
+        }
         if free {
             self.note_volume(id);
         }
+        self.release_held(now, instance_id, Hold::OverLimit);
     }
 
-    fn begin_attachment(
+    /// Devices that `instance` can still get; those that wait for a slot do not count.
+    pub(super) fn free_slots(&self, instance: &Instance) -> usize {
+        let waiting = instance.slots.values().filter(|v| self.hold_of(v, &instance.id) == Some(Hold::OverLimit));
+        (instance.device_limit() as usize + waiting.count()).saturating_sub(instance.slots.len())
+    }
+
+    fn hold_of(&self, volume: &VolumeId, instance: &InstanceId) -> Option<Hold> {
+        match self.volumes.get(volume)?.attachments.get(instance)?.progress {
+            Progress::Held(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// Lets attachments of `instance` go on that `hold` held: all of them, or as many as there are free slots.
+    pub(super) fn release_held(&mut self, now: Duration, instance_id: &InstanceId, hold: Hold) {
+        let Some(instance) = self.instances.get(instance_id) else { return };
+        let mut held: Vec<VolumeId> =
+            instance.slots.values().filter(|v| self.hold_of(v, instance_id) == Some(hold)).cloned().collect();
+        if hold == Hold::OverLimit {
+            let begun = |v: &VolumeId| self.volumes.get(v)?.attachments.get(instance_id).map(|a| a.attach_time);
+            held.sort_by_key(begun);
+            held.truncate(self.free_slots(instance));
+        }
+        for id in held {
+            let Some(volume) = self.volumes.get(&id) else { continue };
+            let Some(attachment) = volume.attachments.get(instance_id) else { continue };
+            let operation = match attachment.state {
+                AttachmentState::Attaching => Some(attach_operation(volume)),
+                _ => None,
+            };
+            let progress = match operation {
+                Some(operation) => self.begin_attachment(Call::at(now), operation, "attach", &id, instance_id),
+                None => Progress::Until(self.timers.set(now, Subject::Attachment(id.clone(), instance_id.clone()))),
+            };
+            if let Some(volume) = self.volumes.get_mut(&id)
+                && let Some(attachment) = Arc::make_mut(volume).attachments.get_mut(instance_id)
+            {
+                attachment.progress = progress;
+            }
+        }
+    }
+
+    /// Takes note of which volumes are mounted on `instance_id`; a `busy` device that is not goes at once.
+    ///
+    /// # Errors
+    /// `InvalidInstanceID.NotFound`.
+    pub fn report_mounts(
+        &mut self,
+        now: Now,
+        instance_id: &InstanceId,
+        mounted: BTreeSet<VolumeId>,
+    ) -> Result<(), Ec2Error> {
+        self.instance(instance_id)?;
+        let Some(instance) = self.instances.get_mut(instance_id) else { return Ok(()) };
+        if instance.mounted == mounted {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut Arc::make_mut(instance).mounted, mounted);
+        let instance = instance.clone();
+        for id in before.iter().filter(|id| !instance.mounted.contains(*id)) {
+            self.unmounted(now.mono, id, instance_id);
+        }
+        Ok(())
+    }
+
+    fn unmounted(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
+        let Some(attachment) = self.volumes.get(id).and_then(|v| v.attachments.get(instance_id)) else { return };
+        let progress = match (attachment.state, &attachment.progress) {
+            (AttachmentState::Busy, Progress::Held(Hold::Mounted)) => {
+                Progress::Until(self.timers.set(now, Subject::Attachment(id.clone(), instance_id.clone())))
+            }
+            (AttachmentState::Detaching, old @ Progress::Until(_)) if !attachment.forced => {
+                let old = old.clone();
+                self.timers.cancel(&old);
+                self.begin_attachment(Call::at(now), Operation::DetachVolume, "detach", id, instance_id)
+            }
+            _ => return,
+        };
+        if let Some(volume) = self.volumes.get_mut(id)
+            && let Some(attachment) = Arc::make_mut(volume).attachments.get_mut(instance_id)
+        {
+            attachment.progress = progress;
+        }
+    }
+
+    pub(super) fn begin_attachment(
         &mut self,
         call: Call<'_>,
         operation: Operation,
@@ -171,6 +320,14 @@ impl State {
         });
         let draw = format!("{verb} {volume} {instance} {draws}");
         self.begin(call, operation, &draw, Subject::Attachment(volume.clone(), instance.clone()))
+    }
+}
+
+/// What an attach of `volume` takes as long as.
+fn attach_operation(volume: &Volume) -> Operation {
+    match volume.volume_type {
+        VolumeType::Io2 => Operation::AttachIo2Volume,
+        _ => Operation::AttachVolume,
     }
 }
 

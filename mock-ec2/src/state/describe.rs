@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::State;
-use super::command::{DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeVolumes, Reply};
+use super::command::{
+    DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeRegions, DescribeVolumes, Reply,
+};
 use super::error::{Ec2Error, Missing};
 use super::filter::{Filterable, check, matches};
 use super::instance::ROOT_DEVICE;
@@ -91,13 +93,25 @@ impl State {
         Ok(Reply::Zones(wanted.cloned().collect()))
     }
 
+    pub(super) fn describe_regions(&self, request: &DescribeRegions) -> Result<Reply, Ec2Error> {
+        let region = &self.settings.region;
+        check::<RegionView<'_>>(&request.filters, false)?;
+        let missing: Vec<String> = request.names.iter().filter(|name| *name != region).cloned().collect();
+        if !missing.is_empty() {
+            let text = format!("Invalid region(s): {}", missing.join(", "));
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        let passes = matches(&RegionView { region }, &request.filters);
+        Ok(Reply::Regions(if passes { vec![region.clone()] } else { Vec::new() }))
+    }
+
     /// The id of the zone called `name`.
     pub(crate) fn zone_id(&self, name: &str) -> &str {
         self.settings.zones.iter().find(|z| z.name == name).map_or("", |z| z.id.as_str())
     }
 }
 
-fn distinct<T: Ord>(ids: &[T]) -> BTreeSet<&T> {
+pub(super) fn distinct<T: Ord>(ids: &[T]) -> BTreeSet<&T> {
     ids.iter().collect()
 }
 
@@ -149,10 +163,11 @@ impl Filterable for VolumeView<'_> {
             "availability-zone-id" => found(self.state.zone_id(&volume.zone)),
             "create-time" => found(&time(volume.create_time)),
             "encrypted" => found(flag(volume.encrypted)),
-            "fast-restored" | "operator.managed" => found("false"),
+            "fast-restored" => found(flag(volume.fast_restored)),
+            "operator.managed" => found("false"),
             "multi-attach-enabled" => found(flag(volume.multi_attach_enabled)),
             "size" => found(&volume.size_gib.to_string()),
-            "snapshot-id" => found(""),
+            "snapshot-id" => found(volume.snapshot.as_ref().map_or("", |s| s.as_str())),
             "status" => found(volume.state.as_str()),
             "volume-id" => found(volume.id.as_str()),
             "volume-type" => found(volume.volume_type.as_str()),
@@ -280,6 +295,27 @@ impl Filterable for ZoneView<'_> {
     }
 }
 
-fn flag(value: bool) -> &'static str {
+struct RegionView<'a> {
+    region: &'a str,
+}
+
+impl Filterable for RegionView<'_> {
+    const NAMES: &'static [&'static str] = &["endpoint", "opt-in-status", "region-name"];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        match name {
+            "endpoint" => found(&format!("ec2.{}.amazonaws.com", self.region)),
+            "opt-in-status" => found("opt-in-not-required"),
+            "region-name" => found(self.region),
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+}
+
+pub(super) fn flag(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::ids::{InstanceId, VolumeId};
+use super::ids::{InstanceId, SnapshotId, VolumeId};
 
 /// Ids that were asked for and do not exist. Clients scrape ids from the text, so it names exactly these (E4).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,22 @@ impl fmt::Display for Missing {
         match self.0.as_slice() {
             [one] => write!(f, " '{one}' does"),
             many => write!(f, "s '{}' do", many.join(", ")),
+        }
+    }
+}
+
+/// Volumes that were never modified. Clients scrape ids from the text, so it names exactly these (E4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeverModified(pub Vec<VolumeId>);
+
+impl fmt::Display for NeverModified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, " for volume '{one}' does"),
+            many => {
+                let ids: Vec<&str> = many.iter().map(VolumeId::as_str).collect();
+                write!(f, "s for volumes '{}' do", ids.join(", "))
+            }
         }
     }
 }
@@ -79,6 +95,46 @@ pub enum Ec2Error {
         /// Empty, or ` as device '…'`.
         device: String,
     },
+    /// Snapshot '{snapshot}' is in the '{state}' state.
+    SnapshotInState {
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// Its state.
+        state: &'static str,
+    },
+    /// The snapshot '{0}' is locked and cannot be deleted.
+    SnapshotLocked(SnapshotId),
+    /// Volume {volume} cannot be modified in modification state {state}
+    ModificationState {
+        /// The volume.
+        volume: VolumeId,
+        /// The state of its latest modification, in capitals.
+        state: String,
+    },
+    /// You've reached the maximum modification rate per volume limit. Wait at least 24 hours between the first and the fifth modification of volume {0}.
+    ModificationRate(VolumeId),
+    /// Modification{0} not exist.
+    NeverModified(NeverModified),
+    /// The maximum per volume CreateSnapshot request rate has been exceeded. Use an increasing or variable sleep interval between requests.
+    SnapshotRate,
+    /// Maximum allowed in-progress snapshots for a single volume exceeded.
+    ConcurrentSnapshots,
+    /// You have exceeded your maximum {resource} limit of {limit} in this region.
+    QuotaExceeded {
+        /// `volume` or `snapshot`.
+        resource: &'static str,
+        /// The quota.
+        limit: u64,
+    },
+    /// The instance '{instance}' is not in a state from which it can be {verb}.
+    IncorrectInstanceState {
+        /// The instance.
+        instance: InstanceId,
+        /// `started`, `stopped` or `rebooted`.
+        verb: &'static str,
+    },
+    /// Request limit exceeded.
+    RequestLimit,
     /// Unable to detach root volume '{volume}' from instance '{instance}'
     RootVolume {
         /// The root volume.
@@ -149,8 +205,21 @@ impl Ec2Error {
             Self::InstanceTypeNotFound(_) => "InvalidInstanceType",
             Self::MalformedInstanceId(_) => "InvalidInstanceID.Malformed",
             Self::AlreadyAttached(_) | Self::VolumeInUse { .. } => "VolumeInUse",
+            Self::SnapshotLocked(_) => "OperationNotPermitted",
+            Self::ModificationState { .. } => "IncorrectModificationState",
+            Self::ModificationRate(_) => "VolumeModificationRateExceeded",
+            Self::NeverModified(_) => "InvalidVolumeModification.NotFound",
+            Self::SnapshotRate => "SnapshotCreationPerVolumeRateExceeded",
+            Self::ConcurrentSnapshots => "ConcurrentSnapshotLimitExceeded",
+            Self::QuotaExceeded { resource: "snapshot", .. } => "SnapshotLimitExceeded",
+            Self::QuotaExceeded { .. } => "VolumeLimitExceeded",
+            Self::IncorrectInstanceState { .. } => "IncorrectInstanceState",
+            Self::RequestLimit => "RequestLimitExceeded",
             Self::ZoneMismatch { .. } => "InvalidVolume.ZoneMismatch",
-            Self::InstanceNotRunning(_) | Self::VolumeNotAvailable(_) | Self::VolumeInState { .. } => "IncorrectState",
+            Self::InstanceNotRunning(_)
+            | Self::VolumeNotAvailable(_)
+            | Self::SnapshotInState { .. }
+            | Self::VolumeInState { .. } => "IncorrectState",
             Self::NotAttached { .. } => "InvalidAttachment.NotFound",
             Self::RootVolume { .. } => "OperationNotPermitted",
             Self::AttachmentLimit(_) => "AttachmentLimitExceeded",
@@ -184,6 +253,7 @@ impl Ec2Error {
         match self {
             Self::DryRun => 412,
             Self::MissingAuthenticationToken => 403,
+            Self::RequestLimit => 503,
             Self::RequestTooLarge(_) => 413,
             Self::Injected { code, .. } => match code.as_str() {
                 "RequestLimitExceeded" | "Unavailable" | "ServiceUnavailable" | "SlowDown" => 503,

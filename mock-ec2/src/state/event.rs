@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::State;
-use super::ids::{InstanceId, VolumeId};
+use super::ids::{InstanceId, SnapshotId, VolumeId};
 
 /// One transition.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub enum Event {
         instance: InstanceId,
         /// The device name.
         device: String,
-        /// `attaching`, `attached`, `detaching` or `detached`.
+        /// `attaching`, `attached`, `detaching`, `busy` or `detached`.
         state: &'static str,
         /// Whether the detach is forced.
         forced: bool,
@@ -38,8 +38,28 @@ pub enum Event {
     Instance {
         /// The instance.
         instance: InstanceId,
-        /// `pending`, `running` or `impaired`.
+        /// `pending`, `running`, `impaired`, `rebooted`, `stopping`, `stopped`, `shutting-down`, `terminated`.
         state: &'static str,
+    },
+    /// A modification entered a state.
+    Modification {
+        /// The volume.
+        volume: VolumeId,
+        /// `modifying`, `optimizing`, `completed` or `failed`.
+        state: &'static str,
+        /// The volume's size in GiB now.
+        size_gib: u64,
+    },
+    /// A snapshot entered a state.
+    Snapshot {
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// The volume that it is of.
+        volume: VolumeId,
+        /// `pending`, `completed`, `error` or `deleted`.
+        state: &'static str,
+        /// Its size in GiB.
+        size_gib: u64,
     },
 }
 
@@ -50,6 +70,8 @@ impl Event {
             Self::Volume { .. } => "ec2.volume",
             Self::Attachment { .. } => "ec2.attachment",
             Self::Instance { .. } => "ec2.instance",
+            Self::Modification { .. } => "ec2.modification",
+            Self::Snapshot { .. } => "ec2.snapshot",
         }
     }
 
@@ -63,6 +85,12 @@ impl Event {
                 json!({ "volume": volume, "instance": instance, "device": device, "state": state, "forced": forced })
             }
             Self::Instance { instance, state } => json!({ "instance": instance, "state": state }),
+            Self::Modification { volume, state, size_gib } => {
+                json!({ "volume": volume, "state": state, "size_gib": size_gib })
+            }
+            Self::Snapshot { snapshot, volume, state, size_gib } => {
+                json!({ "snapshot": snapshot, "volume": volume, "state": state, "size_gib": size_gib })
+            }
         }
     }
 }
@@ -91,6 +119,22 @@ impl State {
         }
     }
 
+    /// Records that the modification of `volume` is now in its state.
+    pub(super) fn note_modification(&mut self, volume: &VolumeId) {
+        if let Some((v, m)) = self.volumes.get(volume).and_then(|v| Some((v, v.modification.as_ref()?))) {
+            let (volume, state) = (v.id.clone(), m.state.as_str());
+            self.events.push(Event::Modification { volume, state, size_gib: v.size_gib });
+        }
+    }
+
+    /// Records that `snapshot` is now in its state.
+    pub(super) fn note_snapshot(&mut self, snapshot: &SnapshotId) {
+        if let Some(s) = self.snapshots.get(snapshot) {
+            let (snapshot, volume) = (s.id.clone(), s.volume.clone());
+            self.events.push(Event::Snapshot { snapshot, volume, state: s.state.as_str(), size_gib: s.size_gib });
+        }
+    }
+
     /// Records the end of everything, as a reset makes it: all devices go, all volumes are deleted.
     pub fn note_end(&mut self) {
         let volumes: Vec<_> = self.volumes.values().filter(|v| !v.root).cloned().collect();
@@ -107,6 +151,11 @@ impl State {
             }
             let (volume, zone) = (v.id.clone(), v.zone.clone());
             self.events.push(Event::Volume { volume, state: "deleted", zone, size_gib: v.size_gib });
+        }
+        let snapshots: Vec<_> = self.snapshots.values().cloned().collect();
+        for s in snapshots {
+            let (snapshot, volume) = (s.id.clone(), s.volume.clone());
+            self.events.push(Event::Snapshot { snapshot, volume, state: "deleted", size_gib: s.size_gib });
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Whether `text` is `prefix-` and 8 to 17 lower-case hex digits (EC2's short and long form).
 fn well_formed(text: &str, prefix: &str) -> bool {
@@ -54,6 +54,12 @@ macro_rules! id {
                 serializer.serialize_str(&self.0)
             }
         }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
 
@@ -66,6 +72,11 @@ id!(
     /// `i-…`.
     InstanceId,
     "i"
+);
+id!(
+    /// `snap-…`.
+    SnapshotId,
+    "snap"
 );
 
 /// must be {prefix}- and 8 to 17 lower-case hex digits

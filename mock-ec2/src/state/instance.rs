@@ -1,9 +1,9 @@
 //! Instances: the part of them that storage touches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::device::DeviceSlot;
 use super::ids::{InstanceId, VolumeId};
@@ -11,14 +11,22 @@ use super::instance_types;
 use super::timers::Progress;
 use crate::config::InstanceInfo;
 
-/// States of an instance that this room enters. Stopping and terminating belong to the instance actions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// States of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InstanceState {
     /// Boots.
     Pending,
     /// Runs, as far as the cloud knows.
     Running,
+    /// Is about to be gone.
+    ShuttingDown,
+    /// Is gone; still listed for an hour.
+    Terminated,
+    /// Is about to stop.
+    Stopping,
+    /// Is switched off and can be started again.
+    Stopped,
 }
 
 impl InstanceState {
@@ -27,12 +35,16 @@ impl InstanceState {
         match self {
             Self::Pending => ("pending", 0),
             Self::Running => ("running", 16),
+            Self::ShuttingDown => ("shutting-down", 32),
+            Self::Terminated => ("terminated", 48),
+            Self::Stopping => ("stopping", 64),
+            Self::Stopped => ("stopped", 80),
         }
     }
 }
 
 /// An instance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
     /// Its id.
@@ -66,7 +78,20 @@ pub struct Instance {
     /// Which volume holds which slot, the root volume included.
     #[serde(skip)]
     pub slots: BTreeMap<DeviceSlot, VolumeId>,
-    /// How `pending` ends.
+    /// Slots in use by devices that its mapping does not show, as an image can bring them (reference §6).
+    pub hidden: BTreeSet<DeviceSlot>,
+    /// Slots whose last device was pulled by force; an attach there sticks until the instance reboots.
+    pub poisoned: BTreeSet<DeviceSlot>,
+    /// Slots that something else takes, such as accelerators.
+    pub reserved_slots: u32,
+    /// The volumes whose devices are mounted, as the node says.
+    #[serde(skip)]
+    pub mounted: BTreeSet<VolumeId>,
+    /// The devices that its metadata shows: those at the latest boot (csi#1808).
+    pub boot_devices: Vec<String>,
+    /// Durations drawn for it since its first start; names the next draw.
+    pub draws: u32,
+    /// How its state ends.
     pub progress: Progress,
 }
 
@@ -76,7 +101,18 @@ pub const ROOT_DEVICE: &str = "/dev/xvda";
 impl Instance {
     /// Most devices that it can have, the root volume included.
     pub fn device_limit(&self) -> u32 {
-        instance_types::limit(&self.instance_type).devices(self.network_interfaces)
+        let hidden = self.hidden.len() as u32 + self.reserved_slots;
+        instance_types::limit(&self.instance_type).devices(self.network_interfaces).saturating_sub(hidden).max(1)
+    }
+
+    /// Whether the device of `volume` cannot go because it is mounted: a machine without power mounts nothing.
+    pub fn holds_mounted(&self, volume: &VolumeId) -> bool {
+        self.state == InstanceState::Running && !self.impaired && self.mounted.contains(volume)
+    }
+
+    /// Takes note of the devices that are there at boot.
+    pub(super) fn boot(&mut self) {
+        self.boot_devices = self.slots.keys().map(ToString::to_string).collect();
     }
 
     /// What others need to know of it.

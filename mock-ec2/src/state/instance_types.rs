@@ -37,6 +37,19 @@ pub struct InstanceType {
     pub ebs_cards: u32,
 }
 
+impl InstanceType {
+    /// Most network interfaces: as on m5, by size.
+    pub fn network_interfaces(&self) -> u32 {
+        match self.vcpus {
+            0..=1 => 2,
+            2 => 3,
+            3..=8 => 4,
+            9..=63 => 8,
+            _ => 15,
+        }
+    }
+}
+
 /// The sizes of a family and their virtual CPUs.
 type Sizes = &'static [(&'static str, u32)];
 
@@ -54,6 +67,22 @@ const COMMON: Sizes = &[
 const BURSTABLE: Sizes =
     &[("nano", 2), ("micro", 2), ("small", 2), ("medium", 2), ("large", 2), ("xlarge", 4), ("2xlarge", 8)];
 
+const HUGE: Sizes = &[
+    ("large", 2),
+    ("xlarge", 4),
+    ("2xlarge", 8),
+    ("4xlarge", 16),
+    ("8xlarge", 32),
+    ("12xlarge", 48),
+    ("16xlarge", 64),
+    ("24xlarge", 96),
+    ("48xlarge", 192),
+    ("96xlarge", 384),
+];
+
+/// Types with two EBS cards (reference §7): the largest of the network- and EBS-optimised families.
+const TWO_CARDS: &[&str] = &["c8gn.48xlarge", "m8gb.48xlarge", "m8gb.96xlarge", "r8gb.48xlarge", "r8gb.96xlarge"];
+
 /// Family, GiB of memory per CPU, sizes, whether it has dedicated limits.
 const FAMILIES: &[(&str, u64, Sizes, bool)] = &[
     ("c5", 2, COMMON, false),
@@ -61,14 +90,17 @@ const FAMILIES: &[(&str, u64, Sizes, bool)] = &[
     ("c6i", 2, COMMON, false),
     ("c7i", 2, COMMON, true),
     ("c8g", 2, COMMON, true),
+    ("c8gn", 2, COMMON, true),
     ("m5", 4, COMMON, false),
     ("m6g", 4, COMMON, false),
     ("m6i", 4, COMMON, false),
     ("m7i", 4, COMMON, true),
     ("m8g", 4, COMMON, true),
+    ("m8gb", 4, HUGE, true),
     ("r5", 8, COMMON, false),
     ("r6i", 8, COMMON, false),
     ("r7i", 8, COMMON, true),
+    ("r8gb", 8, HUGE, true),
     ("t3", 4, BURSTABLE, false),
     ("t3a", 4, BURSTABLE, false),
     ("t4g", 4, BURSTABLE, false),
@@ -96,6 +128,7 @@ pub fn find(name: &str) -> Option<InstanceType> {
     let (family, size) = name.split_once('.')?;
     let (_, gib_per_cpu, sizes, dedicated) = FAMILIES.iter().find(|f| f.0 == family)?;
     let (_, vcpus) = sizes.iter().find(|s| s.0 == size)?;
+    let ebs_cards = if TWO_CARDS.contains(&name) { 2 } else { 1 };
     let limit = if *dedicated { dedicated_limit(*vcpus) } else { AttachLimit::Shared(27) };
     let memory_mib = match size {
         "nano" => 512,
@@ -104,7 +137,7 @@ pub fn find(name: &str) -> Option<InstanceType> {
         "medium" => 4_096,
         _ => u64::from(*vcpus) * gib_per_cpu * 1_024,
     };
-    Some(InstanceType { name: name.to_owned(), vcpus: *vcpus, memory_mib, hypervisor: "nitro", limit, ebs_cards: 1 })
+    Some(InstanceType { name: name.to_owned(), vcpus: *vcpus, memory_mib, hypervisor: "nitro", limit, ebs_cards })
 }
 
 /// All types, by name.
@@ -120,7 +153,7 @@ pub fn limit(name: &str) -> AttachLimit {
     find(name).map_or(AttachLimit::Shared(27), |t| t.limit)
 }
 
-/// m7i and its like: 32 up to 8xlarge, 64 on 24xlarge, 128 on 48xlarge.
+/// m7i and its like: 32 up to 8xlarge, 64 on 24xlarge, 128 on 48xlarge and larger.
 fn dedicated_limit(vcpus: u32) -> AttachLimit {
     AttachLimit::Dedicated(match vcpus {
         0..=32 => 32,

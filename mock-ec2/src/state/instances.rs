@@ -122,14 +122,6 @@ impl State {
         Ok(self.reservation(&ids))
     }
 
-    pub(super) fn end_instance_transition(&mut self, id: &InstanceId) {
-        let Some(instance) = self.instances.get_mut(id) else { return };
-        let instance = Arc::make_mut(instance);
-        instance.state = InstanceState::Running;
-        instance.progress = Progress::Settled;
-        self.events.push(Event::Instance { instance: id.clone(), state: "running" });
-    }
-
     /// Lets instance `id` lose power. The cloud still calls it running and keeps its attachments, as EC2 does with an
     /// instance that fails its status checks.
     ///
@@ -187,6 +179,12 @@ impl State {
             network_interfaces: 1,
             tags: BTreeMap::new(),
             slots: BTreeMap::new(),
+            hidden: BTreeSet::new(),
+            poisoned: BTreeSet::new(),
+            reserved_slots: 0,
+            mounted: BTreeSet::new(),
+            boot_devices: Vec::new(),
+            draws: 0,
             progress: Progress::Settled,
         }
     }
@@ -195,6 +193,7 @@ impl State {
     fn add_instance(&mut self, mut instance: Instance, volume_tags: BTreeMap<String, String>) {
         let volume = self.root_volume(&instance, volume_tags);
         instance.slots.insert(DeviceSlot::root(), volume.id.clone());
+        instance.boot();
         self.made.instances += 1;
         self.events.push(Event::Instance { instance: instance.id.clone(), state: instance.state.wire().0 });
         self.volumes.insert(volume.id.clone(), Arc::new(volume));
@@ -209,10 +208,10 @@ impl State {
             delete_on_termination: true,
             ebs_card_index: 0,
             forced: false,
+            stick_busy: None,
             progress: Progress::Settled,
         };
         Volume {
-            id: self.root_volume_id(instance.ordinal),
             size_gib: ROOT_GIB,
             zone: instance.zone.clone(),
             volume_type: VolumeType::Gp3,
@@ -228,6 +227,7 @@ impl State {
             root: true,
             progress: Progress::Settled,
             draws: 0,
+            ..Volume::blank(self.root_volume_id(instance.ordinal))
         }
     }
 

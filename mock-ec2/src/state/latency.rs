@@ -60,6 +60,24 @@ pub enum Operation {
     ForceDetachVolume,
     /// `pending` → `running`.
     RunInstances,
+    /// `detaching` → `busy`, of a mounted device.
+    BecomeBusy,
+    /// `modifying` → `optimizing`.
+    ModifyVolume,
+    /// `optimizing` → `completed`.
+    OptimizeVolume,
+    /// `pending` → `completed`.
+    CreateSnapshot,
+    /// Bringing the blocks of a volume from its snapshot, for each GiB.
+    InitializeVolume,
+    /// Each stage of fast restore.
+    EnableFastRestore,
+    /// `stopping` → `stopped`.
+    StopInstances,
+    /// `shutting-down` → `terminated`.
+    TerminateInstances,
+    /// From TerminateInstances until the volumes are let go.
+    ImplicitDetach,
 }
 
 /// A distribution as points of its quantile function: (share in 0..=1, milliseconds), both rising, the first share 0
@@ -89,6 +107,24 @@ const FORCE: Quantiles = &[(0.0, 1_000.0), (1.0, 3_000.0)];
 // Instances reach `running` in some ten to twenty seconds.
 const RUN: Quantiles = &[(0.0, 6_000.0), (0.5, 12_000.0), (1.0, 25_000.0)];
 
+// Detach while mounted is `busy` after 12 s (csi#1032) to 41 s (k8s#37854).
+const BUSY: Quantiles = &[(0.0, 12_000.0), (1.0, 41_000.0)];
+// A new size can be used within seconds.
+const MODIFY: Quantiles = &[(0.0, 1_000.0), (0.5, 3_000.0), (1.0, 10_000.0)];
+// Minutes to hours.
+const OPTIMIZE: Quantiles = &[(0.0, 120_000.0), (0.5, 1_200_000.0), (0.9, 7_200_000.0), (1.0, 21_600_000.0)];
+// Small snapshots take tens of seconds to minutes; no figure is quoted.
+const SNAPSHOT: Quantiles = &[(0.0, 8_000.0), (0.5, 30_000.0), (0.9, 90_000.0), (1.0, 300_000.0)];
+// Per GiB, at some 100 MiB/s.
+const INITIALIZE: Quantiles = &[(0.0, 5_000.0), (0.5, 10_000.0), (1.0, 20_000.0)];
+// Each stage; AWS says 60 minutes per TiB for the second one.
+const FAST_RESTORE: Quantiles = &[(0.0, 30_000.0), (1.0, 120_000.0)];
+// Instances stop and end in tens of seconds.
+const STOP: Quantiles = &[(0.0, 10_000.0), (0.5, 25_000.0), (1.0, 60_000.0)];
+const TERMINATE: Quantiles = &[(0.0, 60_000.0), (0.5, 75_000.0), (1.0, 120_000.0)];
+// About a minute after shutting-down (Karpenter #1294).
+const IMPLICIT: Quantiles = &[(0.0, 45_000.0), (0.5, 58_000.0), (1.0, 60_000.0)];
+
 impl LatencyProfile {
     /// How long one `operation` takes, before the time scale; `draw` names the draw, so that no other draw moves it.
     pub fn draw(self, operation: Operation, draw: &Seed) -> Duration {
@@ -98,10 +134,21 @@ impl LatencyProfile {
             (_, Operation::DeleteVolume) => DELETE,
             (_, Operation::ForceDetachVolume) => FORCE,
             (_, Operation::RunInstances) => RUN,
+            (_, Operation::BecomeBusy) => BUSY,
+            (_, Operation::ModifyVolume) => MODIFY,
+            (_, Operation::OptimizeVolume) => OPTIMIZE,
+            (_, Operation::CreateSnapshot) => SNAPSHOT,
+            (_, Operation::InitializeVolume) => INITIALIZE,
+            (_, Operation::EnableFastRestore) => FAST_RESTORE,
+            (_, Operation::StopInstances) => STOP,
+            (_, Operation::TerminateInstances) => TERMINATE,
+            (_, Operation::ImplicitDetach) => IMPLICIT,
             (Self::Aws, Operation::AttachVolume) => ATTACH_QUOTED,
             (Self::Aws, Operation::AttachIo2Volume) => ATTACH_IO2_QUOTED,
             (Self::Aws, Operation::DetachVolume) => DETACH_QUOTED,
-            (Self::AwsRecent, _) => ATTACH_RECENT,
+            (Self::AwsRecent, Operation::AttachVolume | Operation::AttachIo2Volume | Operation::DetachVolume) => {
+                ATTACH_RECENT
+            }
         };
         Duration::from_millis(at(quantiles, unit(&mut draw.rng())) as u64)
     }

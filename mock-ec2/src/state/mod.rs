@@ -14,17 +14,26 @@ pub mod ids;
 pub mod instance;
 pub mod instance_types;
 pub mod latency;
+pub mod modification;
 pub mod page;
+pub mod snapshot;
+pub mod switches;
 pub mod timers;
 pub mod volume;
 pub mod zone;
 
 mod attach;
 mod describe;
-pub(crate) use describe::time;
 mod instances;
+mod modify;
+mod power;
+mod snapshots;
+mod status;
 mod tags;
 mod volumes;
+
+pub(crate) use describe::time;
+pub(crate) use status::{instance_word, reachability, volume_words};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,17 +44,19 @@ use substrate::{Now, Seed, TimeScale};
 
 use crate::config::InstanceSpec;
 use client_token::ClientTokens;
-use command::{Action, Command, CreateVolume, Reply, RunInstances};
+use command::{Action, Command, CopyVolumes, CreateVolume, Reply, RunInstances, Stick};
 use error::{Ec2Error, Missing};
 use event::Event;
-use ids::{InstanceId, VolumeId};
+use ids::{InstanceId, SnapshotId, VolumeId};
 use instance::Instance;
 use latency::{LatencyProfile, Operation};
+use snapshot::Snapshot;
+use switches::Switches;
 use timers::{Progress, Subject, Timers};
 use volume::Volume;
 use zone::Zone;
 
-pub use volumes::NewVolume;
+pub use volumes::{NewVolume, Source};
 
 /// What does not change while the machine runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,11 +77,17 @@ pub struct State {
     settings: Settings,
     seed: Seed,
     scale: TimeScale,
+    switches: Switches,
     volumes: BTreeMap<VolumeId, Arc<Volume>>,
+    snapshots: BTreeMap<SnapshotId, Arc<Snapshot>>,
     instances: BTreeMap<InstanceId, Arc<Instance>>,
     volume_tokens: ClientTokens<CreateVolume, VolumeId>,
+    copy_tokens: ClientTokens<CopyVolumes, VolumeId>,
     instance_tokens: ClientTokens<RunInstances, Vec<InstanceId>>,
+    /// Transitions, which `instant` ends at the next call.
     timers: Timers,
+    /// What is forgotten after a while, whatever the latency.
+    memories: Timers,
     /// Transitions that a fault holds, by the fault's name.
     stuck: Vec<(String, Subject)>,
     /// Volumes, instances and reservations made so far; they name the draws of ids.
@@ -81,6 +98,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Made {
     volumes: u64,
+    snapshots: u64,
     instances: u64,
     reservations: u64,
 }
@@ -95,11 +113,15 @@ impl State {
             settings,
             seed,
             scale: TimeScale::default(),
+            switches: Switches::default(),
             volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             instances: BTreeMap::new(),
             volume_tokens: ClientTokens::default(),
+            copy_tokens: ClientTokens::default(),
             instance_tokens: ClientTokens::default(),
             timers: Timers::default(),
+            memories: Timers::default(),
             stuck: Vec::new(),
             made: Made::default(),
             events: Vec::new(),
@@ -133,35 +155,65 @@ impl State {
     pub fn apply(&mut self, now: Now, command: &Command) -> Result<Reply, Ec2Error> {
         self.catch_up(now);
         let Command { action, dry_run, stick } = command;
-        let call = Call { now, dry_run: *dry_run, stick: stick.as_deref() };
+        let call = Call { now, dry_run: *dry_run, stick: stick.as_ref() };
         match action {
             Action::AttachVolume(a) => self.attach_volume(call, a),
+            Action::CopySnapshot(c) => self.copy_snapshot(call, c),
+            Action::CopyVolumes(c) => self.copy_volumes(call, c),
+            Action::CreateSnapshot(c) => self.create_snapshot(call, c),
+            Action::CreateSnapshots(c) => self.create_snapshots(call, c),
             Action::CreateTags(c) => self.create_tags(call, c),
             Action::CreateVolume(c) => self.create_volume(call, c),
+            Action::DeleteSnapshot(snapshot) => self.delete_snapshot(call, snapshot),
             Action::DeleteTags(d) => self.delete_tags(call, d),
             Action::DeleteVolume(volume) => self.delete_volume(call, volume),
             Action::DescribeAvailabilityZones(d) => call.read(self.describe_availability_zones(d)),
             Action::DescribeInstances(d) => call.read(self.describe_instances(d)),
+            Action::DescribeInstanceStatus(d) => call.read(self.describe_instance_status(d)),
             Action::DescribeInstanceTypes(d) => call.read(self.describe_instance_types(d)),
+            Action::DescribeRegions(d) => call.read(self.describe_regions(d)),
+            Action::DescribeSnapshots(d) => call.read(self.describe_snapshots(now, d)),
+            Action::DescribeTags(d) => call.read(self.describe_tags(d)),
+            Action::DescribeVolumeAttribute(d) => call.read(self.describe_volume_attribute(d)),
+            Action::DescribeVolumeStatus(d) => call.read(self.describe_volume_status(now, d)),
             Action::DescribeVolumes(d) => call.read(self.describe_volumes(d)),
+            Action::DescribeVolumesModifications(d) => call.read(self.describe_volumes_modifications(now, d)),
             Action::DetachVolume(d) => self.detach_volume(call, d),
+            Action::EnableFastSnapshotRestores(e) => self.enable_fast_snapshot_restores(call, e),
+            Action::LockSnapshot(l) => self.lock_snapshot(call, l),
+            Action::ModifyVolume(m) => self.modify_volume(call, m),
+            Action::ModifyVolumeAttribute(m) => self.modify_volume_attribute(call, m),
+            Action::RebootInstances(ids) => self.reboot_instances(call, ids),
             Action::RunInstances(r) => self.run_instances(call, r),
+            Action::StartInstances(ids) => self.start_instances(call, ids),
+            Action::StopInstances(s) => self.stop_instances(call, s),
+            Action::TerminateInstances(ids) => self.terminate_instances(call, ids),
         }
     }
 
     /// Lets everything happen that is due before a command is looked at: with `instant`, all that is under way.
     pub fn catch_up(&mut self, now: Now) {
-        self.advance(if self.settings.latency.settles_at_once() { Duration::MAX } else { now.mono });
+        self.advance(now, if self.settings.latency.settles_at_once() { Duration::MAX } else { now.mono });
     }
 
     /// When something happens next by itself, as monotonic time.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.timers.next()
+        [self.timers.next(), self.memories.next()].into_iter().flatten().min()
+    }
+
+    /// What can be switched.
+    pub fn switches(&self) -> &Switches {
+        &self.switches
+    }
+
+    /// Sets what can be switched.
+    pub fn set_switches(&mut self, switches: Switches) {
+        self.switches = switches;
     }
 
     /// Lets everything happen that is due at `now`, and gives all events that were not taken yet.
     pub fn tick(&mut self, now: Now) -> Vec<Event> {
-        self.advance(now.mono);
+        self.advance(now, now.mono);
         self.take_events()
     }
 
@@ -214,26 +266,43 @@ impl State {
         self.volumes.get(id).ok_or_else(|| Ec2Error::VolumeNotFound(Missing(vec![id.to_string()])))
     }
 
-    fn advance(&mut self, until: Duration) {
-        while let Some(subject) = self.timers.pop(until) {
+    fn advance(&mut self, now: Now, until: Duration) {
+        while let Some((due, subject)) = self.timers.pop(until) {
+            // What begins at its end begins then, and not when somebody looks.
+            let then = Now { mono: now.mono.min(due), ..now };
             match subject {
                 Subject::Volume(volume) => self.end_volume_transition(&volume),
-                Subject::Attachment(volume, instance) => self.end_attachment_transition(&volume, &instance),
-                Subject::Instance(instance) => self.end_instance_transition(&instance),
+                Subject::Attachment(volume, instance) => {
+                    self.end_attachment_transition(then.mono, &volume, &instance);
+                }
+                Subject::Instance(instance) => self.end_instance_transition(then, &instance),
+                Subject::Modification(volume) => self.end_modification_transition(then, &volume),
+                Subject::Snapshot(snapshot) => self.end_snapshot_transition(then, &snapshot),
+                Subject::FastRestore(snapshot, zone) => self.end_fast_restore_stage(then, &snapshot, &zone),
+                Subject::Forget(instance) => self.forget_instance(&instance),
+            }
+        }
+        while let Some((_, subject)) = self.memories.pop(now.mono) {
+            if let Subject::Forget(instance) = subject {
+                self.forget_instance(&instance);
             }
         }
     }
 
     /// Starts a transition of `subject` that takes one draw of `operation`, or none while a fault holds it.
     fn begin(&mut self, call: Call<'_>, operation: Operation, draw: &str, subject: Subject) -> Progress {
-        if let Some(fault) = call.stick {
-            self.stuck.push((fault.to_owned(), subject));
-            return Progress::Stuck(fault.to_owned());
+        if let Some(Stick { fault, .. }) = call.stick {
+            self.stuck.push((fault.clone(), subject));
+            return Progress::Stuck(fault.clone());
         }
+        Progress::Until(self.timers.set(call.now.mono + self.duration(operation, draw), subject))
+    }
+
+    /// How long one `operation` takes.
+    fn duration(&self, operation: Operation, draw: &str) -> Duration {
         let latency = self.settings.latency;
         let drawn = latency.draw(operation, &self.seed.child("latency").child(draw));
-        let lasting = if latency.settles_at_once() { drawn } else { self.scale.apply(drawn) };
-        Progress::Until(self.timers.set(call.now.mono + lasting, subject))
+        if latency.settles_at_once() { drawn } else { self.scale.apply(drawn) }
     }
 
     fn progress(&mut self, subject: &Subject) -> Option<&mut Progress> {
@@ -244,6 +313,15 @@ impl State {
                 volume.attachments.get_mut(instance).map(|a| &mut a.progress)
             }
             Subject::Instance(instance) => self.instances.get_mut(instance).map(|i| &mut Arc::make_mut(i).progress),
+            Subject::Modification(volume) => {
+                Arc::make_mut(self.volumes.get_mut(volume)?).modification.as_mut().map(|m| &mut m.progress)
+            }
+            Subject::Snapshot(snapshot) => self.snapshots.get_mut(snapshot).map(|s| &mut Arc::make_mut(s).progress),
+            Subject::FastRestore(snapshot, zone) => {
+                let snapshot = Arc::make_mut(self.snapshots.get_mut(snapshot)?);
+                snapshot.fast_restores.get_mut(zone).map(|f| &mut f.progress)
+            }
+            Subject::Forget(_) => None,
         }
     }
 }
@@ -253,10 +331,15 @@ impl State {
 struct Call<'a> {
     now: Now,
     dry_run: bool,
-    stick: Option<&'a str>,
+    stick: Option<&'a Stick>,
 }
 
 impl Call<'_> {
+    /// A call of the machine itself at `mono`.
+    fn at(mono: Duration) -> Self {
+        Self { now: Now::at(mono), dry_run: false, stick: None }
+    }
+
     /// Ends a dry run; called once everything is checked and before anything is changed.
     fn check_dry_run(self) -> Result<(), Ec2Error> {
         if self.dry_run { Err(Ec2Error::DryRun) } else { Ok(()) }

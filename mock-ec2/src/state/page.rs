@@ -30,6 +30,14 @@ impl PageRequest {
     /// # Errors
     /// `InvalidParameterValue`, `InvalidParameterCombination` or `InvalidNextToken`.
     pub fn check(&self, ids: Option<&str>) -> Result<Page, Ec2Error> {
+        self.check_most(ids, MOST)
+    }
+
+    /// The same for a list whose pages have at most `most` items.
+    ///
+    /// # Errors
+    /// As [`PageRequest::check`].
+    pub fn check_most(&self, ids: Option<&str>, most: u64) -> Result<Page, Ec2Error> {
         if let (Some(ids), Some(_)) = (ids, self.max_results) {
             let text = format!("The parameter {ids} cannot be used with the parameter maxResults");
             return Err(Ec2Error::InvalidParameterCombination(text));
@@ -42,7 +50,7 @@ impl PageRequest {
             )));
         }
         let after = self.next_token.as_deref().filter(|t| !t.is_empty()).map(decode).transpose()?;
-        Ok(Page { limit: limit.map(|n| n.min(MOST) as usize), after })
+        Ok(Page { limit: limit.map(|n| n.min(most) as usize), after })
     }
 }
 

@@ -1,10 +1,11 @@
-//! CreateTags and DeleteTags.
+//! CreateTags, DeleteTags and DescribeTags.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::command::{CreateTags, DeleteTags, Reply, ResourceId};
+use super::command::{CreateTags, DeleteTags, DescribeTags, Reply, ResourceId, TagReply};
 use super::error::Ec2Error;
+use super::filter::{Filterable, check, matches};
 use super::{Call, State};
 
 /// Most tags of one resource.
@@ -64,10 +65,35 @@ impl State {
         Ok(Reply::Done)
     }
 
+    pub(super) fn describe_tags(&self, request: &DescribeTags) -> Result<Reply, Ec2Error> {
+        let page = request.page.check(None)?;
+        check::<TagReply>(&request.filters, false)?;
+        let instances = self.instances.values().map(|i| (i.id.as_str(), "instance", &i.tags));
+        let snapshots = self.snapshots.values().map(|s| (s.id.as_str(), "snapshot", &s.tags));
+        let volumes = self.volumes.values().map(|v| (v.id.as_str(), "volume", &v.tags));
+        // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: i-, snap-, vol-.
+        let wanted = instances
+            .chain(snapshots)
+            .chain(volumes)
+            .flat_map(|(resource, kind, tags)| {
+                tags.iter().map(move |(key, value)| TagReply {
+                    resource: resource.to_owned(),
+                    kind,
+                    key: key.clone(),
+                    value: value.clone(),
+                    position: format!("{resource} {key}"),
+                })
+            })
+            .filter(|tag| matches(tag, &request.filters));
+        let (tags, next_token) = page.cut(wanted, |tag| tag.position.as_str());
+        Ok(Reply::Tags { tags, next_token })
+    }
+
     fn tags_of(&self, resource: &ResourceId) -> Result<&BTreeMap<String, String>, Ec2Error> {
         Ok(match resource {
             ResourceId::Volume(volume) => &self.volume(volume)?.tags,
             ResourceId::Instance(instance) => &self.instance(instance)?.tags,
+            ResourceId::Snapshot(snapshot) => &self.snapshot(snapshot)?.tags,
         })
     }
 
@@ -75,6 +101,25 @@ impl State {
         match resource {
             ResourceId::Volume(volume) => self.volumes.get_mut(volume).map(|v| &mut Arc::make_mut(v).tags),
             ResourceId::Instance(instance) => self.instances.get_mut(instance).map(|i| &mut Arc::make_mut(i).tags),
+            ResourceId::Snapshot(snapshot) => self.snapshots.get_mut(snapshot).map(|s| &mut Arc::make_mut(s).tags),
         }
+    }
+}
+
+impl Filterable for TagReply {
+    const NAMES: &'static [&'static str] = &["key", "resource-id", "resource-type", "value"];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        match name {
+            "key" => found(&self.key),
+            "resource-id" => found(&self.resource),
+            "resource-type" => found(self.kind),
+            "value" => found(&self.value),
+            _ => {}
+        }
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        None
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::ids::{InstanceId, VolumeId};
+use super::ids::{InstanceId, SnapshotId, VolumeId};
 
 /// When a timer is due: monotonic time, then the order in which timers were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +23,16 @@ pub enum Subject {
     Volume(VolumeId),
     /// An attachment that is `attaching` or `detaching`.
     Attachment(VolumeId, InstanceId),
-    /// An instance that is `pending`.
+    /// An instance that is `pending`, `stopping` or `shutting-down`.
     Instance(InstanceId),
+    /// A modification that is `modifying` or `optimizing`.
+    Modification(VolumeId),
+    /// A snapshot that is `pending`.
+    Snapshot(SnapshotId),
+    /// Fast restore of a snapshot in a zone, that is `enabling` or `optimizing`.
+    FastRestore(SnapshotId, String),
+    /// An instance that is `terminated` and about to be forgotten.
+    Forget(InstanceId),
 }
 
 /// How a state ends.
@@ -37,6 +45,32 @@ pub enum Progress {
     Until(TimerKey),
     /// Not before the fault of this name is gone.
     Stuck(String),
+    /// Not before this cause is gone.
+    Held(Hold),
+}
+
+/// What else holds a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// The device name was left in use by a forced detach; until the instance reboots (reference §5.2).
+    PoisonedName,
+    /// The instance has no slot for it; until one is free (reference §7, "stick" mode).
+    OverLimit,
+    /// The device is mounted; until it is not.
+    Mounted,
+    /// Somebody asked for it over the admin API.
+    Admin,
+}
+
+impl Hold {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::PoisonedName => "a poisoned device name",
+            Self::OverLimit => "the attach limit",
+            Self::Mounted => "a mount",
+            Self::Admin => "the admin API",
+        }
+    }
 }
 
 impl Serialize for Progress {
@@ -45,7 +79,17 @@ impl Serialize for Progress {
             Self::Settled => serializer.serialize_str("settled"),
             Self::Until(key) => serializer.collect_str(&format_args!("until {} ms", key.due.as_millis())),
             Self::Stuck(fault) => serializer.collect_str(&format_args!("stuck by {fault}")),
+            Self::Held(hold) => serializer.collect_str(&format_args!("held by {}", hold.as_str())),
         }
+    }
+}
+
+/// What was under way when it was written down is due at once when it is read.
+impl<'de> Deserialize<'de> for Progress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let due = TimerKey { due: Duration::ZERO, number: 0 };
+        Ok(if text == "settled" { Self::Settled } else { Self::Until(due) })
     }
 }
 
@@ -77,9 +121,10 @@ impl Timers {
         self.waiting.keys().next().map(|key| key.due)
     }
 
-    /// Takes the first timer that is due at `now`.
-    pub fn pop(&mut self, now: Duration) -> Option<Subject> {
+    /// Takes the first timer that is due at `now`, and when it was due.
+    pub fn pop(&mut self, now: Duration) -> Option<(Duration, Subject)> {
         let first = self.waiting.first_entry().filter(|entry| entry.key().due <= now)?;
-        Some(first.remove())
+        let due = first.key().due;
+        Some((due, first.remove()))
     }
 }

@@ -1,16 +1,18 @@
 //! Volumes and their attachments: what they are, and which sizes and speeds each type allows (reference §8.3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::Ec2Error;
-use super::ids::{InstanceId, VolumeId};
+use super::ids::{InstanceId, SnapshotId, VolumeId};
+use super::modification::{Modification, Shape};
 use super::timers::Progress;
 
 /// Volume types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeType {
     /// General purpose SSD, previous generation; what CreateVolume makes when no type is given.
@@ -83,6 +85,11 @@ impl VolumeType {
         }
     }
 
+    /// Whether IOPS can be chosen.
+    pub fn has_iops(self) -> bool {
+        self.iops().is_some()
+    }
+
     /// Whether several instances may hold a volume of this type at once.
     pub fn multi_attach(self) -> bool {
         matches!(self, Self::Io1 | Self::Io2)
@@ -121,6 +128,7 @@ impl VolumeType {
                     let text = format!("Volume iops of {asked} is too low; minimum is {least}.");
                     return Err(Ec2Error::InvalidParameterValue(text));
                 }
+                self.check_ratio(gib, asked)?;
                 Ok(Some(asked))
             }
             (None, Some(_)) => {
@@ -131,6 +139,37 @@ impl VolumeType {
             (Some(_), None) => Err(Ec2Error::MissingParameter("iops".to_owned())),
             // gp2: three per GiB, between 100 and 16,000.
             (None, None) => Ok((self == Self::Gp2).then(|| (gib * 3).clamp(100, 16_000))),
+        }
+    }
+
+    /// Checks IOPS per GiB: 500 on gp3 (beyond the 3,000 that every volume has), 50 on io1, 1,000 on io2.
+    fn check_ratio(self, gib: u64, iops: u64) -> Result<(), Ec2Error> {
+        let most = match self {
+            Self::Gp3 if iops <= 3_000 => return Ok(()),
+            Self::Gp3 => 500,
+            Self::Io1 => 50,
+            _ => 1_000,
+        };
+        if iops <= gib * most {
+            return Ok(());
+        }
+        Err(Ec2Error::InvalidParameterValue(format!(
+            "Iops to volume size ratio of {:.6} is too high; maximum is {most}.000000 IOPS per GiB.",
+            iops as f64 / gib as f64
+        )))
+    }
+
+    /// Checks the throughput in MiB/s per IOPS: a quarter at most.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue`.
+    pub fn check_throughput_ratio(self, iops: Option<u64>, throughput: Option<u64>) -> Result<(), Ec2Error> {
+        match (iops, throughput) {
+            (Some(iops), Some(throughput)) if throughput * 4 > iops => Err(Ec2Error::InvalidParameterValue(format!(
+                "Throughput (MiBps) to iops ratio of {:.6} is too high; maximum is 0.250000 MiBps per iops.",
+                throughput as f64 / iops as f64
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -158,7 +197,7 @@ impl VolumeType {
 }
 
 /// States of a volume (§5.1); a deleted volume is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VolumeState {
     /// Not usable yet.
@@ -183,8 +222,8 @@ impl VolumeState {
     }
 }
 
-/// States of an attachment (§5.2); a detached one is gone. `busy` is entered once mounts are reported here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// States of an attachment (§5.2); a detached one is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachmentState {
     /// The device is not there yet.
@@ -193,6 +232,8 @@ pub enum AttachmentState {
     Attached,
     /// The device is about to go.
     Detaching,
+    /// The device should go and is mounted.
+    Busy,
 }
 
 impl AttachmentState {
@@ -202,12 +243,13 @@ impl AttachmentState {
             Self::Attaching => "attaching",
             Self::Attached => "attached",
             Self::Detaching => "detaching",
+            Self::Busy => "busy",
         }
     }
 }
 
 /// A volume's place on one instance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
     /// The device name, byte for byte as it was asked for (E6).
@@ -222,12 +264,15 @@ pub struct Attachment {
     pub ebs_card_index: u32,
     /// Whether the detach under way is forced.
     pub forced: bool,
+    /// The fault that will hold it in `busy`.
+    #[serde(skip)]
+    pub stick_busy: Option<String>,
     /// How the state ends.
     pub progress: Progress,
 }
 
 /// A volume.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
     /// Its id.
@@ -258,8 +303,89 @@ pub struct Volume {
     pub tags: BTreeMap<String, String>,
     /// Whether it is the root volume that came with an instance; such a volume has no backing file.
     pub root: bool,
+    /// The snapshot that it was made from.
+    pub snapshot: Option<SnapshotId>,
+    /// The volume that it was copied from.
+    pub source_volume: Option<VolumeId>,
+    /// Whether it was made from a snapshot with fast restore.
+    pub fast_restored: bool,
+    /// The rate in MiB/s that was asked for to bring its blocks here.
+    pub initialization_rate: Option<u64>,
+    /// How its blocks are brought here; nothing when they are all here.
+    #[serde(skip)]
+    pub initialization: Option<Initialization>,
+    /// Its latest modification.
+    pub modification: Option<Modification>,
+    /// When its latest modifications began, as monotonic time, oldest first.
+    #[serde(skip)]
+    pub modified: VecDeque<Duration>,
+    /// When its latest snapshot was made, as monotonic time.
+    #[serde(skip)]
+    pub snapshotted: Option<Duration>,
+    /// Whether its I/O is enabled by itself after a failure (a volume attribute).
+    pub auto_enable_io: bool,
+    /// Whether its I/O fails (DescribeVolumeStatus `impaired`).
+    pub impaired: bool,
+    /// Whether its bytes are still being copied; `creating` does not end before.
+    #[serde(skip)]
+    pub copying: bool,
     /// How `creating` or `deleting` ends.
     pub progress: Progress,
     /// Durations drawn for it so far; names the next draw.
     pub draws: u32,
+}
+
+impl Volume {
+    /// A volume that nobody asked anything of yet.
+    pub(super) fn blank(id: VolumeId) -> Self {
+        Self {
+            id,
+            size_gib: 0,
+            zone: String::new(),
+            volume_type: VolumeType::Gp2,
+            iops: None,
+            throughput: None,
+            encrypted: false,
+            kms_key_id: None,
+            multi_attach_enabled: false,
+            create_time: Timestamp::UNIX_EPOCH,
+            state: VolumeState::Creating,
+            attachments: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            root: false,
+            snapshot: None,
+            source_volume: None,
+            fast_restored: false,
+            initialization_rate: None,
+            initialization: None,
+            modification: None,
+            modified: VecDeque::new(),
+            snapshotted: None,
+            auto_enable_io: false,
+            impaired: false,
+            copying: false,
+            progress: Progress::Settled,
+            draws: 0,
+        }
+    }
+
+    /// What of it can be modified.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            size_gib: self.size_gib,
+            volume_type: self.volume_type,
+            iops: self.iops,
+            throughput: self.throughput,
+            multi_attach_enabled: self.multi_attach_enabled,
+        }
+    }
+}
+
+/// How the blocks of a volume are brought from where it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Initialization {
+    /// How it is called on the wire: `default`, `provisioned-rate` or `volume-copy`.
+    pub kind: &'static str,
+    /// When it began and ends, as monotonic time.
+    pub span: (Duration, Duration),
 }

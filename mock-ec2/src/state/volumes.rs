@@ -1,18 +1,20 @@
-//! CreateVolume and DeleteVolume.
+//! CreateVolume, CopyVolumes and DeleteVolume.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use substrate::{Now, ids as make_id};
 
-use super::command::{CreateVolume, Reply};
+use super::command::{CopyVolumes, CreateVolume, Reply};
 use super::error::{Ec2Error, Missing};
 use super::event::Event;
-use super::ids::VolumeId;
+use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
+use super::snapshots::check_completed;
 use super::tags::check_tags;
 use super::timers::{Progress, Subject};
-use super::volume::{Volume, VolumeState, VolumeType};
+use super::volume::{Initialization, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
 /// A volume that CreateVolume is about to make: what its backing file needs.
@@ -22,9 +24,33 @@ pub struct NewVolume {
     pub id: VolumeId,
     /// Its size in GiB.
     pub size_gib: u64,
+    /// Whose bytes it begins with.
+    pub source: Option<Source>,
 }
 
-/// A checked CreateVolume.
+/// Where the bytes of a new volume come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A snapshot.
+    Snapshot(SnapshotId),
+    /// Another volume.
+    Volume(VolumeId),
+}
+
+impl Source {
+    /// Its id.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Snapshot(snapshot) => snapshot.as_str(),
+            Self::Volume(volume) => volume.as_str(),
+        }
+    }
+}
+
+/// Least and most MiB/s of VolumeInitializationRate (§8.3).
+const INITIALIZATION_RATE: std::ops::RangeInclusive<u64> = 100..=300;
+
+/// A checked CreateVolume or CopyVolumes.
 enum Plan {
     /// The token was used before, for this volume.
     Replay(VolumeId),
@@ -32,87 +58,278 @@ enum Plan {
     New(Box<Volume>),
 }
 
+impl Plan {
+    /// What its file needs.
+    fn file(self) -> Option<NewVolume> {
+        let Self::New(volume) = self else { return None };
+        let Volume { id, size_gib, snapshot, source_volume, .. } = *volume;
+        let source = snapshot.map(Source::Snapshot).or(source_volume.map(Source::Volume));
+        Some(NewVolume { id, size_gib, source })
+    }
+}
+
 impl State {
-    /// The volume that `request` would make at `now`, if it would make one; so that its file can be made first.
+    /// The volume that CreateVolume would make at `now`, if it would make one; so that its file can be made first.
     ///
     /// # Errors
     /// Those of CreateVolume.
     pub fn preview(&mut self, now: Now, request: &CreateVolume, dry_run: bool) -> Result<Option<NewVolume>, Ec2Error> {
         self.catch_up(now);
-        match self.plan(Call { now, dry_run, stick: None }, request)? {
-            Plan::Replay(_) => Ok(None),
-            Plan::New(volume) => Ok(Some(NewVolume { id: volume.id, size_gib: volume.size_gib })),
-        }
+        self.plan(Call { now, dry_run, stick: None }, request).map(Plan::file)
+    }
+
+    /// The volume that CopyVolumes would make at `now`, if it would make one.
+    ///
+    /// # Errors
+    /// Those of CopyVolumes.
+    pub fn preview_copy(&mut self, now: Now, request: &CopyVolumes, dry: bool) -> Result<Option<NewVolume>, Ec2Error> {
+        self.catch_up(now);
+        self.plan_copy(Call { now, dry_run: dry, stick: None }, request).map(Plan::file)
     }
 
     fn plan(&self, call: Call<'_>, request: &CreateVolume) -> Result<Plan, Ec2Error> {
+        if call.dry_run && self.switches.dry_run_zone_conflict && request.zone.is_some() && request.zone_id.is_some() {
+            let text = "The parameters availabilityZone and availabilityZoneId cannot be used together.";
+            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
+        }
         let zone = self.zone_of(request.zone.as_deref(), request.zone_id.as_deref())?;
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
-        if let Some(snapshot) = &request.snapshot_id {
-            return Err(Ec2Error::SnapshotNotFound(Missing(vec![snapshot.clone()])));
+        let token = match &request.client_token {
+            Some(token) => self.volume_tokens.replay(call.now.mono, token, &essence(request))?,
+            None => None,
+        };
+        if let Some(id) = token {
+            return self.plan_replay(call, id);
         }
-        let size_gib = request.size_gib.ok_or_else(|| Ec2Error::MissingParameter("size/snapshot".to_owned()))?;
+        let snapshot = request.snapshot_id.as_ref().map(|id| self.snapshot(id)).transpose()?;
+        snapshot.map_or(Ok(()), check_completed)?;
+        let size_gib = request.size_gib.or(snapshot.map(|s| s.size_gib));
+        let size_gib = size_gib.ok_or_else(|| Ec2Error::MissingParameter("size/snapshot".to_owned()))?;
         volume_type.check_size(size_gib)?;
+        if let Some(snapshot) = snapshot.filter(|s| size_gib < s.size_gib) {
+            return Err(Ec2Error::InvalidParameterValue(format!(
+                "Volume of size {size_gib}GiB is smaller than snapshot '{}', expect size >= {}GiB.",
+                snapshot.id, snapshot.size_gib
+            )));
+        }
         let iops = volume_type.resolve_iops(size_gib, request.iops)?;
         let throughput = volume_type.resolve_throughput(request.throughput)?;
-        if request.multi_attach && !volume_type.multi_attach() {
-            let text =
-                format!("The parameter MultiAttachEnabled is not supported for {} volumes.", volume_type.as_str());
-            return Err(Ec2Error::InvalidParameterCombination(text));
+        volume_type.check_throughput_ratio(iops, throughput)?;
+        check_multi_attach(volume_type, request.multi_attach)?;
+        let encrypted = request.encrypted.unwrap_or(false) || snapshot.is_some_and(|s| s.encrypted);
+        if request.encrypted == Some(false) && encrypted {
+            let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
+            return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
         }
-        let encrypted = request.encrypted.unwrap_or(false);
         if request.kms_key_id.is_some() && !encrypted {
             let text = "The parameter KmsKeyId requires the parameter Encrypted to be set.";
             return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));
         }
-        check_tags(&BTreeMap::new(), &request.tags)?;
-        if let Some(token) = &request.client_token
-            && let Some(id) = self.volume_tokens.replay(call.now.mono, token, &essence(request))?
-        {
-            if !self.volumes.contains_key(&id) {
-                return Err(Ec2Error::TokenOfDeleted);
+        if let Some(rate) = request.initialization_rate {
+            if snapshot.is_none() {
+                let text = "The parameter VolumeInitializationRate requires the parameter SnapshotId to be set.";
+                return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));
             }
-            call.check_dry_run()?;
-            return Ok(Plan::Replay(id));
+            if !INITIALIZATION_RATE.contains(&rate) {
+                return Err(Ec2Error::InvalidParameterValue(format!(
+                    "Value ({rate}) for parameter volumeInitializationRate is invalid. It must lie between 100 and 300."
+                )));
+            }
         }
+        check_tags(&BTreeMap::new(), &request.tags)?;
+        self.check_volume_quota()?;
         call.check_dry_run()?;
-        let kms_key_id = encrypted.then(|| request.kms_key_id.clone().unwrap_or_else(|| self.default_key()));
+        let key = request.kms_key_id.clone().or_else(|| snapshot.and_then(|s| s.kms_key_id.clone()));
         Ok(Plan::New(Box::new(Volume {
-            id: self.next_volume_id(),
             size_gib,
+            fast_restored: snapshot.is_some_and(|s| s.fast_in(&zone)),
             zone,
             volume_type,
             iops,
             throughput,
             encrypted,
-            kms_key_id,
+            kms_key_id: encrypted.then(|| key.unwrap_or_else(|| self.default_key())),
             multi_attach_enabled: request.multi_attach,
             create_time: call.now.wall,
-            state: VolumeState::Creating,
-            attachments: BTreeMap::new(),
             tags: request.tags.clone(),
-            root: false,
-            progress: Progress::Settled,
-            draws: 0,
+            snapshot: request.snapshot_id.clone(),
+            initialization_rate: request.initialization_rate,
+            ..Volume::blank(self.next_volume_id())
         })))
     }
 
-    pub(super) fn create_volume(&mut self, call: Call<'_>, request: &CreateVolume) -> Result<Reply, Ec2Error> {
-        let mut volume = match self.plan(call, request)? {
-            Plan::Replay(id) => return self.volume(&id).map(|v| Reply::Volume(v.clone())),
-            Plan::New(volume) => volume,
+    fn plan_copy(&self, call: Call<'_>, request: &CopyVolumes) -> Result<Plan, Ec2Error> {
+        let token = match &request.client_token {
+            Some(token) => {
+                let essence = CopyVolumes { client_token: None, ..request.clone() };
+                self.copy_tokens.replay(call.now.mono, token, &essence)?
+            }
+            None => None,
         };
+        if let Some(id) = token {
+            return self.plan_replay(call, id);
+        }
+        let source = self.volume(&request.source)?;
+        if !matches!(source.state, VolumeState::Available | VolumeState::InUse) {
+            return Err(Ec2Error::VolumeInState { volume: source.id.clone(), state: source.state.as_str() });
+        }
+        let volume_type = request.volume_type.as_deref().map_or(Ok(source.volume_type), VolumeType::parse)?;
+        let size_gib = request.size_gib.unwrap_or(source.size_gib);
+        volume_type.check_size(size_gib)?;
+        if size_gib < source.size_gib {
+            return Err(Ec2Error::InvalidParameterValue(format!(
+                "Volume of size {size_gib}GiB is smaller than volume '{}', expect size >= {}GiB.",
+                source.id, source.size_gib
+            )));
+        }
+        let same = volume_type == source.volume_type && volume_type.has_iops();
+        let iops = volume_type.resolve_iops(size_gib, request.iops.or(source.iops.filter(|_| same)))?;
+        let throughput = request.throughput.or(source.throughput.filter(|_| same));
+        let throughput = volume_type.resolve_throughput(throughput)?;
+        volume_type.check_throughput_ratio(iops, throughput)?;
+        check_multi_attach(volume_type, request.multi_attach)?;
+        check_tags(&BTreeMap::new(), &request.tags)?;
+        self.check_volume_quota()?;
+        call.check_dry_run()?;
+        Ok(Plan::New(Box::new(Volume {
+            size_gib,
+            zone: source.zone.clone(),
+            volume_type,
+            iops,
+            throughput,
+            encrypted: source.encrypted,
+            kms_key_id: source.kms_key_id.clone(),
+            multi_attach_enabled: request.multi_attach,
+            create_time: call.now.wall,
+            tags: request.tags.clone(),
+            source_volume: Some(source.id.clone()),
+            ..Volume::blank(self.next_volume_id())
+        })))
+    }
+
+    fn plan_replay(&self, call: Call<'_>, id: VolumeId) -> Result<Plan, Ec2Error> {
+        if self.switches.quota_before_token {
+            self.check_volume_quota()?;
+        }
+        if !self.volumes.contains_key(&id) {
+            return Err(Ec2Error::TokenOfDeleted);
+        }
+        call.check_dry_run()?;
+        Ok(Plan::Replay(id))
+    }
+
+    fn check_volume_quota(&self) -> Result<(), Ec2Error> {
+        match self.switches.volume_quota {
+            Some(limit) if self.volumes.len() as u64 >= limit => {
+                Err(Ec2Error::QuotaExceeded { resource: "volume", limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn create_volume(&mut self, call: Call<'_>, request: &CreateVolume) -> Result<Reply, Ec2Error> {
+        let volume = match self.plan(call, request)? {
+            Plan::Replay(id) => return self.volume(&id).map(|v| Reply::Volume(v.clone())),
+            Plan::New(volume) => *volume,
+        };
+        if let Some(token) = &request.client_token {
+            self.volume_tokens.remember(call.now.mono, token, essence(request), volume.id.clone());
+        }
+        Ok(Reply::Volume(self.add_volume(call, volume)))
+    }
+
+    pub(super) fn copy_volumes(&mut self, call: Call<'_>, request: &CopyVolumes) -> Result<Reply, Ec2Error> {
+        let volume = match self.plan_copy(call, request)? {
+            Plan::Replay(id) => return self.volume(&id).map(|v| Reply::CopiedVolumes(vec![v.clone()])),
+            Plan::New(volume) => *volume,
+        };
+        if let Some(token) = &request.client_token {
+            let essence = CopyVolumes { client_token: None, ..request.clone() };
+            self.copy_tokens.remember(call.now.mono, token, essence, volume.id.clone());
+        }
+        Ok(Reply::CopiedVolumes(vec![self.add_volume(call, volume)]))
+    }
+
+    fn add_volume(&mut self, call: Call<'_>, mut volume: Volume) -> Arc<Volume> {
         let id = volume.id.clone();
         self.made.volumes += 1;
         volume.progress =
             self.begin(call, Operation::CreateVolume, &format!("create {id}"), Subject::Volume(id.clone()));
-        if let Some(token) = &request.client_token {
-            self.volume_tokens.remember(call.now.mono, token, essence(request), id.clone());
-        }
-        let volume = Arc::new(*volume);
+        volume.initialization = self.initialization(call.now.mono, &volume);
+        let volume = Arc::new(volume);
         self.volumes.insert(id.clone(), volume.clone());
         self.note_volume(&id);
-        Ok(Reply::Volume(volume))
+        volume
+    }
+
+    /// How the blocks of the new `volume` are brought from where it is made from.
+    fn initialization(&self, now: Duration, volume: &Volume) -> Option<Initialization> {
+        if self.settings.latency.settles_at_once() || volume.fast_restored {
+            return None;
+        }
+        let (kind, lasting) = match (&volume.snapshot, volume.initialization_rate) {
+            (Some(_), Some(rate)) => {
+                let lasting = Duration::from_secs((volume.size_gib * 1_024).div_ceil(rate.max(1)));
+                ("provisioned-rate", self.scale.apply(lasting))
+            }
+            (Some(_), None) => ("default", self.per_gib(volume)),
+            (None, _) if volume.source_volume.is_some() => ("volume-copy", self.per_gib(volume)),
+            (None, _) => return None,
+        };
+        Some(Initialization { kind, span: (now, now + lasting) })
+    }
+
+    fn per_gib(&self, volume: &Volume) -> Duration {
+        let one = self.duration(Operation::InitializeVolume, &format!("initialize {}", volume.id));
+        one.saturating_mul(u32::try_from(volume.size_gib).unwrap_or(u32::MAX))
+    }
+
+    /// Says that the bytes of volume `id` are still being copied; it stays `creating` until they are there.
+    pub fn volume_copying(&mut self, id: &VolumeId) {
+        if let Some(volume) = self.volumes.get_mut(id) {
+            Arc::make_mut(volume).copying = true;
+        }
+    }
+
+    /// Says that the bytes of volume `id` are there; without them it vanishes, as one whose key cannot be used does.
+    pub fn volume_copied(&mut self, id: &VolumeId, arrived: bool) {
+        let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
+        volume.copying = false;
+        if !arrived {
+            self.vanish_volume(id);
+        } else if volume.state == VolumeState::Creating && volume.progress == Progress::Settled {
+            self.end_volume_transition(id);
+        }
+    }
+
+    /// Takes volume `id` away at once, whatever its state; its client token stays known (C1, D10).
+    pub fn vanish_volume(&mut self, id: &VolumeId) {
+        let Some(gone) = self.volumes.remove(id) else { return };
+        self.timers.cancel(&gone.progress);
+        if let Some(modification) = &gone.modification {
+            self.timers.cancel(&modification.progress);
+        }
+        for (instance, attachment) in &gone.attachments {
+            self.timers.cancel(&attachment.progress);
+            if let Some(instance) = self.instances.get_mut(instance).map(Arc::make_mut) {
+                instance.slots.retain(|_, held| held != id);
+                instance.mounted.remove(id);
+            }
+            self.events.push(Event::Attachment {
+                volume: id.clone(),
+                instance: instance.clone(),
+                device: attachment.device.clone(),
+                state: "detached",
+                forced: true,
+                size_gib: gone.size_gib,
+            });
+        }
+        self.note_deleted(&gone);
+    }
+
+    pub(super) fn note_deleted(&mut self, v: &Volume) {
+        let (volume, zone) = (v.id.clone(), v.zone.clone());
+        self.events.push(Event::Volume { volume, state: "deleted", zone, size_gib: v.size_gib });
     }
 
     pub(super) fn delete_volume(&mut self, call: Call<'_>, id: &VolumeId) -> Result<Reply, Ec2Error> {
@@ -142,14 +359,19 @@ impl State {
         let Some(volume) = self.volumes.get_mut(id) else { return };
         if volume.state == VolumeState::Deleting {
             if let Some(v) = self.volumes.remove(id) {
-                let (volume, zone) = (v.id.clone(), v.zone.clone());
-                self.events.push(Event::Volume { volume, state: "deleted", zone, size_gib: v.size_gib });
+                if let Some(modification) = &v.modification {
+                    self.timers.cancel(&modification.progress);
+                }
+                self.note_deleted(&v);
             }
             return;
         }
         let volume = Arc::make_mut(volume);
-        volume.state = VolumeState::Available;
         volume.progress = Progress::Settled;
+        if volume.copying {
+            return;
+        }
+        volume.state = VolumeState::Available;
         self.note_volume(id);
     }
 
@@ -182,7 +404,7 @@ impl State {
     }
 
     /// The key that encrypts volumes for which none is named.
-    fn default_key(&self) -> String {
+    pub(super) fn default_key(&self) -> String {
         let key = make_id::uuid(&mut self.seed.child("default key").rng());
         format!("arn:aws:kms:{}:{}:key/{key}", self.settings.region, self.settings.account_id)
     }
@@ -191,4 +413,12 @@ impl State {
 /// The parameters that a repeated token must repeat: all but the token and the zone (§8.1).
 fn essence(request: &CreateVolume) -> CreateVolume {
     CreateVolume { client_token: None, zone: None, zone_id: None, ..request.clone() }
+}
+
+fn check_multi_attach(volume_type: VolumeType, asked: bool) -> Result<(), Ec2Error> {
+    if asked && !volume_type.multi_attach() {
+        let text = format!("The parameter MultiAttachEnabled is not supported for {} volumes.", volume_type.as_str());
+        return Err(Ec2Error::InvalidParameterCombination(text));
+    }
+    Ok(())
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use super::form::Form;
 use crate::state::command::{
-    Action, AttachVolume, Command, CreateTags, CreateVolume, DeleteTags, DescribeAvailabilityZones,
-    DescribeInstanceTypes, DescribeInstances, DescribeVolumes, DetachVolume, ResourceId, RunInstances,
+    Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateTags,
+    CreateVolume, DeleteTags, DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes,
+    DescribeInstances, DescribeOfVolumes, DescribeRegions, DescribeSnapshots, DescribeTags, DescribeVolumeAttribute,
+    DescribeVolumes, DetachVolume, EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute,
+    ResourceId, RunInstances, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::filter::Filter;
-use crate::state::ids::{InstanceId, VolumeId};
+use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
 use crate::state::page::PageRequest;
 
 /// Most ids, values or filters of one list (EC2's own cap on describe filters is 200 values, on ids 1,000).
@@ -33,16 +36,36 @@ pub fn command(mut form: Form) -> Result<Command, Ec2Error> {
     }
     let decode = match name.as_str() {
         "AttachVolume" => attach_volume,
+        "CopySnapshot" => copy_snapshot,
+        "CopyVolumes" => copy_volumes,
+        "CreateSnapshot" => create_snapshot,
+        "CreateSnapshots" => create_snapshots,
         "CreateTags" => create_tags,
         "CreateVolume" => create_volume,
+        "DeleteSnapshot" => delete_snapshot,
         "DeleteTags" => delete_tags,
         "DeleteVolume" => delete_volume,
         "DescribeAvailabilityZones" => describe_availability_zones,
-        "DescribeInstances" => describe_instances,
+        "DescribeInstanceStatus" => describe_instance_status,
         "DescribeInstanceTypes" => describe_instance_types,
+        "DescribeInstances" => describe_instances,
+        "DescribeRegions" => describe_regions,
+        "DescribeSnapshots" => describe_snapshots,
+        "DescribeTags" => describe_tags,
+        "DescribeVolumeAttribute" => describe_volume_attribute,
+        "DescribeVolumeStatus" => describe_volume_status,
         "DescribeVolumes" => describe_volumes,
+        "DescribeVolumesModifications" => describe_volumes_modifications,
         "DetachVolume" => detach_volume,
+        "EnableFastSnapshotRestores" => enable_fast_snapshot_restores,
+        "LockSnapshot" => lock_snapshot,
+        "ModifyVolume" => modify_volume,
+        "ModifyVolumeAttribute" => modify_volume_attribute,
+        "RebootInstances" => reboot_instances,
         "RunInstances" => run_instances,
+        "StartInstances" => start_instances,
+        "StopInstances" => stop_instances,
+        "TerminateInstances" => terminate_instances,
         _ => return Err(Ec2Error::InvalidAction(name)),
     };
     let dry_run = form.take_flag("DryRun")?.unwrap_or(false);
@@ -75,13 +98,7 @@ fn delete_volume(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 fn create_volume(form: &mut Form) -> Result<Action, Ec2Error> {
-    // They would change what the volume is or where it lies, so they are refused and not ignored.
-    for (parameter, what) in [("OutpostArn", "Outposts"), ("VolumeInitializationRate", "snapshots")] {
-        if form.take(parameter).is_some() {
-            let text = format!("The parameter {parameter} cannot be used: {what} are not emulated.");
-            return Err(Ec2Error::UnsupportedOperation(text));
-        }
-    }
+    refuse_outposts(form)?;
     Ok(Action::CreateVolume(CreateVolume {
         zone: form.take("AvailabilityZone"),
         zone_id: form.take("AvailabilityZoneId"),
@@ -92,10 +109,220 @@ fn create_volume(form: &mut Form) -> Result<Action, Ec2Error> {
         encrypted: form.take_flag("Encrypted")?,
         kms_key_id: form.take("KmsKeyId"),
         multi_attach: form.take_flag("MultiAttachEnabled")?.unwrap_or(false),
-        snapshot_id: form.take("SnapshotId"),
+        snapshot_id: form.take("SnapshotId").map(|id| snapshot_id(&id)).transpose()?,
+        initialization_rate: form.take_number("VolumeInitializationRate")?,
         tags: tag_specifications(form, &["volume"])?.remove("volume").unwrap_or_default(),
         client_token: form.take("ClientToken"),
     }))
+}
+
+/// It would change where the resource lies, so it is refused and not ignored.
+fn refuse_outposts(form: &mut Form) -> Result<(), Ec2Error> {
+    match form.take("OutpostArn") {
+        None => Ok(()),
+        Some(_) => {
+            let text = "The parameter OutpostArn cannot be used: Outposts are not emulated.";
+            Err(Ec2Error::UnsupportedOperation(text.to_owned()))
+        }
+    }
+}
+
+fn copy_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::CopyVolumes(CopyVolumes {
+        source: volume_id("sourceVolumeId", &form.require("SourceVolumeId")?)?,
+        size_gib: form.take_number("Size")?,
+        volume_type: form.take("VolumeType"),
+        iops: form.take_number("Iops")?,
+        throughput: form.take_number("Throughput")?,
+        multi_attach: form.take_flag("MultiAttachEnabled")?.unwrap_or(false),
+        tags: tag_specifications(form, &["volume"])?.remove("volume").unwrap_or_default(),
+        client_token: form.take("ClientToken"),
+    }))
+}
+
+fn modify_volume(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::ModifyVolume(ModifyVolume {
+        volume: volume_id("volumeId", &form.require("VolumeId")?)?,
+        size_gib: form.take_number("Size")?,
+        volume_type: form.take("VolumeType"),
+        iops: form.take_number("Iops")?,
+        throughput: form.take_number("Throughput")?,
+        multi_attach: form.take_flag("MultiAttachEnabled")?,
+    }))
+}
+
+fn modify_volume_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::ModifyVolumeAttribute(ModifyVolumeAttribute {
+        volume: volume_id("volumeId", &form.require("VolumeId")?)?,
+        auto_enable_io: form.take_flag("AutoEnableIO.Value")?,
+    }))
+}
+
+fn describe_volume_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
+    let volume = volume_id("volumeId", &form.require("VolumeId")?)?;
+    let attribute = match form.require("Attribute")?.as_str() {
+        "autoEnableIO" => VolumeAttribute::AutoEnableIo,
+        "productCodes" => VolumeAttribute::ProductCodes,
+        other => {
+            let text = format!("Value ({other}) for parameter attribute is invalid. Use autoEnableIO or productCodes.");
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+    };
+    Ok(Action::DescribeVolumeAttribute(DescribeVolumeAttribute { volume, attribute }))
+}
+
+fn of_volumes(form: &mut Form) -> Result<DescribeOfVolumes, Ec2Error> {
+    let ids = list(form, "VolumeId")?;
+    let ids = ids.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?;
+    Ok(DescribeOfVolumes { ids, filters: filters(form)?, page: page(form)? })
+}
+
+fn describe_volumes_modifications(form: &mut Form) -> Result<Action, Ec2Error> {
+    of_volumes(form).map(Action::DescribeVolumesModifications)
+}
+
+fn describe_volume_status(form: &mut Form) -> Result<Action, Ec2Error> {
+    of_volumes(form).map(Action::DescribeVolumeStatus)
+}
+
+fn create_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
+    refuse_outposts(form)?;
+    location(form)?;
+    Ok(Action::CreateSnapshot(CreateSnapshot {
+        volume: volume_id("volumeId", &form.require("VolumeId")?)?,
+        description: form.take("Description").unwrap_or_default(),
+        tags: tag_specifications(form, &["snapshot"])?.remove("snapshot").unwrap_or_default(),
+    }))
+}
+
+/// Snapshots are stored in the region; local zones have them too, and there are none here.
+fn location(form: &mut Form) -> Result<(), Ec2Error> {
+    match form.take("Location").as_deref() {
+        None | Some("regional") => Ok(()),
+        Some(other) => {
+            let text = format!("Value ({other}) for parameter location is invalid. Local zones are not emulated.");
+            Err(Ec2Error::InvalidParameterValue(text))
+        }
+    }
+}
+
+fn create_snapshots(form: &mut Form) -> Result<Action, Ec2Error> {
+    refuse_outposts(form)?;
+    location(form)?;
+    let exclude = list(form, "InstanceSpecification.ExcludeDataVolumeId")?;
+    let copy_tags = match form.take("CopyTagsFromSource").as_deref() {
+        None => false,
+        Some("volume") => true,
+        Some(other) => {
+            let text = format!("Value ({other}) for parameter copyTagsFromSource is invalid. Use volume.");
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+    };
+    Ok(Action::CreateSnapshots(CreateSnapshots {
+        instance: instance_id(&form.require("InstanceSpecification.InstanceId")?)?,
+        exclude_root: form.take_flag("InstanceSpecification.ExcludeBootVolume")?.unwrap_or(false),
+        exclude: exclude.iter().map(|id| volume_id("volumes", id)).collect::<Result<_, _>>()?,
+        description: form.take("Description").unwrap_or_default(),
+        copy_tags,
+        tags: tag_specifications(form, &["snapshot"])?.remove("snapshot").unwrap_or_default(),
+    }))
+}
+
+fn copy_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
+    // A presigned request of the same call, which clients add for copies between regions.
+    form.take("PresignedUrl");
+    form.take("DestinationRegion");
+    Ok(Action::CopySnapshot(CopySnapshot {
+        source: snapshot_id(&form.require("SourceSnapshotId")?)?,
+        source_region: form.require("SourceRegion")?,
+        description: form.take("Description").unwrap_or_default(),
+        encrypted: form.take_flag("Encrypted")?.unwrap_or(false),
+        kms_key_id: form.take("KmsKeyId"),
+        tags: tag_specifications(form, &["snapshot"])?.remove("snapshot").unwrap_or_default(),
+    }))
+}
+
+fn delete_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::DeleteSnapshot(snapshot_id(&form.require("SnapshotId")?)?))
+}
+
+fn describe_snapshots(form: &mut Form) -> Result<Action, Ec2Error> {
+    let ids = list(form, "SnapshotId")?;
+    Ok(Action::DescribeSnapshots(DescribeSnapshots {
+        ids: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
+        owners: list(form, "Owner")?,
+        restorable_by: list(form, "RestorableBy")?,
+        filters: filters(form)?,
+        page: page(form)?,
+    }))
+}
+
+fn enable_fast_snapshot_restores(form: &mut Form) -> Result<Action, Ec2Error> {
+    let ids = required_list(form, "SourceSnapshotId")?;
+    Ok(Action::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
+        zones: required_list(form, "AvailabilityZone")?,
+        snapshots: ids.iter().map(|id| snapshot_id(id)).collect::<Result<_, _>>()?,
+    }))
+}
+
+fn lock_snapshot(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::LockSnapshot(LockSnapshot {
+        snapshot: snapshot_id(&form.require("SnapshotId")?)?,
+        mode: form.require("LockMode")?,
+        cool_off_hours: form.take_number("CoolOffPeriod")?,
+        duration_days: form.take_number("LockDuration")?,
+        expiration: form.take("ExpirationDate"),
+    }))
+}
+
+fn describe_tags(form: &mut Form) -> Result<Action, Ec2Error> {
+    Ok(Action::DescribeTags(DescribeTags { filters: filters(form)?, page: page(form)? }))
+}
+
+fn describe_regions(form: &mut Form) -> Result<Action, Ec2Error> {
+    form.take_flag("AllRegions")?;
+    Ok(Action::DescribeRegions(DescribeRegions { names: list(form, "RegionName")?, filters: filters(form)? }))
+}
+
+fn instance_ids(form: &mut Form) -> Result<Vec<InstanceId>, Ec2Error> {
+    let ids = required_list(form, "InstanceId")?;
+    ids.iter().map(|id| instance_id(id)).collect()
+}
+
+fn reboot_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    instance_ids(form).map(Action::RebootInstances)
+}
+
+fn start_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    instance_ids(form).map(Action::StartInstances)
+}
+
+fn stop_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    if form.take_flag("Hibernate")? == Some(true) {
+        let text = "The parameter Hibernate cannot be used: hibernation is not emulated.";
+        return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
+    }
+    let force = form.take_flag("Force")?.unwrap_or(false);
+    Ok(Action::StopInstances(StopInstances { ids: instance_ids(form)?, force }))
+}
+
+fn terminate_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    instance_ids(form).map(Action::TerminateInstances)
+}
+
+fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
+    let ids = list(form, "InstanceId")?;
+    Ok(Action::DescribeInstanceStatus(DescribeInstanceStatus {
+        ids: ids.iter().map(|id| instance_id(id)).collect::<Result<_, _>>()?,
+        all: form.take_flag("IncludeAllInstances")?.unwrap_or(false),
+        filters: filters(form)?,
+        page: page(form)?,
+    }))
+}
+
+fn required_list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
+    let items = list(form, name)?;
+    if items.is_empty() { Err(Ec2Error::MissingParameter(name.to_owned())) } else { Ok(items) }
 }
 
 fn describe_volumes(form: &mut Form) -> Result<Action, Ec2Error> {
@@ -167,7 +394,8 @@ fn resources(form: &mut Form) -> Result<Vec<ResourceId>, Ec2Error> {
     ids.iter()
         .map(|id| {
             let volume = id.parse().map(ResourceId::Volume);
-            volume.or_else(|_| id.parse().map(ResourceId::Instance)).map_err(|_| Ec2Error::InvalidId(id.clone()))
+            let other = volume.or_else(|_| id.parse().map(ResourceId::Instance));
+            other.or_else(|_| id.parse().map(ResourceId::Snapshot)).map_err(|_| Ec2Error::InvalidId(id.clone()))
         })
         .collect()
 }
@@ -236,6 +464,14 @@ fn volume_id(parameter: &'static str, text: &str) -> Result<VolumeId, Ec2Error> 
         parameter,
         value: text.to_owned(),
         expected: VolumeId::PREFIX,
+    })
+}
+
+fn snapshot_id(text: &str) -> Result<SnapshotId, Ec2Error> {
+    text.parse().map_err(|_| Ec2Error::MalformedVolumeId {
+        parameter: "snapshotId",
+        value: text.to_owned(),
+        expected: SnapshotId::PREFIX,
     })
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use super::xml::Xml;
 use crate::state::State;
-use crate::state::command::{AttachmentReply, InstanceReply, Reply};
+use crate::state::command::{AttachmentReply, InstanceReply, ModificationReply, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::instance::ROOT_DEVICE;
 use crate::state::instance_types::{AttachLimit, InstanceType};
 use crate::state::volume::{Attachment, Volume};
 use crate::state::zone::Zone;
 use crate::state::{Settings, time};
+
+mod more;
 
 /// The namespace of every answer.
 const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
@@ -71,6 +73,54 @@ impl Surroundings {
                 xml.list("instanceTypeSet", types, instance_type);
                 xml.optional("nextToken", next_token.as_ref());
             }
+            Reply::CopiedVolumes(volumes) => {
+                xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
+            }
+            Reply::FastRestores(all) => self.fast_restores(xml, all),
+            Reply::InstanceChanges { changes } => more::instance_changes(xml, changes),
+            Reply::InstanceStatuses { instances, next_token } => {
+                xml.list("instanceStatusSet", instances, |xml, instance| self.instance_status(xml, instance));
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Lock(snapshot, lock, state) => more::lock(xml, snapshot.as_str(), lock, state),
+            Reply::Modification(m) => xml.element("volumeModification", |xml| more::modification(xml, m)),
+            Reply::Modifications { modifications, next_token } => {
+                xml.list("volumeModificationSet", modifications, |xml, m: &ModificationReply| {
+                    more::modification(xml, m);
+                });
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Regions(regions) => xml.list("regionInfo", regions, |xml, region| {
+                xml.text("regionName", region);
+                xml.text("regionEndpoint", &format!("ec2.{region}.amazonaws.com"));
+                xml.text("optInStatus", "opt-in-not-required");
+            }),
+            Reply::Snapshot(snapshot) => self.snapshot(xml, snapshot),
+            Reply::SnapshotsMade(all) => {
+                xml.list("snapshotSet", all, |xml, snapshot| self.snapshot_made(xml, snapshot));
+            }
+            Reply::SnapshotCopied(snapshot) => {
+                xml.text("snapshotId", snapshot.id.as_str());
+                tags(xml, &snapshot.tags);
+            }
+            Reply::Snapshots { snapshots, next_token } => {
+                xml.list("snapshotSet", snapshots, |xml, snapshot| self.snapshot(xml, snapshot));
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::Tags { tags, next_token } => {
+                xml.list("tagSet", tags, |xml, tag| {
+                    xml.text("resourceId", &tag.resource);
+                    xml.text("resourceType", tag.kind);
+                    xml.text("key", &tag.key);
+                    xml.text("value", &tag.value);
+                });
+                xml.optional("nextToken", next_token.as_ref());
+            }
+            Reply::VolumeAttribute(volume, attribute) => more::volume_attribute(xml, volume, *attribute),
+            Reply::VolumeStatuses { statuses, next_token } => {
+                xml.list("volumeStatusSet", statuses, |xml, status| self.volume_status(xml, status));
+                xml.optional("nextToken", next_token.as_ref());
+            }
             Reply::Zones(zones) => xml.list("availabilityZoneInfo", zones, |xml, zone| self.zone(xml, zone)),
         }
     }
@@ -79,7 +129,7 @@ impl Surroundings {
         xml.text("volumeId", volume.id.as_str());
         xml.value("size", volume.size_gib);
         // Present and empty without a snapshot (csi#1140).
-        xml.text("snapshotId", "");
+        xml.text("snapshotId", volume.snapshot.as_ref().map_or("", |s| s.as_str()));
         xml.text("availabilityZone", &volume.zone);
         xml.text("availabilityZoneId", self.zone_id(&volume.zone));
         xml.text("status", volume.state.as_str());
@@ -96,6 +146,10 @@ impl Surroundings {
         xml.optional("kmsKeyId", volume.kms_key_id.as_ref());
         tags(xml, &volume.tags);
         xml.value("multiAttachEnabled", volume.multi_attach_enabled);
+        xml.optional("fastRestored", volume.snapshot.is_some().then_some(volume.fast_restored));
+        xml.optional("sourceVolumeId", volume.source_volume.as_ref());
+        xml.optional("volumeInitializationRate", volume.initialization_rate);
+        more::operator(xml);
     }
 
     fn reservation(&self, xml: &mut Xml, instances: &[InstanceReply]) {
@@ -209,16 +263,32 @@ fn tags(xml: &mut Xml, tags: &BTreeMap<String, String>) {
 }
 
 fn instance_type(xml: &mut Xml, t: &InstanceType) {
+    let nitro = t.hypervisor == "nitro";
+    let metal = t.name.contains(".metal");
     xml.text("instanceType", &t.name);
-    xml.value("currentGeneration", t.hypervisor == "nitro");
-    xml.text("hypervisor", t.hypervisor);
-    xml.value("bareMetal", t.name.contains(".metal"));
-    xml.element("vCpuInfo", |xml| xml.value("defaultVCpus", t.vcpus));
+    xml.value("currentGeneration", nitro);
+    xml.value("freeTierEligible", matches!(t.name.as_str(), "t2.micro" | "t3.micro"));
+    xml.list("supportedUsageClasses", ["on-demand", "spot"], plain);
+    xml.list("supportedRootDeviceTypes", ["ebs"], plain);
+    xml.list("supportedVirtualizationTypes", ["hvm"], plain);
+    xml.value("bareMetal", metal);
+    // Bare metal has none.
+    xml.optional("hypervisor", (!metal).then_some(t.hypervisor));
+    xml.element("processorInfo", |xml| {
+        let arm = t.name.split('.').next().is_some_and(|family| family.ends_with('g') && !family.starts_with('g'));
+        xml.list("supportedArchitectures", [if arm { "arm64" } else { "x86_64" }], plain);
+    });
+    xml.element("vCpuInfo", |xml| {
+        xml.value("defaultVCpus", t.vcpus);
+        xml.value("defaultCores", t.vcpus.div_ceil(2));
+        xml.value("defaultThreadsPerCore", if t.vcpus > 1 { 2 } else { 1 });
+    });
     xml.element("memoryInfo", |xml| xml.value("sizeInMiB", t.memory_mib));
+    xml.value("instanceStorageSupported", false);
     xml.element("ebsInfo", |xml| {
-        xml.text("ebsOptimizedSupport", if t.hypervisor == "nitro" { "default" } else { "supported" });
+        xml.text("ebsOptimizedSupport", if nitro { "default" } else { "supported" });
         xml.text("encryptionSupport", "supported");
-        xml.text("nvmeSupport", if t.hypervisor == "nitro" { "required" } else { "unsupported" });
+        xml.text("nvmeSupport", if nitro { "required" } else { "unsupported" });
         let (devices, kind) = match t.limit {
             AttachLimit::Shared(devices) => (devices + 1, "shared"),
             AttachLimit::Dedicated(devices) => (devices, "dedicated"),
@@ -226,7 +296,26 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         xml.value("maximumEbsAttachments", devices);
         xml.text("attachmentLimitType", kind);
         xml.value("maximumEbsCards", t.ebs_cards);
+        if t.ebs_cards > 1 {
+            xml.list("ebsCardSet", 0..t.ebs_cards, |xml, card| xml.value("ebsCardIndex", card));
+        }
     });
+    xml.element("networkInfo", |xml| {
+        xml.value("maximumNetworkInterfaces", t.network_interfaces());
+        xml.value("maximumNetworkCards", 1);
+        xml.value("defaultNetworkCardIndex", 0);
+        xml.value("ipv6Supported", true);
+        xml.text("enaSupport", if nitro { "required" } else { "unsupported" });
+    });
+    xml.value("hibernationSupported", false);
+    xml.value("burstablePerformanceSupported", t.name.starts_with('t'));
+    xml.value("dedicatedHostsSupported", true);
+    xml.value("autoRecoverySupported", true);
+}
+
+/// An item that is text and nothing else.
+fn plain(xml: &mut Xml, text: &str) {
+    xml.raw(text);
 }
 
 /// The id of an instance's network interface: that of the instance, turned by its number.

@@ -52,6 +52,11 @@ impl Xml {
         self.close(tag);
     }
 
+    /// Text inside the element that is open.
+    pub fn raw(&mut self, text: &str) {
+        self.escape(text);
+    }
+
     /// The text.
     pub fn finish(self) -> String {
         self.0

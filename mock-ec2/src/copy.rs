@@ -1,0 +1,139 @@
+//! Copies of backing files: by shared blocks where the filesystem has them, else extent by extent.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
+use rustix::io::Errno;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 20;
+/// How often a copy is made anew because its source was written meanwhile.
+const ATTEMPTS: u32 = 3;
+
+/// A copy of the bytes of one file into another, which is as long or longer, or is empty. Both are open, so it does
+/// not matter who removes their names meanwhile.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    from: File,
+    to: File,
+}
+
+impl Copy {
+    /// A copy of the file `from` into the file `to`.
+    pub(crate) fn open(from: &Path, to: &Path) -> io::Result<Self> {
+        Ok(Self { from: File::open(from)?, to: OpenOptions::new().write(true).open(to)? })
+    }
+
+    /// Shares the blocks of the source (`FICLONE`); false where the filesystem cannot.
+    pub(crate) fn by_reference(&self) -> io::Result<bool> {
+        let Self { from, to } = self;
+        let length = to.metadata()?.len();
+        match ioctl_ficlone(to, from) {
+            Ok(()) => {
+                if to.metadata()?.len() < length {
+                    to.set_len(length)?;
+                }
+                Ok(true)
+            }
+            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies the allocated extents of the source. True when nobody wrote to it meanwhile, so that the copy is the
+    /// source at one point in time; it tries [`ATTEMPTS`] times for that.
+    pub(crate) fn by_extents(&self) -> io::Result<bool> {
+        let Self { from, to } = self;
+        for _ in 0..ATTEMPTS {
+            let before = stamp(from)?;
+            copy_extents(from, to)?;
+            if stamp(from)? == before {
+                return Ok(true);
+            }
+            punch(to)?;
+        }
+        copy_extents(from, to).map(|()| false)
+    }
+}
+
+/// When a file was last written, in nanoseconds.
+fn stamp(file: &File) -> io::Result<(i64, i64)> {
+    let meta = file.metadata()?;
+    Ok((meta.mtime(), meta.mtime_nsec()))
+}
+
+/// Makes all of a file a hole again.
+fn punch(file: &File) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    file.set_len(0)?;
+    file.set_len(length)
+}
+
+fn copy_extents(from: &File, to: &File) -> io::Result<()> {
+    let length = from.metadata()?.len();
+    if to.metadata()?.len() < length {
+        to.set_len(length)?;
+    }
+    let mut buffer = vec![0; CHUNK];
+    let mut at = 0;
+    while at < length {
+        let data = match seek(from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // Only a hole is left.
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(from, SeekFrom::Hole(data))?;
+        at = data;
+        while at < end {
+            let most = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
+            let read = from.read_at(&mut buffer[..most], at)?;
+            if read == 0 {
+                return Ok(());
+            }
+            to.write_all_at(&buffer[..read], at)?;
+            at += read as u64;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_bytes_and_the_holes() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+        let from = OpenOptions::new().create_new(true).write(true).open(&a).unwrap();
+        from.set_len(1 << 30).unwrap();
+        from.write_all_at(b"begin", 0).unwrap();
+        from.write_all_at(&vec![7; 3 << 20], 512 << 20).unwrap();
+        File::create(&b).unwrap().set_len(2 << 30).unwrap();
+        assert!(Copy::open(&a, &b).unwrap().by_extents().unwrap());
+        let to = File::open(&b).unwrap();
+        let mut bytes = vec![0; 5];
+        to.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, b"begin");
+        to.read_exact_at(&mut bytes, (515 << 20) - 5).unwrap();
+        assert_eq!(bytes, [7; 5]);
+        let meta = to.metadata().unwrap();
+        assert!(meta.len() == 2 << 30 && meta.blocks() * 512 < 8 << 20, "{meta:?}");
+    }
+
+    #[test]
+    fn sharing_blocks_gives_the_bytes_or_says_that_it_cannot() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+        std::fs::write(&a, vec![1; 8192]).unwrap();
+        std::fs::write(&b, "").unwrap();
+        if Copy::open(&a, &b).unwrap().by_reference().unwrap() {
+            assert_eq!(std::fs::read(&b).unwrap(), vec![1; 8192]);
+        }
+        assert!(Copy::open(&dir.path().join("missing"), &b).is_err());
+    }
+}

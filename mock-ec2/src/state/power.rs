@@ -1,0 +1,183 @@
+//! StartInstances, StopInstances, RebootInstances and TerminateInstances (reference §5.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use substrate::Now;
+
+use super::command::{Reply, StopInstances};
+use super::error::{Ec2Error, Missing};
+use super::event::Event;
+use super::ids::{InstanceId, VolumeId};
+use super::instance::{Instance, InstanceState};
+use super::latency::Operation;
+use super::timers::{Hold, Progress, Subject};
+use super::volume::AttachmentState;
+use super::{Call, State};
+
+/// How long a terminated instance is still listed (reference §11).
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+impl State {
+    pub(super) fn start_instances(&mut self, call: Call<'_>, ids: &[InstanceId]) -> Result<Reply, Ec2Error> {
+        let wanted = [InstanceState::Stopped, InstanceState::Pending, InstanceState::Running];
+        self.check_power(ids, &wanted, "started")?;
+        call.check_dry_run()?;
+        self.power(call, ids, |instance| match instance.state {
+            InstanceState::Stopped => Some((InstanceState::Pending, Operation::RunInstances, "start")),
+            _ => None,
+        })
+    }
+
+    pub(super) fn stop_instances(&mut self, call: Call<'_>, request: &StopInstances) -> Result<Reply, Ec2Error> {
+        let wanted = [InstanceState::Stopped, InstanceState::Stopping, InstanceState::Running];
+        self.check_power(&request.ids, &wanted, "stopped")?;
+        call.check_dry_run()?;
+        self.power(call, &request.ids, |instance| match instance.state {
+            InstanceState::Running => Some((InstanceState::Stopping, Operation::StopInstances, "stop")),
+            _ => None,
+        })
+    }
+
+    pub(super) fn reboot_instances(&mut self, call: Call<'_>, ids: &[InstanceId]) -> Result<Reply, Ec2Error> {
+        self.check_power(ids, &[InstanceState::Running], "rebooted")?;
+        call.check_dry_run()?;
+        for id in ids {
+            self.guest_ended(call.now, id);
+            self.events.push(Event::Instance { instance: id.clone(), state: "rebooted" });
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn terminate_instances(&mut self, call: Call<'_>, ids: &[InstanceId]) -> Result<Reply, Ec2Error> {
+        self.check_power(ids, &[], "terminated")?;
+        call.check_dry_run()?;
+        let reply = self.power(call, ids, |instance| match instance.state {
+            InstanceState::ShuttingDown | InstanceState::Terminated => None,
+            _ => Some((InstanceState::ShuttingDown, Operation::TerminateInstances, "terminate")),
+        });
+        for id in ids {
+            self.let_go(call, id);
+        }
+        reply
+    }
+
+    /// Lets go of the data volumes of `id`, which is about to be gone: about a minute later they are free.
+    fn let_go(&mut self, call: Call<'_>, id: &InstanceId) {
+        let Some(instance) = self.instances.get(id) else { return };
+        let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
+        for volume in held {
+            let Some(attachment) = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)) else { continue };
+            if attachment.delete_on_termination || attachment.state == AttachmentState::Detaching {
+                continue;
+            }
+            let old = attachment.progress.clone();
+            self.timers.cancel(&old);
+            let call = Call { stick: None, ..call };
+            let progress = self.begin_attachment(call, Operation::ImplicitDetach, "let go", &volume, id);
+            if let Some(v) = self.volumes.get_mut(&volume)
+                && let Some(attachment) = Arc::make_mut(v).attachments.get_mut(id)
+            {
+                attachment.state = AttachmentState::Detaching;
+                attachment.progress = progress;
+            }
+            self.note_attachment(&volume, id);
+        }
+    }
+
+    pub(super) fn end_instance_transition(&mut self, now: Now, id: &InstanceId) {
+        let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
+        instance.progress = Progress::Settled;
+        instance.state = match instance.state {
+            InstanceState::Pending => InstanceState::Running,
+            InstanceState::Stopping => InstanceState::Stopped,
+            InstanceState::ShuttingDown => InstanceState::Terminated,
+            settled => settled,
+        };
+        let state = instance.state;
+        self.events.push(Event::Instance { instance: id.clone(), state: state.wire().0 });
+        match state {
+            InstanceState::Stopped => self.guest_ended(now, id),
+            InstanceState::Terminated => self.end_instance(now, id),
+            _ => {}
+        }
+    }
+
+    /// The guest of `id` runs no more: nothing is mounted, no device name is in the way.
+    fn guest_ended(&mut self, now: Now, id: &InstanceId) {
+        let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) else { return };
+        instance.mounted.clear();
+        instance.poisoned.clear();
+        instance.impaired = false;
+        self.release_held(now.mono, id, Hold::Mounted);
+        self.release_held(now.mono, id, Hold::PoisonedName);
+    }
+
+    /// Takes everything from `id`, which is gone; it stays listed for an hour.
+    fn end_instance(&mut self, now: Now, id: &InstanceId) {
+        let Some(instance) = self.instances.get(id) else { return };
+        let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
+        for volume in held {
+            let goes = self.volumes.get(&volume).and_then(|v| v.attachments.get(id)).map(|a| a.delete_on_termination);
+            self.remove_attachment(now.mono, &volume, id);
+            if goes == Some(true)
+                && let Some(gone) = self.volumes.remove(&volume)
+            {
+                self.timers.cancel(&gone.progress);
+                self.note_deleted(&gone);
+            }
+        }
+        let due = now.mono + self.scale.apply(REMEMBERED);
+        self.memories.set(due, Subject::Forget(id.clone()));
+    }
+
+    fn check_power(&self, ids: &[InstanceId], from: &[InstanceState], verb: &'static str) -> Result<(), Ec2Error> {
+        let missing: Vec<String> =
+            ids.iter().filter(|id| !self.instances.contains_key(*id)).map(ToString::to_string).collect();
+        if !missing.is_empty() {
+            return Err(Ec2Error::InstanceNotFound(Missing(missing)));
+        }
+        let wrong = ids.iter().filter_map(|id| self.instances.get(id)).find(|i| !from.contains(&i.state));
+        match wrong {
+            Some(instance) if !from.is_empty() => {
+                Err(Ec2Error::IncorrectInstanceState { instance: instance.id.clone(), verb })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn power(
+        &mut self,
+        call: Call<'_>,
+        ids: &[InstanceId],
+        change: impl Fn(&Instance) -> Option<(InstanceState, Operation, &'static str)>,
+    ) -> Result<Reply, Ec2Error> {
+        let mut changes = Vec::new();
+        for id in ids {
+            let Some(instance) = self.instances.get(id) else { continue };
+            let before = instance.state;
+            let Some((state, operation, verb)) = change(instance) else {
+                changes.push((id.clone(), before, before));
+                continue;
+            };
+            let (old, draws) = (instance.progress.clone(), instance.draws + 1);
+            self.timers.cancel(&old);
+            let draw = format!("{verb} {id} {draws}");
+            let progress = self.begin(call, operation, &draw, Subject::Instance(id.clone()));
+            if let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) {
+                (instance.state, instance.progress, instance.draws) = (state, progress, draws);
+                if state == InstanceState::Pending {
+                    instance.boot();
+                }
+            }
+            self.events.push(Event::Instance { instance: id.clone(), state: state.wire().0 });
+            changes.push((id.clone(), before, state));
+        }
+        Ok(Reply::InstanceChanges { changes })
+    }
+
+    /// Forgets an instance that was terminated.
+    pub(super) fn forget_instance(&mut self, id: &InstanceId) {
+        self.instances.retain(|i, instance| i != id || instance.state != InstanceState::Terminated);
+    }
+}
