@@ -223,6 +223,7 @@ fn config(flags: &Flags) -> Result<Config, Failure> {
         volume_dir: flags.volume_dir.clone(),
         disk_limit: flags.volume_dir.is_some().then_some(flags.disk_limit),
         admin_token: flags.token.clone(),
+        watch_mounts: flags.volume_dir.is_some(),
         bytes: None,
     })
 }

@@ -1,7 +1,9 @@
 //! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use substrate::{Ctx, HttpService, Now, Seed, WorldKind, ids as make_id};
@@ -39,8 +41,13 @@ struct Inner {
     files: Option<VolumeFiles>,
     bytes: Option<Arc<dyn VolumeBytes>>,
     streams: DeviceStreams,
+    /// Devices that the kernel says are mounted and that should go.
+    held: BTreeSet<(VolumeId, InstanceId)>,
     requests: u64,
 }
+
+/// How often the kernel is asked again about a busy device.
+const KERNEL: Duration = Duration::from_secs(1);
 
 impl std::fmt::Debug for Ec2 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +66,8 @@ impl Ec2 {
             .map_err(|(field, reason)| Error::Config { field, reason })?;
         let files = config.volume_dir.as_deref().map(|dir| VolumeFiles::open(dir, config.disk_limit)).transpose()?;
         let bytes = config.bytes.clone();
-        let inner = Inner { state, files, bytes, streams: DeviceStreams::default(), requests: 0 };
+        let inner =
+            Inner { state, files, bytes, streams: DeviceStreams::default(), held: BTreeSet::new(), requests: 0 };
         Ok(Self(Arc::new(Shared {
             surroundings: (&settings).into(),
             settings,
@@ -184,6 +192,14 @@ impl Ec2 {
         self.change(ctx, |_, _| ());
     }
 
+    /// Does something to the machine itself.
+    pub(crate) fn poke<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut State, Now) -> T) -> T {
+        self.change(ctx, |inner, now| {
+            inner.state.catch_up(now);
+            work(&mut inner.state, now)
+        })
+    }
+
     /// Lets instance `id` lose power.
     pub(crate) fn crash(&self, ctx: &Ctx, id: &InstanceId) -> Result<(), Ec2Error> {
         self.change(ctx, |inner, _| inner.state.crash_instance(id))
@@ -234,6 +250,7 @@ impl Ec2 {
         let before = inner.state.next_deadline();
         let faults = ctx.faults();
         inner.state.release_stuck(now, |fault| faults.get(fault).is_some());
+        self.ask_kernel(ctx, &mut inner, now);
         let out = work(&mut inner, now);
         inner.publish(ctx, now);
         let moved = inner.state.next_deadline() != before;
@@ -247,7 +264,12 @@ impl Ec2 {
     /// Lets transitions end when they are due.
     async fn drive(self, ctx: Ctx) {
         loop {
-            let next = self.lock().state.next_deadline();
+            let (next, busy) = {
+                let inner = self.lock();
+                (inner.state.next_deadline(), !inner.held.is_empty())
+            };
+            // An unmount tells nobody, so what is busy is looked at again and again.
+            let next = if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + KERNEL)) } else { next };
             let due = async {
                 match next {
                     Some(at) => ctx.sleep_until(at).await,
@@ -258,8 +280,34 @@ impl Ec2 {
                 () = self.0.rescheduled.notified() => {}
                 () = due => {
                     let now = ctx.now();
-                    self.lock().publish(&ctx, now);
+                    let mut inner = self.lock();
+                    self.ask_kernel(&ctx, &mut inner, now);
+                    inner.publish(&ctx, now);
                 }
+            }
+        }
+    }
+
+    /// Asks the kernel about the devices that are about to go, and about those that could not go because of it.
+    fn ask_kernel(&self, ctx: &Ctx, inner: &mut Inner, now: Now) {
+        let Some(dir) = self.0.config.volume_dir.as_deref().filter(|_| self.0.config.watch_mounts) else { return };
+        if ctx.world().kind() == WorldKind::Simulated {
+            return;
+        }
+        let mut asked: BTreeSet<(VolumeId, InstanceId)> = inner.state.about_to_go(now.mono).into_iter().collect();
+        asked.append(&mut inner.held);
+        if asked.is_empty() {
+            return;
+        }
+        let volumes = asked.iter().map(|(volume, _)| volume.clone()).collect();
+        let mounted = crate::mounts::mounted(dir, &volumes);
+        for (volume, instance) in asked {
+            // Which instance of several holds it is not told apart by the kernel.
+            let alone = inner.state.volume(&volume).is_ok_and(|v| v.attachments.len() == 1);
+            let holds = alone && mounted.contains(&volume);
+            inner.state.kernel_holds(now, &volume, &instance, holds);
+            if holds {
+                inner.held.insert((volume, instance));
             }
         }
     }

@@ -28,6 +28,9 @@ pub struct Config {
     pub disk_limit: Option<u64>,
     /// The bearer token that admin requests must carry; without it no token is asked for.
     pub admin_token: Option<Token>,
+    /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
+    /// ends (live world only); nodes may tell it over the admin API too.
+    pub watch_mounts: bool,
     /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
 }
@@ -59,6 +62,7 @@ impl Default for Config {
             volume_dir: None,
             disk_limit: None,
             admin_token: None,
+            watch_mounts: false,
             bytes: None,
         }
     }

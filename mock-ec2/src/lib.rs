@@ -19,6 +19,7 @@ pub mod wire;
 mod cloud;
 mod copy;
 mod files;
+mod mounts;
 
 pub use cli::main_with;
 pub use cloud::Ec2;

@@ -3,6 +3,8 @@
 pub mod devices;
 pub mod faults;
 
+mod pokes;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -10,7 +12,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use serde::Serialize;
 use serde_json::{Value, json};
 use substrate::{Ctx, HttpService, body};
@@ -33,7 +35,14 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         .route("/admin/v1/state", get(state))
         .route("/admin/v1/reset", post(reset))
         .route("/admin/v1/devices", get(devices::stream))
+        .route("/admin/v1/switches", get(pokes::switches).post(pokes::switch))
         .route("/admin/v1/instances/{id}/crash", post(crash))
+        .route("/admin/v1/instances/{id}/hardware", post(pokes::hardware))
+        .route("/admin/v1/instances/{id}/mounts", put(pokes::mounts))
+        .route("/admin/v1/instances/{id}/purge", post(pokes::purge))
+        .route("/admin/v1/volumes/{id}/{verb}", post(pokes::volume))
+        .route("/admin/v1/snapshots/{id}/{verb}", post(pokes::snapshot))
+        .route("/admin/v1/tokens/burn", post(pokes::burn))
         .route("/admin/v1/faults", get(faults::list).post(faults::add).delete(faults::clear))
         .route("/admin/v1/faults/{name}", get(faults::get).delete(faults::remove))
         .fallback(async |uri: Uri| error(StatusCode::NOT_FOUND, format!("nothing is served at {}", uri.path())))
@@ -63,7 +72,7 @@ fn refusal(app: &App, request: &Request) -> Option<Response> {
     }
     let json = text(header::CONTENT_TYPE)
         .is_some_and(|v| v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
-    if request.method() == Method::POST && !json {
+    if matches!(*request.method(), Method::POST | Method::PUT) && !json {
         return Some(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"));
     }
     None

@@ -204,6 +204,7 @@ impl State {
             let instance = Arc::make_mut(instance);
             instance.slots.retain(|_, held| held != id);
             instance.mounted.remove(id);
+            instance.held.remove(id);
             if attachment.forced
                 && self.switches.poison_names
                 && let Some(slot) = DeviceSlot::parse(&attachment.device)
@@ -279,10 +280,27 @@ impl State {
         }
         let before = std::mem::replace(&mut Arc::make_mut(instance).mounted, mounted);
         let instance = instance.clone();
-        for id in before.iter().filter(|id| !instance.mounted.contains(*id)) {
+        for id in before.iter().filter(|id| !instance.mounted.contains(*id) && !instance.held.contains(*id)) {
             self.unmounted(now.mono, id, instance_id);
         }
         Ok(())
+    }
+
+    /// Takes note of what the kernel says of one device.
+    pub fn kernel_holds(&mut self, now: Now, volume: &VolumeId, instance_id: &InstanceId, holds: bool) {
+        let Some(instance) = self.instances.get_mut(instance_id) else { return };
+        if instance.held.contains(volume) == holds {
+            return;
+        }
+        let instance = Arc::make_mut(instance);
+        if holds {
+            instance.held.insert(volume.clone());
+        } else {
+            instance.held.remove(volume);
+            if !instance.mounted.contains(volume) {
+                self.unmounted(now.mono, volume, instance_id);
+            }
+        }
     }
 
     fn unmounted(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
@@ -334,7 +352,9 @@ fn attach_operation(volume: &Volume) -> Operation {
 /// Checks that `volume` can take one more attachment, to `instance`.
 fn check_free(volume: &Volume, instance: &InstanceId) -> Result<(), Ec2Error> {
     match volume.state {
-        VolumeState::Creating | VolumeState::Deleting => Err(Ec2Error::VolumeNotAvailable(volume.id.clone())),
+        VolumeState::Creating | VolumeState::Deleting | VolumeState::Error => {
+            Err(Ec2Error::VolumeNotAvailable(volume.id.clone()))
+        }
         VolumeState::Available => Ok(()),
         VolumeState::InUse => {
             let room = volume.multi_attach_enabled

@@ -14,6 +14,8 @@ const LONGEST: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTokens<Request, Id> {
     entries: BTreeMap<String, Entry<Request, Id>>,
+    /// How many there were when old ones were last forgotten.
+    swept: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -21,11 +23,12 @@ struct Entry<Request, Id> {
     request: Request,
     id: Id,
     used: Duration,
+    burnt: bool,
 }
 
 impl<Request, Id> Default for ClientTokens<Request, Id> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new() }
+        Self { entries: BTreeMap::new(), swept: 64 }
     }
 }
 
@@ -41,14 +44,24 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
         }
         match self.entries.get(token).filter(|entry| now < entry.used + MEMORY) {
             None => Ok(None),
+            Some(entry) if entry.burnt => Err(Ec2Error::TokenOfDeleted),
             Some(entry) if entry.request == *request => Ok(Some(entry.id.clone())),
             Some(_) => Err(Ec2Error::TokenMismatch),
         }
     }
 
+    /// Makes `token` one of a deleted resource; false when it is not known.
+    pub fn burn(&mut self, token: &str) -> bool {
+        self.entries.get_mut(token).map(|entry| entry.burnt = true).is_some()
+    }
+
     /// Remembers what `request` gave, and forgets what is too old.
     pub fn remember(&mut self, now: Duration, token: &str, request: Request, id: Id) {
-        self.entries.retain(|_, entry| now < entry.used + MEMORY);
-        self.entries.insert(token.to_owned(), Entry { request, id, used: now });
+        // Looking at each is for when there are many, and not for each request.
+        if self.entries.len() >= self.swept * 2 {
+            self.entries.retain(|_, entry| now < entry.used + MEMORY);
+            self.swept = self.entries.len().max(64);
+        }
+        self.entries.insert(token.to_owned(), Entry { request, id, used: now, burnt: false });
     }
 }

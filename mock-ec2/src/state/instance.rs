@@ -87,6 +87,9 @@ pub struct Instance {
     /// The volumes whose devices are mounted, as the node says.
     #[serde(skip)]
     pub mounted: BTreeSet<VolumeId>,
+    /// The volumes whose devices are mounted, as the kernel says.
+    #[serde(skip)]
+    pub held: BTreeSet<VolumeId>,
     /// The devices that its metadata shows: those at the latest boot (csi#1808).
     pub boot_devices: Vec<String>,
     /// Durations drawn for it since its first start; names the next draw.
@@ -107,7 +110,9 @@ impl Instance {
 
     /// Whether the device of `volume` cannot go because it is mounted: a machine without power mounts nothing.
     pub fn holds_mounted(&self, volume: &VolumeId) -> bool {
-        self.state == InstanceState::Running && !self.impaired && self.mounted.contains(volume)
+        self.state == InstanceState::Running
+            && !self.impaired
+            && (self.mounted.contains(volume) || self.held.contains(volume))
     }
 
     /// Takes note of the devices that are there at boot.

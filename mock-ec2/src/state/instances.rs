@@ -183,6 +183,7 @@ impl State {
             poisoned: BTreeSet::new(),
             reserved_slots: 0,
             mounted: BTreeSet::new(),
+            held: BTreeSet::new(),
             boot_devices: Vec::new(),
             draws: 0,
             progress: Progress::Settled,

@@ -16,6 +16,7 @@ pub mod instance_types;
 pub mod latency;
 pub mod modification;
 pub mod page;
+pub mod pokes;
 pub mod snapshot;
 pub mod switches;
 pub mod timers;

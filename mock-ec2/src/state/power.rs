@@ -114,7 +114,7 @@ impl State {
     }
 
     /// Takes everything from `id`, which is gone; it stays listed for an hour.
-    fn end_instance(&mut self, now: Now, id: &InstanceId) {
+    pub(super) fn end_instance(&mut self, now: Now, id: &InstanceId) {
         let Some(instance) = self.instances.get(id) else { return };
         let held: Vec<VolumeId> = instance.slots.values().cloned().collect();
         for volume in held {

@@ -116,6 +116,11 @@ impl Timers {
         }
     }
 
+    /// Whose timers are due by `until`.
+    pub fn due(&self, until: Duration) -> impl Iterator<Item = &Subject> {
+        self.waiting.iter().take_while(move |(key, _)| key.due <= until).map(|(_, subject)| subject)
+    }
+
     /// When the first timer is due.
     pub fn next(&self) -> Option<Duration> {
         self.waiting.keys().next().map(|key| key.due)

@@ -208,6 +208,8 @@ pub enum VolumeState {
     InUse,
     /// About to be gone.
     Deleting,
+    /// Broken.
+    Error,
 }
 
 impl VolumeState {
@@ -218,6 +220,7 @@ impl VolumeState {
             Self::Available => "available",
             Self::InUse => "in-use",
             Self::Deleting => "deleting",
+            Self::Error => "error",
         }
     }
 }

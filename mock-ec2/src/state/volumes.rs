@@ -343,7 +343,7 @@ impl State {
             }
             // Going already: nothing to add.
             VolumeState::Deleting => return call.check_dry_run().map(|()| Reply::Done),
-            VolumeState::Available | VolumeState::InUse => call.check_dry_run()?,
+            VolumeState::Available | VolumeState::InUse | VolumeState::Error => call.check_dry_run()?,
         }
         let progress = self.begin(call, Operation::DeleteVolume, &format!("delete {id}"), Subject::Volume(id.clone()));
         if let Some(volume) = self.volumes.get_mut(id) {

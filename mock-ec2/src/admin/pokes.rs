@@ -1,0 +1,177 @@
+//! Pokes: changes that no customer of a cloud can make.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{App, error, reply};
+use crate::state::error::Ec2Error;
+use crate::state::ids::{InstanceId, Malformed, SnapshotId, VolumeId};
+use crate::state::pokes::{Hardware, Push, Which};
+use crate::state::switches::Switches;
+use crate::state::volume::VolumeState;
+
+/// Longest body of a poke.
+const BODY_LIMIT: usize = 64 << 10;
+
+type Outcome = Result<Response, Response>;
+
+/// The body of `request` as JSON; an empty one counts as `{}`.
+async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Response> {
+    let bytes = axum::body::to_bytes(request.into_body(), BODY_LIMIT)
+        .await
+        .map_err(|e| error(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {BODY_LIMIT} bytes: {e}")))?;
+    let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    serde_json::from_slice(bytes).map_err(|e| error(StatusCode::BAD_REQUEST, e))
+}
+
+fn id<T: FromStr<Err = Malformed>>(what: &str, text: &str) -> Result<T, Response> {
+    text.parse().map_err(|e| error(StatusCode::BAD_REQUEST, format!("{what}: `{text}` {e}")))
+}
+
+fn refusal(e: Ec2Error) -> Response {
+    let status = if e.code().ends_with("NotFound") { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
+    error(status, e)
+}
+
+pub(super) async fn switches(State(app): State<Arc<App>>) -> Response {
+    reply(StatusCode::OK, &app.ec2.poke(&app.ctx, |state, _| state.switches().clone()))
+}
+
+/// Changes those switches that the body names.
+pub(super) async fn switch(State(app): State<Arc<App>>, request: Request) -> Outcome {
+    let changes: serde_json::Map<String, Value> = body(request).await?;
+    let outcome = app.ec2.poke(&app.ctx, |state, _| {
+        let mut all = serde_json::to_value(state.switches())?;
+        if let Some(all) = all.as_object_mut() {
+            all.extend(changes);
+        }
+        let switches: Switches = serde_json::from_value(all)?;
+        state.set_switches(switches.clone());
+        Ok::<_, serde_json::Error>(switches)
+    });
+    match outcome {
+        Ok(switches) => Ok(reply(StatusCode::OK, &switches)),
+        Err(e) => Err(error(StatusCode::BAD_REQUEST, e)),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mounts {
+    volumes: BTreeSet<VolumeId>,
+}
+
+/// What the node says is mounted: all of it, each time.
+pub(super) async fn mounts(State(app): State<Arc<App>>, Path(instance): Path<String>, request: Request) -> Outcome {
+    let instance: InstanceId = id("instance", &instance)?;
+    let Mounts { volumes } = body(request).await?;
+    app.ec2.poke(&app.ctx, |state, now| state.report_mounts(now, &instance, volumes.clone())).map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "instance": instance, "volumes": volumes })))
+}
+
+pub(super) async fn hardware(State(app): State<Arc<App>>, Path(instance): Path<String>, request: Request) -> Outcome {
+    let instance: InstanceId = id("instance", &instance)?;
+    let change: Hardware = body(request).await?;
+    let limit = app.ec2.poke(&app.ctx, |state, now| {
+        state.change_hardware(now, &instance, &change)?;
+        state.instance(&instance).map(|i| i.device_limit())
+    });
+    let limit = limit.map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "instance": instance, "deviceLimit": limit })))
+}
+
+/// Takes the instance away at once and for good.
+pub(super) async fn purge(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
+    let instance: InstanceId = id("instance", &instance)?;
+    app.ec2.poke(&app.ctx, |state, now| state.purge_instance(now, &instance)).map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "instance": instance, "state": "purged" })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    #[serde(default)]
+    which: Which,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Forced {
+    state: VolumeState,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Impaired {
+    impaired: bool,
+}
+
+/// `vanish`, `state`, `impair`, `complete`, `stick` and `fail` of a volume.
+pub(super) async fn volume(
+    State(app): State<Arc<App>>,
+    Path((volume, verb)): Path<(String, String)>,
+    request: Request,
+) -> Outcome {
+    let volume: VolumeId = id("volume", &volume)?;
+    let outcome = match verb.as_str() {
+        "vanish" => app.ec2.poke(&app.ctx, |state, _| {
+            state.volume(&volume)?;
+            state.vanish_volume(&volume);
+            Ok(true)
+        }),
+        "state" => {
+            let Forced { state: forced } = body(request).await?;
+            app.ec2.poke(&app.ctx, |state, _| state.force_volume_state(&volume, forced).map(|()| true))
+        }
+        "impair" => {
+            let Impaired { impaired } = body(request).await?;
+            app.ec2.poke(&app.ctx, |state, _| state.impair_volume(&volume, impaired).map(|()| true))
+        }
+        verb => {
+            let push = push(verb)?;
+            let Target { which } = body(request).await?;
+            app.ec2.poke(&app.ctx, |state, now| state.push_volume(now, &volume, which, push))
+        }
+    };
+    Ok(reply(StatusCode::OK, &json!({ "volume": volume, "changed": outcome.map_err(refusal)? })))
+}
+
+/// `complete`, `stick` and `fail` of a snapshot.
+pub(super) async fn snapshot(State(app): State<Arc<App>>, Path((snapshot, verb)): Path<(String, String)>) -> Outcome {
+    let snapshot: SnapshotId = id("snapshot", &snapshot)?;
+    let push = push(&verb)?;
+    let changed = app.ec2.poke(&app.ctx, |state, now| state.push_snapshot(now, &snapshot, push)).map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "snapshot": snapshot, "changed": changed })))
+}
+
+fn push(verb: &str) -> Result<Push, Response> {
+    match verb {
+        "complete" => Ok(Push::Complete),
+        "stick" => Ok(Push::Stick),
+        "fail" => Ok(Push::Fail),
+        other => Err(error(StatusCode::NOT_FOUND, format!("`{other}` is not a poke"))),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    token: String,
+}
+
+/// Burns a client token.
+pub(super) async fn burn(State(app): State<Arc<App>>, request: Request) -> Outcome {
+    let Token { token } = body(request).await?;
+    match app.ec2.poke(&app.ctx, |state, _| state.burn_token(&token)) {
+        true => Ok(reply(StatusCode::OK, &json!({ "token": token }))),
+        false => Err(error(StatusCode::NOT_FOUND, "token: nobody used it yet")),
+    }
+}

@@ -1,0 +1,89 @@
+//! What the kernel says: which volumes are mounted anywhere on this machine.
+//!
+//! A loop device names its backing file in sysfs, and every mount namespace lists its mounts with the numbers of their
+//! devices. Only files in our own directory are looked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::state::ids::VolumeId;
+
+/// Those of `volumes`, whose files lie in `dir`, of which a loop device is mounted.
+pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<VolumeId> {
+    let devices = loops(Path::new("/sys/block"), dir, volumes);
+    if devices.is_empty() {
+        return BTreeSet::new();
+    }
+    let mut found = BTreeSet::new();
+    let mut namespaces = BTreeSet::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let process = entry.path();
+        if !entry.file_name().to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit())) {
+            continue;
+        }
+        // Processes come and go, and some are not ours to read.
+        let Ok(namespace) = fs::read_link(process.join("ns/mnt")) else { continue };
+        if namespaces.insert(namespace)
+            && let Ok(text) = fs::read_to_string(process.join("mountinfo"))
+        {
+            found.extend(devices_in(&text).filter_map(|device| devices.get(device)).cloned());
+        }
+    }
+    found
+}
+
+/// The `major:minor` of every mount in `text`, which has the form of `/proc/<pid>/mountinfo`.
+fn devices_in(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.split(' ').nth(2))
+}
+
+/// The loop devices on files of `volumes` in `dir`, by `major:minor`.
+fn loops(block: &Path, dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeMap<String, VolumeId> {
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(block).into_iter().flatten().flatten() {
+        let device = entry.path();
+        // No backing file: no loop device, or one that is free.
+        let Ok(file) = fs::read_to_string(device.join("loop/backing_file")) else { continue };
+        let file = Path::new(file.trim_end_matches('\n'));
+        let volume = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<VolumeId>().ok());
+        if let (Some(volume), Ok(numbers)) = (volume, fs::read_to_string(device.join("dev")))
+            && file.parent() == Some(&dir)
+            && volumes.contains(&volume)
+        {
+            found.insert(numbers.trim().to_owned(), volume);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_on_our_files_are_found_by_their_numbers() {
+        let (sys, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = dir.path().canonicalize().unwrap();
+        let put = |name: &str, file: &Path, numbers: &str| {
+            fs::create_dir_all(sys.path().join(name).join("loop")).unwrap();
+            fs::write(sys.path().join(name).join("loop/backing_file"), format!("{}\n", file.display())).unwrap();
+            fs::write(sys.path().join(name).join("dev"), format!("{numbers}\n")).unwrap();
+        };
+        put("loop0", &dir.join("vol-00000001"), "7:0");
+        put("loop1", Path::new("/elsewhere/vol-00000001"), "7:1");
+        put("loop2", &dir.join("vol-00000002"), "7:2");
+        fs::create_dir_all(sys.path().join("sda")).unwrap();
+        let wanted: BTreeSet<VolumeId> = ["vol-00000001".parse().unwrap()].into();
+        let found = loops(sys.path(), &dir, &wanted);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("7:0".to_owned(), "vol-00000001".parse().unwrap())]);
+    }
+
+    #[test]
+    fn mountinfo_names_the_device_of_each_mount() {
+        let text = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n\
+                    40 35 7:3 / /var/lib/pods rw - ext4 /dev/loop3 rw\n";
+        assert_eq!(devices_in(text).collect::<Vec<_>>(), ["98:0", "7:3"]);
+    }
+}
