@@ -7,6 +7,28 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+/// A claim and a pod that writes to it, as a user would apply them.
+pub const CLAIM_AND_POD: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: writer
+    image: mooring/writer
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+  - name: data
+    persistentVolumeClaim: {claimName: data}
+";
+
 /// The repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -47,8 +69,21 @@ fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
+/// Holds the machine for one live test: loop devices are global to the kernel, and two live clusters on two cores
+/// would make each other late. A file lock, so that it works under any test runner; the kernel lets go of it.
+///
+/// # Errors
+/// When the lock file cannot be made.
+pub fn alone() -> Result<std::fs::File> {
+    let path = std::env::temp_dir().join("mooring-live-tests.lock");
+    let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    file.lock().with_context(|| path.display().to_string())?;
+    Ok(file)
+}
+
 /// A live Mooring, stopped when dropped.
 pub struct Up {
+    _alone: std::fs::File,
     child: Child,
     ready: Value,
     home: tempfile::TempDir,
@@ -60,6 +95,7 @@ impl Up {
     /// # Errors
     /// When it does not become ready; with what it printed.
     pub fn start(binary: &str, args: &[&str]) -> Result<Self> {
+        let alone = alone()?;
         let home = tempfile::tempdir()?;
         let ready_file = home.path().join("ready.json");
         let log = std::fs::File::create(home.path().join("mooring.log"))?;
@@ -77,7 +113,7 @@ impl Up {
         for _ in 0..600 {
             if let Ok(text) = std::fs::read(&ready_file) {
                 let ready = serde_json::from_slice(&text)?;
-                return Ok(Self { child, ready, home });
+                return Ok(Self { _alone: alone, child, ready, home });
             }
             if let Some(status) = child.try_wait()? {
                 let log = std::fs::read_to_string(home.path().join("mooring.log"))?;

@@ -15,6 +15,7 @@ fn run_text(scenario: &str, more: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("scenario.yaml");
     std::fs::write(&file, scenario).unwrap();
+    let _alone = more.contains(&"--live").then(|| e2e::alone().unwrap());
     Command::new(MOORING).arg("run").arg(&file).args(more).env("NO_COLOR", "1").output().unwrap()
 }
 
@@ -46,6 +47,16 @@ fn a_failed_expectation_shows_both_sides_and_the_last_trace_lines() {
         assert!(error.contains(wanted), "{wanted} is missing in\n{error}");
     }
     assert!(error.lines().filter(|l| l.contains(" #")).count() >= 10, "trace lines are missing in\n{error}");
+}
+
+#[test]
+fn a_simulation_that_does_not_end_is_stopped_with_its_last_trace_lines() {
+    // Years of heartbeats take longer than a second, however fast they are.
+    let scenario = "name: x\nnodes: {count: 9}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n";
+    let output = run_text(scenario, &["--timeout", "1s"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{error}");
+    assert!(error.contains("watchdog") && error.contains("\"kind\":"), "{error}");
 }
 
 #[test]
@@ -87,12 +98,9 @@ fn kill_9_leaves_no_mount_and_no_loop_device_live() {
         return;
     }
     let mut up = Up::start(MOORING, &["--backend", "loop", "--time-scale", "20"]).unwrap();
-    let claim_and_pod = r#"{"apiVersion":"v1","kind":"List","items":[
-      {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}},
-      {"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"w","image":"w","volumeMounts":[{"name":"data","mountPath":"/data"}]}],"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"data"}}]}}]}"#;
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("list.json");
-    std::fs::write(&file, claim_and_pod).unwrap();
+    let file = dir.path().join("web.yaml");
+    std::fs::write(&file, e2e::CLAIM_AND_POD).unwrap();
     up.run("kubectl", &["apply", "-f", &file.display().to_string()]).unwrap();
     up.run("kubectl", &["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).unwrap();
     let run = std::path::Path::new(up.ready("csi").trim_start_matches("unix://"))

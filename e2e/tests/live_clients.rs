@@ -5,29 +5,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::{Up, eventually, have};
+use e2e::{CLAIM_AND_POD, Up, eventually, have};
 use serde_json::Value;
-
-const CLAIM_AND_POD: &str = "
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: data}
-spec:
-  accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  containers:
-  - name: writer
-    image: mooring/writer
-    volumeMounts: [{name: data, mountPath: /data}]
-  volumes:
-  - name: data
-    persistentVolumeClaim: {claimName: data}
-";
 
 /// A cluster ten times as fast as real, with disks that work here.
 fn up(more: &[&str]) -> Up {

@@ -20,7 +20,7 @@ use crate::scenario::model::LatencyProfile;
 /// Arguments of `mooring up`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many nodes; they are called node-a, node-b, … and take turns through the zones.
+    /// How many nodes; they are called node-a, node-b, … and are all in the first zone, so that volumes can move.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=500))]
     nodes: u16,
     /// The name of this Mooring; two of them side by side need two names.
@@ -65,6 +65,9 @@ pub(super) struct Args {
     /// The availability zones, separated by commas; REGIONa, REGIONb and REGIONc when absent.
     #[arg(long, value_name = "ZONES", value_delimiter = ',')]
     zones: Vec<String>,
+    /// The nodes take turns through the zones instead.
+    #[arg(long)]
+    spread_zones: bool,
     /// A host name that requests may carry beside localhost and IP addresses; may be repeated.
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
@@ -123,7 +126,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     let nodes = (0..usize::from(args.nodes))
         .map(|i| NodeSpec {
             name: node_name(i),
-            zone: zones[i % zones.len()].clone(),
+            zone: zones[if args.spread_zones { i % zones.len() } else { 0 }].clone(),
             instance_type: "m5.large".to_owned(),
         })
         .collect();
