@@ -45,7 +45,7 @@ enum Command {
     #[command(
         after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"
     )]
-    Up(up::Args),
+    Up(Box<up::Args>),
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),

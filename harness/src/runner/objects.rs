@@ -1,5 +1,7 @@
 //! What a user does with kubectl: objects as they are written, over the API server's wire.
 
+use std::time::Duration;
+
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use substrate::body::{call, collect, full};
@@ -10,6 +12,10 @@ use crate::scenario::object::{Kind, ObjectRef};
 
 /// The most bytes that are read of one answer.
 const ANSWER_LIMIT: usize = 64 << 20;
+/// How often a request is sent before its failure counts.
+const TRIES: u32 = 5;
+/// How long is waited in between.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What goes wrong with objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -117,7 +123,21 @@ impl Objects {
         }
     }
 
+    /// Sends a request, again when the network or an overloaded server fails it, as a person repeats a command. A
+    /// create whose reply was lost finds its object, and [`Objects::apply`] goes on from there.
     async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Value, ObjectError> {
+        for _ in 1..TRIES {
+            match self.send_once(method.clone(), path, body).await {
+                Err(ObjectError::Transport(_) | ObjectError::Status { code: 429 | 503 | 504, .. }) => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+        self.send_once(method, path, body).await
+    }
+
+    async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Value, ObjectError> {
         let transport = |e: BoxError| ObjectError::Transport(e);
         let mut request = Request::builder()
             .method(method)
