@@ -46,18 +46,14 @@ struct Inner {
 
 #[derive(Default)]
 struct Queue {
-    waiting: BTreeMap<Key, Slot>,
+    /// Messages under way, with who waits for each. A message that has arrived is not in here any more, whether or
+    /// not its receiver has looked: what a stalled receiver leaves lying must not hold up the others.
+    waiting: BTreeMap<Key, Option<Waker>>,
     links: u32,
 }
 
 /// Millisecond, link, number on the link.
 type Key = (u64, u32, u64);
-
-#[derive(Default)]
-struct Slot {
-    arrived: bool,
-    waker: Option<Waker>,
-}
 
 /// A server that is reachable under a name.
 #[derive(Clone)]
@@ -102,7 +98,7 @@ impl Fabric {
         let key = (at.as_millis() as u64, link, number);
         let mut queue = self.queue();
         let first = queue.waiting.keys().next().is_none_or(|k| key < *k);
-        queue.waiting.insert(key, Slot::default());
+        queue.waiting.insert(key, None);
         drop(queue);
         if first {
             self.0.earlier.notify_one();
@@ -113,7 +109,7 @@ impl Fabric {
     /// Delivers messages for ever; the world runs it.
     pub(crate) async fn run(self) {
         loop {
-            let next = self.queue().waiting.iter().find(|(_, slot)| !slot.arrived).map(|(key, _)| key.0);
+            let next = self.queue().waiting.keys().next().map(|key| key.0);
             let Some(ms) = next else {
                 self.0.earlier.notified().await;
                 continue;
@@ -135,12 +131,10 @@ impl Fabric {
         let now = self.0.clock.mono().as_millis() as u64;
         let waker = {
             let mut queue = self.queue();
-            let Some((_, slot)) = queue.waiting.iter_mut().find(|(_, slot)| !slot.arrived).filter(|(k, _)| k.0 <= now)
-            else {
+            let Some(message) = queue.waiting.first_entry().filter(|message| message.key().0 <= now) else {
                 return;
             };
-            slot.arrived = true;
-            slot.waker.take()
+            message.remove()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -178,14 +172,11 @@ impl Future for Travel {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut queue = self.fabric.queue();
         match queue.waiting.get_mut(&self.key) {
-            Some(slot) if !slot.arrived => {
-                slot.waker = Some(cx.waker().clone());
+            Some(waker) => {
+                *waker = Some(cx.waker().clone());
                 Poll::Pending
             }
-            _ => {
-                queue.waiting.remove(&self.key);
-                Poll::Ready(())
-            }
+            None => Poll::Ready(()),
         }
     }
 }

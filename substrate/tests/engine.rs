@@ -230,3 +230,20 @@ fn bytes_over_a_pipe_give_the_same_trace_as_direct_calls() {
     }
     assert_eq!(direct.len(), duplex.len());
 }
+
+#[test]
+fn what_a_stalled_receiver_leaves_lying_holds_up_nobody() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let ctx = client_ctx(&world, "client");
+        let link = Link::connect(&ctx, "server");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut request = Request::get("/ticks").body(empty()).unwrap();
+        request.extensions_mut().insert(Streaming);
+        // The stream is open and nobody reads it: its lines arrive and stay where they are.
+        let _unread = call(link.clone(), request).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let answered = tokio::time::timeout(Duration::from_secs(60), get_text(&link, "/")).await;
+        answered.expect("the link still delivers").unwrap();
+    });
+}

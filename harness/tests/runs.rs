@@ -1,0 +1,94 @@
+//! Whole simulated runs through the Rust API: faults on every plane, vacuous faults, failed expectations, leaks.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use harness::cluster::{Cluster, ClusterSpec};
+use harness::output::Exit;
+use harness::runner::{self, Outcome};
+use harness::scenario;
+use substrate::world::{Options, simulate};
+
+const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
+
+/// Runs a scenario text in virtual time.
+fn run(text: &str, seed: u64) -> (Outcome, Exit) {
+    let scenario = scenario::parse("test.yaml", text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    let outcome = simulate(Options { seed, ..Options::default() }, async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+        runner::run(&scenario, &cluster, |_| {}).await
+    });
+    let exit = harness::report::failure(&scenario, &outcome).map_or(Exit::Passed, |(exit, _)| exit);
+    (outcome, exit)
+}
+
+/// The first-volume story with these faults in force.
+fn with_faults(faults: &str) -> String {
+    let text = FIRST_VOLUME.replacen("\nsteps:", &format!("\nfaults:\n{faults}\nsteps:"), 1);
+    assert_ne!(text, FIRST_VOLUME, "the faults are in the text");
+    text
+}
+
+#[test]
+fn a_volume_arrives_through_faults_on_every_plane() {
+    let text = with_faults(
+        "
+  - {name: attach-reply-lost, match: {plane: ec2, op: AttachVolume}, when: {first: 1}, effect: {drop_reply: true}, at: after_effect}
+  - {name: create-throttled, match: {plane: ec2, op: CreateVolume}, when: {first: 1}, effect: {error: RequestLimitExceeded}}
+  - {name: stage-aborted, match: {plane: csi, op: NodeStageVolume}, when: {first: 2}, effect: {grpc: ABORTED}}
+  - {name: api-storm, match: {plane: k8s, op: patch}, when: {every: 3}, effect: {http: 503}}
+  - {name: lossy, match: {plane: link, op: request, where: {to: apiserver}}, when: {every: 20}, effect: {drop_request: true}}
+  - {name: cut, match: {plane: link}, when: {after: 3s, for: 20s}, effect: {partition: [node-a, apiserver]}}",
+    );
+    for seed in 1..=5 {
+        let (outcome, exit) = run(&text, seed);
+        assert_eq!(
+            exit,
+            Exit::Passed,
+            "seed {seed}: {:?} {:?} {:?}",
+            outcome.failure,
+            outcome.violations,
+            outcome.silent_faults
+        );
+        assert!(outcome.events.iter().any(|e| e.kind == "fault.fired"));
+    }
+}
+
+#[test]
+fn a_fault_that_never_fires_fails_the_run() {
+    let text = with_faults("  - {name: never, match: {plane: ec2, op: RebootInstances}, effect: {http: 503}}");
+    let (outcome, exit) = run(&text, 1);
+    assert_eq!((outcome.silent_faults, exit), (vec!["never".to_owned()], Exit::Failed));
+}
+
+#[test]
+fn a_driver_that_cannot_stage_fails_the_expectation_with_what_was_seen() {
+    let text = with_faults("  - {name: broken, match: {plane: csi, op: NodeStageVolume}, effect: {grpc: INTERNAL}}");
+    let (outcome, exit) = run(&text, 1);
+    let failure = outcome.failure.unwrap();
+    assert_eq!(exit, Exit::Failed);
+    assert!(failure.expected.contains("Running") && failure.seen.contains("Pending"), "{failure:?}");
+}
+
+#[test]
+fn a_volume_that_the_cloud_cannot_delete_is_a_leak() {
+    let text =
+        with_faults("  - {name: undeletable, match: {plane: ec2, op: DeleteVolume}, effect: {error: InternalError}}");
+    // The fault is cleared before the teardown, so the leak must be made by one that outlives it: a retained volume.
+    let retained = FIRST_VOLUME.replacen("reclaimPolicy: Delete", "reclaimPolicy: Retain", 1);
+    assert_ne!(retained, FIRST_VOLUME);
+    let (outcome, exit) = run(&retained, 1);
+    assert_eq!(exit, Exit::Leaked, "{:?}", outcome.leftovers);
+    assert_eq!(outcome.leftovers.cloud_volumes.len(), 1);
+    assert!(outcome.violations.iter().all(|v| v.id == "I5"));
+    let (outcome, _) = run(&text, 1);
+    assert!(outcome.leftovers.is_empty(), "the teardown ends faults: {:?}", outcome.leftovers);
+}
+
+#[test]
+fn the_invariants_hold_for_many_seeds_of_a_crash() {
+    let text = include_str!("../../scenarios/node-crash-short.yaml");
+    for seed in 1..=10 {
+        let (outcome, exit) = run(text, seed);
+        assert_eq!(exit, Exit::Passed, "seed {seed}: {:?} {:?}", outcome.failure, outcome.violations);
+    }
+}
