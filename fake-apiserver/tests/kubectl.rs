@@ -261,3 +261,40 @@ fn a_users_day_with_kubectl() {
     }
     assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), STORY.len(), failures.join("\n"));
 }
+
+const LIST: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [
+    {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "one"}, "data": {"a": "1"}},
+    {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "two"}, "provisioner": "p"}]}"#;
+
+/// kubectl checks a `kind: List` by the v2 document in its protobuf form.
+#[test]
+fn kubectl_applies_lists_and_finds_wrong_fields_in_them() {
+    if !available("kubectl") {
+        return;
+    }
+    let server = Server::start();
+    server.file("list.json", LIST);
+    server.file("wrong-field.json", &LIST.replace("\"data\"", "\"dataa\""));
+    server.file("wrong-type.json", &LIST.replace("\"1\"", "[1]"));
+    let run = |command: &str| {
+        let output = server.kubectl(&command.split(' ').collect::<Vec<_>>());
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.success(), text)
+    };
+    for (command, wanted) in [
+        ("apply -f list.json", "storageclass.storage.k8s.io/two created"),
+        ("apply -f list.json", "configmap/one unchanged"),
+        ("delete -f list.json", "\"one\" deleted"),
+        ("create -f list.json", "configmap/one created"),
+    ] {
+        let (success, text) = run(command);
+        assert!(success && text.contains(wanted), "$ kubectl {command}\n{text}");
+    }
+    for (command, wanted) in [
+        ("apply -f wrong-field.json", "unknown field \"dataa\""),
+        ("apply -f wrong-type.json", "invalid type for io.k8s.api.core.v1.ConfigMap.data"),
+    ] {
+        let (success, text) = run(command);
+        assert!(!success && text.contains(wanted), "$ kubectl {command}\n{text}");
+    }
+}

@@ -23,8 +23,12 @@ impl Answer {
 
     /// `value` as JSON with a validator, as `content_type`.
     pub(super) fn cached(value: &Value, content_type: &'static str) -> Self {
-        let body = value.to_string();
-        Self { content_type, etag: Some(format!("\"{}\"", hash(body.as_bytes()))), body: body.into() }
+        Self::cached_bytes(value.to_string().into_bytes(), content_type)
+    }
+
+    /// A document with a validator.
+    pub(super) fn cached_bytes(body: Vec<u8>, content_type: &'static str) -> Self {
+        Self { content_type, etag: Some(format!("\"{}\"", hash(&body))), body: body.into() }
     }
 
     /// Whether an If-None-Match header names this document, so that 304 is the answer.

@@ -3,6 +3,7 @@
 //! Made from the kind table and its schema. kubectl reads from it whether a kind can be patched with field validation
 //! (`kubectl apply`), how its lists merge, and what its fields are (`kubectl explain`).
 
+mod gnostic;
 mod operations;
 mod schemas;
 
@@ -18,16 +19,27 @@ use crate::kinds::{self, Kind};
 /// The version of the API that the documents describe.
 const KUBERNETES_VERSION: &str = "v1.36.0";
 
+/// The media type of the v2 document as protobuf.
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Its older name, which is no valid media type; clients still ask by it.
+const V2_PROTOBUF_BY_CLIENTS: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
 /// Answers a GET of `/openapi/v2`, `/openapi/v3` and what lies below; nothing for a path that is no document, or a
-/// representation that there is none of (the protobuf forms: clients then go without).
+/// representation that there is none of (v3 as protobuf: clients then take JSON).
 pub fn respond(path: &str, accept: &str) -> Option<Answer> {
-    if !clauses(accept).iter().any(|c| c.takes_json()) {
-        return None;
-    }
+    let clauses = clauses(accept);
+    let json = || clauses.iter().any(|c| c.takes_json());
     match path.trim_end_matches('/').strip_prefix("/openapi/")? {
-        "v2" => Some(V2.clone()),
-        "v3" => Some(INDEX.clone()),
-        below => V3.get(below.strip_prefix("v3/")?).cloned(),
+        "v2" => clauses.iter().find_map(|clause| {
+            if clause.takes_json() {
+                Some(V2.clone())
+            } else {
+                [V2_PROTOBUF, V2_PROTOBUF_BY_CLIENTS].contains(&clause.media).then(|| V2_AS_PROTOBUF.clone())
+            }
+        }),
+        "v3" if json() => Some(INDEX.clone()),
+        below if json() => V3.get(below.strip_prefix("v3/")?).cloned(),
+        _ => None,
     }
 }
 
@@ -54,16 +66,19 @@ static INDEX: LazyLock<Answer> = LazyLock::new(|| {
     Answer::cached(&json!({ "paths": paths }), "application/json")
 });
 
-static V2: LazyLock<Answer> = LazyLock::new(|| {
+static V2: LazyLock<Answer> = LazyLock::new(|| Answer::cached(&v2(), "application/json"));
+
+static V2_AS_PROTOBUF: LazyLock<Answer> = LazyLock::new(|| Answer::cached_bytes(gnostic::encode(&v2()), V2_PROTOBUF));
+
+fn v2() -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for kind in kinds::all() {
         operations::add(kind, operations::Dialect::V2, &mut paths);
         schemas::add(kind, schemas::Dialect::V2, &mut definitions);
     }
-    let document = json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions });
-    Answer::cached(&document, "application/json")
-});
+    json!({ "swagger": "2.0", "info": info(), "paths": paths, "definitions": definitions })
+}
 
 fn place(kind: &Kind) -> String {
     if kind.group.is_empty() {

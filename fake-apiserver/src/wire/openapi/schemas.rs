@@ -107,10 +107,10 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let mut property = shape(&field.shape, dialect);
     if let Some(text) = describe::field(of.name, field.name) {
-        // Nothing may stand beside a reference.
+        // In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
         property = match property.get("$ref") {
-            Some(_) => json!({ "allOf": [property], "description": text }),
-            None => {
+            Some(_) if dialect == Dialect::V3 => json!({ "allOf": [property], "description": text }),
+            _ => {
                 property["description"] = text.into();
                 property
             }

@@ -70,9 +70,80 @@ fn schemas_say_how_lists_merge() {
     assert_eq!(schemas["io.k8s.api.core.v1.Taint"]["required"], json!(["key", "effect"]));
 }
 
+/// One value per field of a message: what the document says, read back without the code that wrote it.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                return value;
+            }
+        }
+    }
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let length = if tag & 7 == 2 { varint(&mut bytes) as usize } else { 1 };
+        fields.push((tag >> 3, &bytes[..length]));
+        bytes = &bytes[length..];
+    }
+    fields
+}
+
+fn all(message: &[u8], number: u64) -> Vec<&[u8]> {
+    fields(message).into_iter().filter(|(n, _)| *n == number).map(|(_, bytes)| bytes).collect()
+}
+
+fn one(message: &[u8], path: &[u64]) -> String {
+    let bytes = path.iter().fold(message, |message, number| all(message, *number)[0]);
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn named<'a>(list: &[&'a [u8]], name: &str) -> &'a [u8] {
+    all(list.iter().find(|entry| one(entry, &[1]) == name).unwrap_or_else(|| panic!("{name}")), 2)[0]
+}
+
 #[test]
-fn there_is_no_protobuf_form_and_no_other_document() {
-    assert_eq!(respond("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"), None);
+fn the_protobuf_form_says_what_the_json_form_says() {
+    let document = respond("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").unwrap();
+    assert_eq!(document.content_type, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    let json = get("/openapi/v2");
+    assert_eq!(one(&document.body, &[1]), "2.0");
+    assert_eq!(one(&document.body, &[2, 1]), "Kubernetes");
+    let definitions = all(all(&document.body, 9)[0], 1);
+    assert_eq!(definitions.len(), json["definitions"].as_object().unwrap().len());
+    let spec = named(&definitions, "io.k8s.api.core.v1.PersistentVolumeClaimSpec");
+    let properties = all(all(spec, 25)[0], 1);
+    assert_eq!(one(named(&properties, "storageClassName"), &[22, 1]), "string");
+    assert_eq!(one(named(&properties, "accessModes"), &[23, 1, 22, 1]), "string");
+    let claim = named(&definitions, "io.k8s.api.core.v1.PersistentVolumeClaim");
+    let metadata = named(&all(all(claim, 25)[0], 1), "metadata");
+    assert_eq!(one(metadata, &[1]), "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    assert_eq!(
+        one(metadata, &[4]),
+        json["definitions"]["io.k8s.api.core.v1.PersistentVolumeClaim"]["properties"]["metadata"]["description"]
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(&one(claim, &[31, 2, 2])).unwrap(),
+        json!([{"group": "", "version": "v1", "kind": "PersistentVolumeClaim"}])
+    );
+    let taint = named(&definitions, "io.k8s.api.core.v1.Taint");
+    assert_eq!(all(taint, 19), [&b"key"[..], b"effect"]);
+    let paths = all(all(&document.body, 8)[0], 2);
+    assert_eq!(paths.len(), json["paths"].as_object().unwrap().len());
+    let patch = all(named(&paths, "/api/v1/nodes/{name}"), 8)[0];
+    assert_eq!(one(patch, &[7]), "application/json-patch+json");
+    assert!(all(patch, 8).iter().any(|p| all(all(p, 1)[0], 2).first().is_some_and(|p| one(p, &[3, 4]) == "dryRun")));
+    assert!(all(patch, 13).iter().any(|x| one(x, &[1]) == "x-kubernetes-group-version-kind"));
+}
+
+#[test]
+fn there_is_no_other_form_and_no_other_document() {
+    assert_eq!(respond("/openapi/v3", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"), None);
     for path in ["/openapi", "/openapi/v3/apis/apps/v1", "/openapi/v4", "/api"] {
         assert_eq!(respond(path, "*/*"), None, "{path}");
     }

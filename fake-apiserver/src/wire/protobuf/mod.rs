@@ -1,0 +1,5 @@
+//! The protobuf encoding of API objects.
+
+mod writer;
+
+pub(crate) use writer::Writer;
