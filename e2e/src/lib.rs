@@ -177,7 +177,14 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // It may have ended by itself; a zombie is all that can be left.
+        // Asked first, so that it takes everything down; it may also have ended by itself.
+        let asked = succeeds(Command::new("kill").arg(self.child.id().to_string()));
+        for _ in 0..50 {
+            if !asked || self.child.try_wait().is_ok_and(|s| s.is_some()) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

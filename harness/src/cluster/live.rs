@@ -24,6 +24,8 @@ pub enum BackendChoice {
 #[derive(Debug)]
 pub struct Site {
     directory: tempfile::TempDir,
+    /// Held for as long as the run lives; the kernel lets go of it even after `kill -9`.
+    _lock: std::fs::File,
     backend: BackendChoice,
     why_not_loop: Option<String>,
 }
@@ -55,11 +57,12 @@ impl Site {
         if backend == BackendChoice::Loop {
             namespace::enter_private()?;
         }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("mooring-");
-        let directory =
-            parent.map_or_else(|| builder.tempdir(), |p| builder.tempdir_in(p)).map_err(SiteError::Directory)?;
-        Ok(Self { directory, backend, why_not_loop })
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        sweep(&parent);
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent).map_err(SiteError::Directory)?;
+        let lock = std::fs::File::create(directory.path().join(LOCK)).map_err(SiteError::Directory)?;
+        lock.lock().map_err(SiteError::Directory)?;
+        Ok(Self { directory, _lock: lock, backend, why_not_loop })
     }
 
     /// One line that says what the disks are.
@@ -126,6 +129,30 @@ impl Site {
             }
         };
         disk.map_err(|e| failed(e.to_string()))
+    }
+}
+
+/// What the directories of runs begin with.
+const PREFIX: &str = "mooring-";
+/// The file in them that tells a living run from a dead one.
+const LOCK: &str = "mooring.lock";
+
+/// Removes the directories of runs that were killed: those with our lock file that nobody holds.
+fn sweep(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // A run that has just begun may have made the file and not locked it yet.
+        let settled = |lock: &std::fs::File| {
+            lock.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|age| age.as_secs() > 60))
+        };
+        let dead =
+            std::fs::File::open(entry.path().join(LOCK)).is_ok_and(|lock| settled(&lock) && lock.try_lock().is_ok());
+        if dead {
+            // Somebody else's directory stays; it is theirs to remove.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
