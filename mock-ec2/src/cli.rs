@@ -9,11 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use substrate::world::Options;
 use substrate::{Level, Process, Seed, TimeScale, World, ready};
 
 use crate::config::{Config, InstanceSpec, LatencyProfile, Token};
+use crate::state::ids::{InstanceId, Malformed};
+use crate::state::latency::LatencyFile;
+use crate::state::saved::Saved;
 use crate::{Ec2, serve};
 
 /// Wrong usage: flags, or the seed file.
@@ -55,9 +58,12 @@ struct Flags {
     /// The availability zones; a, b and c of the region when absent.
     #[arg(long, value_name = "ZONE,…", value_delimiter = ',')]
     zones: Vec<String>,
-    /// How long transitions take: instant, aws or aws-recent.
-    #[arg(long, value_name = "PROFILE", default_value = "instant")]
-    latency: LatencyProfile,
+    /// Where the metadata service listens: one port per instance of the list, counted up from this one.
+    #[arg(long, value_name = "ADDR:PORT")]
+    imds_listen: Option<SocketAddr>,
+    /// How long transitions take: instant, aws, aws-recent, or a YAML file with rules.
+    #[arg(long, value_name = "PROFILE|FILE", default_value = "instant")]
+    latency: String,
     /// Gives every volume a sparse backing file in this directory, which must be mock-ec2's own.
     #[arg(long, value_name = "DIR")]
     volume_dir: Option<PathBuf>,
@@ -67,6 +73,12 @@ struct Flags {
     /// YAML or JSON list of instances that run from the start (name, zone, instanceType, id, …).
     #[arg(long, value_name = "FILE")]
     instances: Option<PathBuf>,
+    /// An access key and its secret. When there are any, signatures are verified. Repeatable.
+    #[arg(long, value_name = "KEY:SECRET", value_parser = credential)]
+    credential: Vec<(String, Token)>,
+    /// Where the whole state is kept from one run to the next.
+    #[arg(long, value_name = "FILE")]
+    state_file: Option<PathBuf>,
     /// Seed of all ids and durations.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -113,13 +125,19 @@ where
 }
 
 fn run(flags: Flags) -> Result<(), Failure> {
-    if !flags.listen.ip().is_loopback() && flags.token.is_none() {
-        let text = format!("--listen {}: other machines can reach it, so --token is needed", flags.listen);
+    let reachable = [Some(flags.listen), flags.imds_listen].into_iter().flatten().find(|at| !at.ip().is_loopback());
+    if let Some(at) = reachable.filter(|_| flags.token.is_none()) {
+        let text = format!("{at}: other machines can reach it, so --token is needed");
         return Err(Failure(USAGE, text));
     }
     let config = config(&flags)?;
     let seed = Seed::root(flags.seed).child("mock-ec2");
-    let ec2 = Ec2::new(&seed, config).map_err(|error| {
+    let saved = flags.state_file.as_deref().map(saved).transpose()?.flatten();
+    let made = match saved {
+        Some(saved) => Ec2::restore(&seed, config, saved),
+        None => Ec2::new(&seed, config),
+    };
+    let ec2 = made.map_err(|error| {
         let code = if matches!(error, crate::Error::Config { .. }) { USAGE } else { ENVIRONMENT };
         Failure(code, error.to_string())
     })?;
@@ -135,6 +153,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
     }
     let sink = flags.trace.as_deref().map(sink).transpose()?;
     let listener = serve::bind(flags.listen).map_err(environment(format!("--listen {}", flags.listen)))?;
+    let metadata = flags.imds_listen.map(|at| metadata(&ec2, at)).transpose()?.unwrap_or_default();
     let address = listener.local_addr().map_err(environment("--listen".to_owned()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -149,14 +168,29 @@ fn run(flags: Flags) -> Result<(), Failure> {
             world.trace().write_to(sink);
         }
         // Held until the end; ending the runtime ends it without an event, since nothing crashed.
-        let _process = start(&world, &ec2, listener, &flags.allow_host);
+        let imds: Vec<Value> = metadata
+            .iter()
+            .filter_map(|(id, listener)| {
+                Some(json!({ "instance": id, "endpoint": endpoint(listener.local_addr().ok()?) }))
+            })
+            .collect();
+        let process = start(&world, &ec2, listener, metadata, &flags.allow_host);
         let endpoint = endpoint(address);
         if let Some(path) = &flags.ready_file {
-            ready::write(path, &json!({ "endpoint": endpoint }))
-                .map_err(environment(format!("--ready-file {}", path.display())))?;
+            let ready = match imds.is_empty() {
+                true => json!({ "endpoint": endpoint }),
+                false => json!({ "endpoint": endpoint, "imds": imds }),
+            };
+            ready::write(path, &ready).map_err(environment(format!("--ready-file {}", path.display())))?;
         }
         eprintln!("mock-ec2 serves {endpoint} (latency {}, seed {})", flags.latency, flags.seed);
+        let served = process.ctx();
         let told = told_to_end().await.map_err(environment("cannot wait for signals".to_owned()));
+        if let (Some(path), Some(ctx)) = (&flags.state_file, served) {
+            let text = serde_json::to_vec(&ec2.save(ctx.now())).map_err(std::io::Error::other);
+            text.and_then(|text| write_whole(path, &text))
+                .map_err(environment(format!("--state-file {}", path.display())))?;
+        }
         if let Err(error) = world.trace().flush() {
             eprintln!("mock-ec2: the trace is not complete: {error}");
         }
@@ -171,13 +205,29 @@ fn run(flags: Flags) -> Result<(), Failure> {
     outcome
 }
 
-fn start(world: &World, ec2: &Ec2, listener: std::net::TcpListener, allowed_hosts: &[String]) -> Process {
+fn start(
+    world: &World,
+    ec2: &Ec2,
+    listener: std::net::TcpListener,
+    metadata: Vec<(InstanceId, std::net::TcpListener)>,
+    allowed_hosts: &[String],
+) -> Process {
     let (ec2, allowed_hosts) = (ec2.clone(), allowed_hosts.to_vec());
+    let metadata = Arc::new(Mutex::new(metadata));
     // The process is started once; the factory's type would allow more.
     let listener = Arc::new(Mutex::new(Some(listener)));
     Process::start(world, "mock-ec2", move |ctx| {
         let (ec2, allowed_hosts) = (ec2.clone(), allowed_hosts.clone());
         let listener = listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let metadata = std::mem::take(&mut *metadata.lock().unwrap_or_else(PoisonError::into_inner));
+        for (id, listener) in metadata {
+            let (service, ctx, hosts) = (ec2.metadata(&ctx, &id), ctx.clone(), allowed_hosts.clone());
+            ctx.clone().spawn(async move {
+                if let Err(error) = serve::http(ctx, listener, service, &hosts).await {
+                    eprintln!("mock-ec2: the metadata service of {id} cannot listen: {error}");
+                }
+            });
+        }
         async move {
             let service = ec2.start(&ctx);
             if let Some(listener) = listener
@@ -209,7 +259,64 @@ fn endpoint(address: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, address.port()))
 }
 
+/// Binds a port for each instance, from `first` on.
+fn metadata(ec2: &Ec2, first: SocketAddr) -> Result<Vec<(InstanceId, std::net::TcpListener)>, Failure> {
+    let mut bound = Vec::new();
+    for (instance, ordinal) in ec2.instances().iter().zip(0u16..) {
+        let port = if first.port() == 0 { Some(0) } else { first.port().checked_add(ordinal) };
+        let address = port.map(|port| SocketAddr::new(first.ip(), port));
+        let failed =
+            |reason: String| Failure(ENVIRONMENT, format!("--imds-listen {first}: {}: {reason}", instance.name));
+        let address = address.ok_or_else(|| failed("there are no more ports".to_owned()))?;
+        let listener = serve::bind(address).map_err(|e| failed(e.to_string()))?;
+        let id = instance.id.parse().map_err(|e: Malformed| failed(e.to_string()))?;
+        bound.push((id, listener));
+    }
+    Ok(bound)
+}
+
+/// The state that an earlier run left in `path`, if it did.
+fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
+    let bad = |code, reason: String| Failure(code, format!("--state-file {}: {reason}", path.display()));
+    match std::fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(bad(ENVIRONMENT, error.to_string())),
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| bad(USAGE, e.to_string())),
+    }
+}
+
+/// Writes a file so that nobody sees half of it.
+fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(|_| ()).map_err(|e| e.error)
+}
+
+/// The profile called `text`, or what the file of that name says.
+fn latency(text: &str) -> Result<LatencyFile, Failure> {
+    let error = match text.parse::<LatencyProfile>() {
+        Ok(base) => return Ok(LatencyFile { base, rules: Vec::new() }),
+        Err(error) => error,
+    };
+    let path = Path::new(text);
+    if !path.is_file() {
+        return Err(Failure(USAGE, format!("--latency: {error}, or the path of a file")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Failure(ENVIRONMENT, format!("--latency: {e}")))?;
+    LatencyFile::parse(&text).map_err(|reason| Failure(USAGE, format!("--latency {}: {reason}", path.display())))
+}
+
+fn credential(text: &str) -> Result<(String, Token), String> {
+    match text.split_once(':') {
+        Some((key, secret)) if !key.is_empty() && !secret.is_empty() => Ok((key.to_owned(), Token::new(secret))),
+        _ => Err("write KEY:SECRET".to_owned()),
+    }
+}
+
 fn config(flags: &Flags) -> Result<Config, Failure> {
+    let LatencyFile { base, rules } = latency(&flags.latency)?;
     let zones = match flags.zones.as_slice() {
         [] => ["a", "b", "c"].map(|letter| format!("{}{letter}", flags.region)).to_vec(),
         given => given.to_vec(),
@@ -218,13 +325,16 @@ fn config(flags: &Flags) -> Result<Config, Failure> {
         region: flags.region.clone(),
         account_id: flags.account_id.clone(),
         zones,
-        latency: flags.latency,
+        latency: base,
+        latency_rules: rules,
         instances: flags.instances.as_deref().map(instances).transpose()?.unwrap_or_default(),
         volume_dir: flags.volume_dir.clone(),
         disk_limit: flags.volume_dir.is_some().then_some(flags.disk_limit),
         admin_token: flags.token.clone(),
         watch_mounts: flags.volume_dir.is_some(),
-        bytes: None,
+        credentials: flags.credential.iter().cloned().collect(),
+        keep_files: flags.state_file.is_some(),
+        ..Config::default()
     })
 }
 

@@ -1,22 +1,28 @@
 //! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rand_core::Rng;
 use serde_json::{Value, json};
+use substrate::fault::Effect;
 use substrate::{Ctx, HttpService, Now, Seed, WorldKind, ids as make_id};
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::devices::DeviceStreams;
+use crate::admin::watch::{Figures, Watchers, by_state};
 use crate::config::{Config, Error, InstanceInfo, VolumeBytes};
 use crate::copy::Copy;
 use crate::files::VolumeFiles;
+use crate::history::History;
 use crate::state::command::{Action, Command, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
 use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
+use crate::state::saved::Saved;
+use crate::state::throttle::Buckets;
 use crate::state::zone::Zone;
 use crate::state::{NewVolume, Settings, State};
 use crate::wire::encode::Surroundings;
@@ -43,6 +49,11 @@ struct Inner {
     streams: DeviceStreams,
     /// Devices that the kernel says are mounted and that should go.
     held: BTreeSet<(VolumeId, InstanceId)>,
+    watchers: Watchers,
+    history: History,
+    buckets: Buckets,
+    /// Requests by action and outcome.
+    calls: BTreeMap<(&'static str, String), u64>,
     requests: u64,
 }
 
@@ -62,12 +73,50 @@ impl Ec2 {
     /// When a field of `config` makes no sense or the volume directory cannot be used.
     pub fn new(seed: &Seed, config: Config) -> Result<Self, Error> {
         let settings = settings(&config)?;
-        let state = State::new(settings.clone(), seed.clone(), &config.instances)
+        let mut state = State::new(settings.clone(), seed.clone(), &config.instances)
             .map_err(|(field, reason)| Error::Config { field, reason })?;
-        let files = config.volume_dir.as_deref().map(|dir| VolumeFiles::open(dir, config.disk_limit)).transpose()?;
+        let switches = config.switches.check().map(|()| config.switches.clone());
+        state.set_switches(switches.map_err(|reason| Error::Config { field: "switches".to_owned(), reason })?);
+        Self::with(seed, config, settings, state)
+    }
+
+    /// The cloud that [`Ec2::save`] wrote down; the instances of `config` are not looked at. What was under way then
+    /// ends at once.
+    ///
+    /// # Errors
+    /// When `config` or `saved` make no sense or the volume directory cannot be used.
+    pub fn restore(seed: &Seed, config: Config, saved: Saved) -> Result<Self, Error> {
+        let settings = settings(&config)?;
+        let state = State::restore(settings.clone(), seed.clone(), saved)
+            .map_err(|reason| Error::Config { field: "saved state".to_owned(), reason })?;
+        Self::with(seed, config, settings, state)
+    }
+
+    /// The whole state, to be written down.
+    pub fn save(&self, now: Now) -> Saved {
+        self.lock().state.save(now)
+    }
+
+    fn with(seed: &Seed, config: Config, settings: Settings, state: State) -> Result<Self, Error> {
+        let open = |dir| VolumeFiles::open(dir, config.disk_limit, config.keep_files);
+        let mut files = config.volume_dir.as_deref().map(open).transpose()?;
+        if let Some(files) = &mut files {
+            let volumes = state.volumes().map(|v| v.id.to_string());
+            files.keep_only(&volumes.chain(state.snapshots().map(|s| s.id.to_string())).collect());
+        }
         let bytes = config.bytes.clone();
-        let inner =
-            Inner { state, files, bytes, streams: DeviceStreams::default(), held: BTreeSet::new(), requests: 0 };
+        let inner = Inner {
+            state,
+            files,
+            bytes,
+            streams: DeviceStreams::default(),
+            watchers: Watchers::default(),
+            held: BTreeSet::new(),
+            history: History::default(),
+            buckets: Buckets::default(),
+            calls: BTreeMap::new(),
+            requests: 0,
+        };
         Ok(Self(Arc::new(Shared {
             surroundings: (&settings).into(),
             settings,
@@ -121,16 +170,102 @@ impl Ec2 {
         })
     }
 
-    /// Removes the backing files of all volumes; for the end of a run, when nothing serves the cloud any more.
+    /// Removes the backing files of all volumes unless they are to be kept; for the end of a run, when nothing serves
+    /// the cloud any more.
     pub fn close(&self) {
+        if self.0.config.keep_files {
+            return;
+        }
         if let Some(files) = &mut self.lock().files {
             files.clear();
         }
     }
 
+    /// The metadata service of instance `id`, within process `ctx`.
+    pub fn metadata(&self, ctx: &Ctx, id: &InstanceId) -> HttpService {
+        crate::imds::router(self.clone(), ctx.clone(), id.clone())
+    }
+
+    /// A secret for the purpose `name`.
+    pub(crate) fn secret(&self, name: &str) -> [u8; 32] {
+        let mut secret = [0; 32];
+        self.0.seed.child("secret").child(name).rng().fill_bytes(&mut secret);
+        secret
+    }
+
+    /// Takes what `action` costs from the buckets, when it is throttled.
+    pub(crate) fn admit(&self, ctx: &Ctx, action: &Action) -> Result<(), Ec2Error> {
+        let mut inner = self.lock();
+        let Inner { state, buckets, .. } = &mut *inner;
+        let throttled = &state.switches().throttle;
+        if throttled.is_empty() {
+            return Ok(());
+        }
+        // Where waits are divided, what fills during them is not.
+        let now = ctx.clock().mono().mul_f64(ctx.world().scale().factor());
+        if buckets.admit(now, throttled, action) { Ok(()) } else { Err(Ec2Error::RequestLimit) }
+    }
+
+    /// Counts a request.
+    pub(crate) fn count(&self, action: &'static str, outcome: &str) {
+        *self.lock().calls.entry((action, outcome.to_owned())).or_default() += 1;
+    }
+
+    /// All transitions from now on.
+    pub(crate) fn watch(&self) -> mpsc::Receiver<bytes::Bytes> {
+        self.lock().watchers.follow()
+    }
+
+    /// What there is to count.
+    pub(crate) fn figures(&self, ctx: &Ctx) -> Figures {
+        self.change(ctx, |inner, now| {
+            inner.state.catch_up(now);
+            let state = &inner.state;
+            let attachments = state.volumes().flat_map(|v| v.attachments.values());
+            let calls = inner.calls.iter();
+            Figures {
+                requests: calls.map(|((a, o), n)| (format!("action=\"{a}\",outcome=\"{o}\""), *n)).collect(),
+                volumes: by_state(state.volumes().map(|v| v.state.as_str())),
+                attachments: by_state(attachments.map(|a| a.state.as_str())),
+                snapshots: by_state(state.snapshots().map(|s| s.state.as_str())),
+                instances: by_state(state.instances().into_iter().map(|i| i.state.wire().0)),
+            }
+        })
+    }
+
+    /// Does a command that changes nothing on the state of `revisions` changes ago.
+    pub(crate) fn recall(&self, ctx: &Ctx, command: &Command, revisions: u32) -> Result<Reply, Ec2Error> {
+        self.change(ctx, |inner, now| {
+            inner.state.catch_up(now);
+            inner.publish(ctx, now);
+            let mut then = inner.history.ago(revisions).unwrap_or(&inner.state).clone();
+            // Nothing happens in it any more: it is a picture.
+            then.freeze();
+            then.apply(now, command)
+        })
+    }
+
+    /// Does a command that changes nothing on the state of `lag` ago.
+    fn look_back(inner: &Inner, now: Now, command: &Command, lag: Duration) -> Result<Reply, Ec2Error> {
+        let mono = now.mono.saturating_sub(lag);
+        let mut then = inner.history.at(mono).unwrap_or(&inner.state).clone();
+        if inner.state.settings().settles_at_once() {
+            then.freeze();
+        }
+        then.apply(Now { mono, ..now }, command)
+    }
+
     /// Does one command, makes its file first if it makes a volume, and tells everyone what happened.
     pub(crate) fn perform(&self, ctx: &Ctx, command: &Command) -> Result<Reply, Ec2Error> {
         self.change(ctx, |inner, now| {
+            if command.action.reads_only()
+                && let Some(lag) = inner.state.switches().lag_ms.get(command.action.name())
+            {
+                let lag = ctx.scaled(Duration::from_millis(*lag));
+                inner.state.catch_up(now);
+                inner.publish(ctx, now);
+                return Self::look_back(inner, now, command, lag);
+            }
             let new = match &command.action {
                 Action::CreateVolume(request) => inner.state.preview(now, request, command.dry_run)?,
                 Action::CopyVolumes(request) => inner.state.preview_copy(now, request, command.dry_run)?,
@@ -210,6 +345,7 @@ impl Ec2 {
         self.change(ctx, |inner, now| {
             let mut fresh = State::new(self.0.settings.clone(), self.0.seed.clone(), &self.0.config.instances)
                 .map_err(|(field, reason)| Error::Config { field, reason })?;
+            fresh.set_switches(self.0.config.switches.clone());
             fresh.power_on(ctx.world().scale(), now.wall);
             inner.state.note_end();
             inner.publish(ctx, now);
@@ -379,9 +515,19 @@ impl Inner {
 
     /// Lets happen what is due, then hands every event to the trace, the device streams and the files.
     fn publish(&mut self, ctx: &Ctx, now: Now) {
-        for event in self.state.tick(now) {
+        let lags = !self.state.switches().lag_ms.is_empty()
+            || (!ctx.faults().is_empty()
+                && ctx.faults().list().iter().any(|r| matches!(r.fault.effect, Effect::StaleRead(_))));
+        let events = self.state.tick(now);
+        if !lags {
+            self.history.clear();
+        } else if !events.is_empty() || self.history.is_empty() {
+            self.history.add(now.mono, &self.state);
+        }
+        for event in events {
             ctx.emit(event.kind(), event.fields());
             self.streams.tell(&event);
+            self.watchers.tell(now.mono.as_millis(), &event);
             if let Event::Modification { volume, state: "optimizing", size_gib } = &event {
                 let instances = self.state.volume(volume).map(|v| v.attachments.keys().cloned().collect::<Vec<_>>());
                 self.streams.resized(volume, *size_gib, &instances.unwrap_or_default());
@@ -435,5 +581,11 @@ fn settings(config: &Config) -> Result<Settings, Error> {
         }
     }
     let zones = config.zones.iter().zip(1..).map(|(name, number)| Zone::new(region, name, number)).collect();
-    Ok(Settings { region: region.clone(), account_id: account.clone(), zones, latency: config.latency })
+    Ok(Settings {
+        region: region.clone(),
+        account_id: account.clone(),
+        zones,
+        latency: config.latency,
+        latency_rules: config.latency_rules.clone(),
+    })
 }

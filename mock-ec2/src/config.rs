@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::state::latency::LatencyProfile;
+pub use crate::state::latency::{LatencyProfile, LatencyRule};
+use crate::state::switches::Switches;
 
 /// Everything that distinguishes one mock-ec2 from another.
 #[derive(Clone, Debug)]
@@ -28,6 +29,14 @@ pub struct Config {
     pub disk_limit: Option<u64>,
     /// The bearer token that admin requests must carry; without it no token is asked for.
     pub admin_token: Option<Token>,
+    /// Secrets by access key id. When there are any, signatures are verified and other keys refused.
+    pub credentials: BTreeMap<String, Token>,
+    /// How long transitions take where `latency` should not decide.
+    pub latency_rules: Vec<LatencyRule>,
+    /// What of the cloud's behaviour differs from the usual from the start.
+    pub switches: Switches,
+    /// Whether backing files outlive this value, as they must when the state is saved and restored.
+    pub keep_files: bool,
     /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
     /// ends (live world only); nodes may tell it over the admin API too.
     pub watch_mounts: bool,
@@ -62,6 +71,10 @@ impl Default for Config {
             volume_dir: None,
             disk_limit: None,
             admin_token: None,
+            credentials: BTreeMap::new(),
+            latency_rules: Vec::new(),
+            switches: Switches::default(),
+            keep_files: false,
             watch_mounts: false,
             bytes: None,
         }
@@ -76,6 +89,11 @@ impl Token {
     /// Takes the text of a token.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// The secret itself, for what is computed from it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
     }
 
     /// Whether `given` is this token; takes the same time wherever the two differ.

@@ -29,15 +29,16 @@ pub(crate) struct VolumeFiles {
     dir: PathBuf,
     limit: Option<u64>,
     counted: Option<(Duration, u64)>,
+    keep: bool,
     _lock: File,
 }
 
 impl VolumeFiles {
-    /// Opens `dir`, makes it if need be, and removes what a killed run left there.
+    /// Opens `dir`, makes it if need be, and removes what a killed run left there unless files are to `keep`.
     ///
     /// # Errors
     /// When another mock-ec2 uses it, it holds files that look like volumes and are not ours, or it cannot be used.
-    pub(crate) fn open(dir: &Path, limit: Option<u64>) -> Result<Self, Error> {
+    pub(crate) fn open(dir: &Path, limit: Option<u64>, keep: bool) -> Result<Self, Error> {
         let bad = |reason: String| Error::VolumeDir { path: dir.to_owned(), reason };
         let io = |e: io::Error| bad(e.to_string());
         fs::create_dir_all(dir).map_err(io)?;
@@ -53,8 +54,10 @@ impl VolumeFiles {
             fs::TryLockError::Error(e) => io(e),
         })?;
         // Only who holds the lock becomes a value, because dropping it removes files.
-        let mut files = Self { dir: dir.to_owned(), limit, counted: None, _lock: lock };
-        files.clear();
+        let mut files = Self { dir: dir.to_owned(), limit, counted: None, keep, _lock: lock };
+        if !keep {
+            files.clear();
+        }
         Ok(files)
     }
 
@@ -129,6 +132,13 @@ impl VolumeFiles {
         match fs::remove_file(self.dir.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of all volumes and snapshots but those called `known`.
+    pub(crate) fn keep_only(&mut self, known: &std::collections::BTreeSet<String>) {
+        for name in files_in(&self.dir).unwrap_or_default().iter().filter(|name| !known.contains(*name)) {
+            let _ = self.remove_named(name);
         }
     }
 
@@ -214,7 +224,9 @@ fn files_in(dir: &Path) -> io::Result<Vec<String>> {
 
 impl Drop for VolumeFiles {
     fn drop(&mut self) {
-        self.clear();
+        if !self.keep {
+            self.clear();
+        }
     }
 }
 
@@ -229,7 +241,7 @@ mod tests {
     #[test]
     fn a_file_is_sparse_has_the_volumes_size_and_goes_with_it() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = VolumeFiles::open(dir.path(), Some(1 << 20)).unwrap();
+        let mut files = VolumeFiles::open(dir.path(), Some(1 << 20), false).unwrap();
         let volume = new("vol-0123456789abcdef0", 100);
         files.create(Duration::ZERO, &volume).unwrap();
         let meta = fs::metadata(dir.path().join("vol-0123456789abcdef0")).unwrap();
@@ -242,7 +254,7 @@ mod tests {
     #[test]
     fn sixteen_tebibytes_fit_but_for_one_block_at_most() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = VolumeFiles::open(dir.path(), None).unwrap();
+        let mut files = VolumeFiles::open(dir.path(), None, false).unwrap();
         let bytes = files.create(Duration::ZERO, &new("vol-00000001", 16_384)).unwrap();
         assert!(bytes == EXT4_END || bytes == EXT4_END - EXT4_BLOCK, "{bytes}");
     }
@@ -250,7 +262,7 @@ mod tests {
     #[test]
     fn a_full_cap_is_a_clear_error() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = VolumeFiles::open(dir.path(), Some(4096)).unwrap();
+        let mut files = VolumeFiles::open(dir.path(), Some(4096), false).unwrap();
         files.create(Duration::ZERO, &new("vol-00000001", 1)).unwrap();
         fs::write(dir.path().join("vol-00000001"), vec![1; 8192]).unwrap();
         let later = Duration::from_secs(2);
@@ -263,11 +275,11 @@ mod tests {
     #[test]
     fn a_directory_has_one_user_and_leftovers_of_a_dead_one_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let first = VolumeFiles::open(dir.path(), None).unwrap();
-        assert!(VolumeFiles::open(dir.path(), None).unwrap_err().to_string().contains("another mock-ec2"));
+        let first = VolumeFiles::open(dir.path(), None, false).unwrap();
+        assert!(VolumeFiles::open(dir.path(), None, false).unwrap_err().to_string().contains("another mock-ec2"));
         drop(first);
         fs::write(dir.path().join("vol-00000001"), "left").unwrap();
-        let _again = VolumeFiles::open(dir.path(), None).unwrap();
+        let _again = VolumeFiles::open(dir.path(), None, false).unwrap();
         assert_eq!(files_in(dir.path()).unwrap(), [""; 0]);
     }
 
@@ -275,7 +287,7 @@ mod tests {
     fn files_of_others_are_not_touched() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("vol-00000001"), "precious").unwrap();
-        assert!(VolumeFiles::open(dir.path(), None).unwrap_err().to_string().contains("vol-00000001"));
+        assert!(VolumeFiles::open(dir.path(), None, false).unwrap_err().to_string().contains("vol-00000001"));
         assert_eq!(fs::read(dir.path().join("vol-00000001")).unwrap(), b"precious");
     }
 }

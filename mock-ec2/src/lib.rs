@@ -4,13 +4,13 @@
 //! - [`wire`] turns forms into commands and replies into XML; it knows no state.
 //! - [`service`] joins the two: lock, apply, notify, and one task that sleeps until the next deadline.
 //! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
+//! - [`imds`] is the metadata service of each instance.
 //! - [`serve`] is the only place that names sockets; [`cli`] is the `mock-ec2` program.
-//!
-//! The instance metadata service will be one more peer beside `wire` and `admin`, over the same machine.
 
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod imds;
 pub mod serve;
 pub mod service;
 pub mod state;
@@ -19,8 +19,9 @@ pub mod wire;
 mod cloud;
 mod copy;
 mod files;
+mod history;
 mod mounts;
 
 pub use cli::main_with;
 pub use cloud::Ec2;
-pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, Token, VolumeBytes};
+pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, Token, VolumeBytes};

@@ -14,7 +14,7 @@ use crate::cloud::Ec2;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
 use crate::wire::form::Form;
-use crate::wire::{auth, decode, encode};
+use crate::wire::{auth, decode, encode, signature};
 
 /// Longest body; a thousand ids with a thousand filter values take a tenth of it.
 const BODY_LIMIT: usize = 1 << 20;
@@ -31,7 +31,7 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
     HttpService::new(tower::service_fn(move |request: Request<Body>| {
         let (admin, endpoint) = (admin.clone(), endpoint.clone());
         async move {
-            if request.uri().path().starts_with("/admin/") {
+            if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
                 body::call(admin, request).await
             } else {
                 endpoint.serve(request).await
@@ -87,7 +87,12 @@ impl Endpoint {
 
     async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
         let caller = auth::caller(parts)?;
-        let command = read(parts, body).await?;
+        let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
+        let config = self.ec2.config();
+        if !config.credentials.is_empty() {
+            signature::verify(parts, &bytes, &config.credentials, &config.region, self.ctx.now().wall)?;
+        }
+        let command = read(parts, &bytes)?;
         let ending = self.perform(&caller, command).await;
         Ok(ending)
     }
@@ -96,20 +101,28 @@ impl Endpoint {
         let action = command.action.name();
         let mut drop_reply = false;
         let named = Named::of(&command, caller);
+        if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
+            return self.ended(action, caller, Ending::Error(error));
+        }
+        let mut stale = None;
         match self.strike(action, &named, Moment::Before).await {
             Struck::Not => {}
             Struck::End(ending) => return self.ended(action, caller, ending),
             Struck::DropReply => drop_reply = true,
             Struck::Stick(stick) => command.stick = Some(stick),
+            Struck::Stale(revisions) => stale = Some(revisions),
         }
-        let result = self.ec2.perform(&self.ctx, &command);
+        let result = match stale {
+            Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
+            _ => self.ec2.perform(&self.ctx, &command),
+        };
         let named = match &result {
             Ok(reply) => named.with(reply),
             Err(_) => named,
         };
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match self.strike(action, &named, moment).await {
-                Struck::Not | Struck::Stick(_) => {}
+                Struck::Not | Struck::Stick(_) | Struck::Stale(_) => {}
                 Struck::End(ending) => return self.ended(action, caller, ending),
                 Struck::DropReply => drop_reply = true,
             }
@@ -123,7 +136,14 @@ impl Endpoint {
     }
 
     /// Records how a request ended.
-    fn ended(&self, action: &str, caller: &str, ending: Ending) -> Ending {
+    fn ended(&self, action: &'static str, caller: &str, ending: Ending) -> Ending {
+        let outcome = match &ending {
+            Ending::Reply(..) => "ok",
+            Ending::Error(error) => error.code(),
+            Ending::Status(_) => "http",
+            Ending::Dropped => "dropped",
+        };
+        self.ec2.count(action, outcome);
         self.ctx.trace().trace(self.ctx.name(), "ec2.request", || {
             let mut fields = Map::from_iter([
                 ("action".to_owned(), Value::from(action)),
@@ -155,6 +175,7 @@ impl Endpoint {
             }
             Effect::Hang(true) => match std::future::pending::<Infallible>().await {},
             Effect::DropReply(true) => Struck::DropReply,
+            Effect::StaleRead(revisions) => Struck::Stale(revisions),
             Effect::Stick(state) => Struck::Stick(Stick { fault: name, state }),
             // Refused where faults are added (see `admin::faults::check`).
             _ => Struck::Not,
@@ -168,6 +189,7 @@ enum Struck {
     End(Ending),
     DropReply,
     Stick(Stick),
+    Stale(u32),
 }
 
 /// What a request is about, as fault attributes.
@@ -204,13 +226,13 @@ impl Named {
 }
 
 /// Reads the command of a request: from the body of a POST, from the query of a GET.
-async fn read(parts: &Parts, body: Body) -> Result<Command, Ec2Error> {
+fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
     if !matches!(parts.uri.path(), "/" | "") {
         return Err(Ec2Error::InvalidRequest(format!("Nothing is served at {}; use /.", parts.uri.path())));
     }
     let mut form = Form::parse(parts.uri.query().unwrap_or_default().as_bytes())?;
     if parts.method == Method::POST {
-        form.add(&whole(body).await?)?;
+        form.add(bytes)?;
     } else if parts.method != Method::GET {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }

@@ -1,7 +1,5 @@
 //! Instances: power, devices, slots, what a mounted device does to a detach.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod common;
 
 use common::{Answer, Cloud, config, play};

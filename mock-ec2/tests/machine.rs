@@ -53,7 +53,13 @@ fn step() -> impl Strategy<Value = (Step, bool)> {
 
 fn machine(latency: LatencyProfile) -> State {
     let zones = ZONES.iter().zip(1..).map(|(name, n)| Zone::new("us-east-1", name, n)).collect();
-    let settings = Settings { region: "us-east-1".to_owned(), account_id: "000000000000".to_owned(), zones, latency };
+    let settings = Settings {
+        region: "us-east-1".to_owned(),
+        account_id: "000000000000".to_owned(),
+        zones,
+        latency,
+        latency_rules: vec![],
+    };
     let specs: Vec<InstanceSpec> = TYPES
         .iter()
         .zip([0, 0, 1])

@@ -150,3 +150,76 @@ fn what_the_machine_lacks_ends_with_3() {
     let (code, stderr) = refused(&["--instances", "/nowhere/at/all.yaml"]);
     assert_eq!((code, stderr.contains("/nowhere/at/all.yaml")), (3, true));
 }
+
+#[test]
+fn the_state_is_kept_from_one_run_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let [volumes, seeds, state] = ["v", "i.yaml", "s.json"].map(|name| dir.path().join(name));
+    std::fs::write(&seeds, "- {name: a, zone: us-east-1a}").unwrap();
+    let [v, i, s] = [&volumes, &seeds, &state].map(|p| p.to_str().unwrap());
+    let flags = ["--volume-dir", v, "--instances", i, "--state-file", s, "--latency", "aws"];
+    let ask = async |endpoint: &str, form: &str| {
+        let form = format!("Version=2016-11-15&{form}");
+        read(body::call(dial::http(endpoint).unwrap(), signed(&form)).await.unwrap()).await
+    };
+    let create = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=4&ClientToken=t";
+    let (mut first, endpoint) = start(dir.path(), &flags);
+    let volume = run(async { ask(&endpoint, create).await.first("volumeId").unwrap() });
+    std::fs::write(volumes.join(&volume), "precious").unwrap();
+    assert!(Command::new("kill").args(["-TERM", &first.0.id().to_string()]).status().unwrap().success());
+    assert_eq!(first.0.wait().unwrap().code(), Some(0));
+    let (_second, endpoint) = start(dir.path(), &flags);
+    run(async {
+        let found = ask(&endpoint, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
+        // It was `creating` when the first one ended.
+        assert_eq!(found.first("status").as_deref(), Some("available"), "{}", found.body);
+        assert_eq!(ask(&endpoint, create).await.first("volumeId").as_deref(), Some(volume.as_str()));
+        let other = ask(&endpoint, &create.replace("=t", "=u")).await.first("volumeId").unwrap();
+        assert_ne!(other, volume);
+    });
+    assert_eq!(std::fs::read(volumes.join(&volume)).unwrap(), b"precious");
+    std::fs::write(&state, "{}").unwrap();
+    let (code, stderr) = refused(&["--listen", "127.0.0.1:0", "--state-file", s]);
+    assert_eq!((code, stderr.contains("version")), (2, true), "{stderr}");
+}
+
+#[test]
+fn each_instance_has_a_metadata_service_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let seeds = dir.path().join("i.yaml");
+    std::fs::write(&seeds, "- {name: a, zone: us-east-1a}\n- {name: b, zone: us-east-1b}").unwrap();
+    let flags = ["--instances", seeds.to_str().unwrap(), "--imds-listen", "127.0.0.1:0"];
+    let (_running, _) = start(dir.path(), &flags);
+    let ready: Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready.json")).unwrap()).unwrap();
+    let services = ready["imds"].as_array().unwrap();
+    assert_eq!(services.len(), 2);
+    for service in services {
+        run(async {
+            let endpoint = service["endpoint"].as_str().unwrap();
+            let host = endpoint.strip_prefix("http://").unwrap();
+            let request = Request::builder().uri("/latest/meta-data/instance-id").header("host", host);
+            let request = request.body(body::empty()).unwrap();
+            let answer = read(body::call(dial::http(endpoint).unwrap(), request).await.unwrap()).await;
+            assert_eq!((answer.status, answer.body.as_str()), (200, service["instance"].as_str().unwrap()));
+        });
+    }
+}
+
+#[test]
+fn a_latency_file_is_read_and_a_bad_one_names_the_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("l.yaml");
+    std::fs::write(&file, "rules: [{operation: CreateVolume, quantiles: [[0, 3600000], [1, 3600000]]}]").unwrap();
+    let (_running, endpoint) = start(dir.path(), &["--latency", file.to_str().unwrap()]);
+    run(async {
+        let create = "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=4";
+        let service = dial::http(&endpoint).unwrap();
+        let volume = read(body::call(service.clone(), signed(create)).await.unwrap()).await.first("volumeId").unwrap();
+        let form = format!("Action=DescribeVolumes&Version=2016-11-15&VolumeId.1={volume}");
+        let found = read(body::call(service, signed(&form)).await.unwrap()).await;
+        assert_eq!(found.first("status").as_deref(), Some("creating"));
+    });
+    std::fs::write(&file, "rules: [{operation: CreateVolume, quantiles: [[0, 5]]}]").unwrap();
+    let (code, stderr) = refused(&["--latency", file.to_str().unwrap()]);
+    assert_eq!((code, stderr.contains("rules[0].quantiles")), (2, true), "{stderr}");
+}

@@ -15,7 +15,7 @@ use crate::state::command::ACTIONS;
 const BODY_LIMIT: usize = 64 << 10;
 
 /// The attributes that requests have.
-const ATTRIBUTES: [&str; 4] = ["volume", "instance", "snapshot", "caller"];
+const ATTRIBUTES: [&str; 5] = ["volume", "instance", "snapshot", "caller", "path"];
 
 /// Which transition each action starts, by the states that it can stick in.
 const TRANSITIONS: [(&str, &[&str]); 12] = [
@@ -44,7 +44,7 @@ pub fn check(fault: &Fault) -> Result<(), String> {
     if let Some(op) = &fault.matches.op {
         let known = match op.strip_suffix('*') {
             Some(prefix) => ACTIONS.iter().any(|action| action.starts_with(prefix)),
-            None => ACTIONS.contains(&op.as_str()),
+            None => ACTIONS.contains(&op.as_str()) || op == crate::imds::OPERATION,
         };
         if !known {
             return Err(format!("match.op: `{op}` is none of {}", ACTIONS.join(", ")));
@@ -60,9 +60,12 @@ pub fn check(fault: &Fault) -> Result<(), String> {
         }
         Effect::Error(_) | Effect::Http(_) | Effect::Delay(_) | Effect::Hang(true) | Effect::DropReply(true) => Ok(()),
         Effect::Stick(state) => check_stick(fault, state),
-        _ => {
-            Err("effect: this server understands error, http, delay, hang: true, drop_reply: true and stick".to_owned())
-        }
+        Effect::StaleRead(1..) if fault.at == Moment::Before => Ok(()),
+        Effect::StaleRead(_) => Err("effect.stale_read: needs at least one revision, and `at: before`".to_owned()),
+        _ => Err(
+            "effect: this server understands error, http, delay, hang: true, drop_reply: true, stale_read and stick"
+                .to_owned(),
+        ),
     }
 }
 

@@ -4,6 +4,7 @@ pub mod devices;
 pub mod faults;
 
 mod pokes;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         .route("/admin/v1/state", get(state))
         .route("/admin/v1/reset", post(reset))
         .route("/admin/v1/devices", get(devices::stream))
+        .route("/admin/v1/events", get(watch::events))
+        .route("/metrics", get(watch::metrics))
         .route("/admin/v1/switches", get(pokes::switches).post(pokes::switch))
         .route("/admin/v1/instances/{id}/crash", post(crash))
         .route("/admin/v1/instances/{id}/hardware", post(pokes::hardware))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,24 +21,33 @@ use crate::state::volume::VolumeState;
 /// Longest body of a poke.
 const BODY_LIMIT: usize = 64 << 10;
 
-type Outcome = Result<Response, Response>;
+type Outcome = Result<Response, Refusal>;
+
+/// Why a poke is refused.
+pub(super) struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        error(self.0, self.1)
+    }
+}
 
 /// The body of `request` as JSON; an empty one counts as `{}`.
-async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Response> {
+async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
     let bytes = axum::body::to_bytes(request.into_body(), BODY_LIMIT)
         .await
-        .map_err(|e| error(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {BODY_LIMIT} bytes: {e}")))?;
+        .map_err(|e| Refusal(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {BODY_LIMIT} bytes: {e}")))?;
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-    serde_json::from_slice(bytes).map_err(|e| error(StatusCode::BAD_REQUEST, e))
+    serde_json::from_slice(bytes).map_err(|e| Refusal(StatusCode::BAD_REQUEST, e.to_string()))
 }
 
-fn id<T: FromStr<Err = Malformed>>(what: &str, text: &str) -> Result<T, Response> {
-    text.parse().map_err(|e| error(StatusCode::BAD_REQUEST, format!("{what}: `{text}` {e}")))
+fn id<T: FromStr<Err = Malformed>>(what: &str, text: &str) -> Result<T, Refusal> {
+    text.parse().map_err(|e| Refusal(StatusCode::BAD_REQUEST, format!("{what}: `{text}` {e}")))
 }
 
-fn refusal(e: Ec2Error) -> Response {
+fn refusal(e: Ec2Error) -> Refusal {
     let status = if e.code().ends_with("NotFound") { StatusCode::NOT_FOUND } else { StatusCode::BAD_REQUEST };
-    error(status, e)
+    Refusal(status, e.to_string())
 }
 
 pub(super) async fn switches(State(app): State<Arc<App>>) -> Response {
@@ -49,17 +58,18 @@ pub(super) async fn switches(State(app): State<Arc<App>>) -> Response {
 pub(super) async fn switch(State(app): State<Arc<App>>, request: Request) -> Outcome {
     let changes: serde_json::Map<String, Value> = body(request).await?;
     let outcome = app.ec2.poke(&app.ctx, |state, _| {
-        let mut all = serde_json::to_value(state.switches())?;
+        let mut all = serde_json::to_value(state.switches()).map_err(|e| e.to_string())?;
         if let Some(all) = all.as_object_mut() {
             all.extend(changes);
         }
-        let switches: Switches = serde_json::from_value(all)?;
+        let switches: Switches = serde_json::from_value(all).map_err(|e| e.to_string())?;
+        switches.check()?;
         state.set_switches(switches.clone());
-        Ok::<_, serde_json::Error>(switches)
+        Ok::<_, String>(switches)
     });
     match outcome {
         Ok(switches) => Ok(reply(StatusCode::OK, &switches)),
-        Err(e) => Err(error(StatusCode::BAD_REQUEST, e)),
+        Err(e) => Err(Refusal(StatusCode::BAD_REQUEST, e)),
     }
 }
 
@@ -152,12 +162,12 @@ pub(super) async fn snapshot(State(app): State<Arc<App>>, Path((snapshot, verb))
     Ok(reply(StatusCode::OK, &json!({ "snapshot": snapshot, "changed": changed })))
 }
 
-fn push(verb: &str) -> Result<Push, Response> {
+fn push(verb: &str) -> Result<Push, Refusal> {
     match verb {
         "complete" => Ok(Push::Complete),
         "stick" => Ok(Push::Stick),
         "fail" => Ok(Push::Fail),
-        other => Err(error(StatusCode::NOT_FOUND, format!("`{other}` is not a poke"))),
+        other => Err(Refusal(StatusCode::NOT_FOUND, format!("`{other}` is not a poke"))),
     }
 }
 
@@ -172,6 +182,6 @@ pub(super) async fn burn(State(app): State<Arc<App>>, request: Request) -> Outco
     let Token { token } = body(request).await?;
     match app.ec2.poke(&app.ctx, |state, _| state.burn_token(&token)) {
         true => Ok(reply(StatusCode::OK, &json!({ "token": token }))),
-        false => Err(error(StatusCode::NOT_FOUND, "token: nobody used it yet")),
+        false => Err(Refusal(StatusCode::NOT_FOUND, "token: nobody used it yet".to_owned())),
     }
 }

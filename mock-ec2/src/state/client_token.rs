@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::Ec2Error;
 
 /// How long a token is remembered, as the EBS driver's authors measured it.
@@ -22,8 +24,46 @@ pub struct ClientTokens<Request, Id> {
 struct Entry<Request, Id> {
     request: Request,
     id: Id,
-    used: Duration,
+    /// When it is forgotten.
+    until: Duration,
     burnt: bool,
+}
+
+/// A token as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SavedToken<Request, Id> {
+    token: String,
+    request: Request,
+    id: Id,
+    left_ms: u64,
+    burnt: bool,
+}
+
+impl<Request, Id> From<Vec<SavedToken<Request, Id>>> for ClientTokens<Request, Id> {
+    fn from(saved: Vec<SavedToken<Request, Id>>) -> Self {
+        let entry = |t: SavedToken<Request, Id>| {
+            let until = Duration::from_millis(t.left_ms);
+            (t.token, Entry { request: t.request, id: t.id, until, burnt: t.burnt })
+        };
+        Self { entries: saved.into_iter().map(entry).collect(), ..Self::default() }
+    }
+}
+
+impl<Request: Clone, Id: Clone> ClientTokens<Request, Id> {
+    /// All tokens that are remembered at `now`.
+    pub fn save(&self, now: Duration) -> Vec<SavedToken<Request, Id>> {
+        let remembered = self.entries.iter().filter(|(_, entry)| now < entry.until);
+        remembered
+            .map(|(token, entry)| SavedToken {
+                token: token.clone(),
+                request: entry.request.clone(),
+                id: entry.id.clone(),
+                left_ms: u64::try_from((entry.until - now).as_millis()).unwrap_or(u64::MAX),
+                burnt: entry.burnt,
+            })
+            .collect()
+    }
 }
 
 impl<Request, Id> Default for ClientTokens<Request, Id> {
@@ -42,7 +82,7 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
             let text = "Client token must be less than or equal to 64 characters";
             return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
         }
-        match self.entries.get(token).filter(|entry| now < entry.used + MEMORY) {
+        match self.entries.get(token).filter(|entry| now < entry.until) {
             None => Ok(None),
             Some(entry) if entry.burnt => Err(Ec2Error::TokenOfDeleted),
             Some(entry) if entry.request == *request => Ok(Some(entry.id.clone())),
@@ -59,9 +99,9 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
     pub fn remember(&mut self, now: Duration, token: &str, request: Request, id: Id) {
         // Looking at each is for when there are many, and not for each request.
         if self.entries.len() >= self.swept * 2 {
-            self.entries.retain(|_, entry| now < entry.used + MEMORY);
+            self.entries.retain(|_, entry| now < entry.until);
             self.swept = self.entries.len().max(64);
         }
-        self.entries.insert(token.to_owned(), Entry { request, id, used: now, burnt: false });
+        self.entries.insert(token.to_owned(), Entry { request, id, until: now + MEMORY, burnt: false });
     }
 }

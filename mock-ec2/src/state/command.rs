@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::filter::Filter;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 use super::instance::{Instance, InstanceState};
@@ -268,7 +270,8 @@ pub struct DetachVolume {
 }
 
 /// Parameters of CreateVolume.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CreateVolume {
     /// The zone by name.
     pub zone: Option<String>,
@@ -343,7 +346,8 @@ pub struct DescribeAvailabilityZones {
 }
 
 /// Parameters of RunInstances.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunInstances {
     /// The image; any text.
     pub image_id: String,
@@ -487,7 +491,8 @@ pub struct DescribeSnapshots {
 }
 
 /// Parameters of CopyVolumes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CopyVolumes {
     /// The volume to copy.
     pub source: VolumeId,
@@ -616,6 +621,8 @@ pub struct InstanceReply {
     pub instance: Arc<Instance>,
     /// The attachments in its mapping, in the order of slots.
     pub mapping: Vec<AttachmentReply>,
+    /// Its network and subnet.
+    pub network: (String, String),
 }
 
 /// A snapshot and how far it has come.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use substrate::ids as make_id;
 
 use super::State;
 use super::command::{
@@ -60,6 +61,12 @@ impl State {
     }
 
     pub(super) fn describe_instance_types(&self, request: &DescribeInstanceTypes) -> Result<Reply, Ec2Error> {
+        if let Some(n) = request.page.max_results.filter(|n| *n > 100) {
+            let text = format!(
+                "Value ( {n} ) for parameter maxResults is invalid. Expecting a value less than or equal to 100."
+            );
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
         let page = request.page.check((!request.names.is_empty()).then_some("instanceTypes"))?;
         check::<InstanceType>(&request.filters, false)?;
         let missing: Vec<&str> =
@@ -103,6 +110,16 @@ impl State {
         }
         let passes = matches(&RegionView { region }, &request.filters);
         Ok(Reply::Regions(if passes { vec![region.clone()] } else { Vec::new() }))
+    }
+
+    /// The id of the only network.
+    pub(crate) fn vpc_id(&self) -> String {
+        make_id::ec2(&mut self.seed.child("vpc").rng(), "vpc")
+    }
+
+    /// The id of the subnet in `zone`.
+    pub(crate) fn subnet_id(&self, zone: &str) -> String {
+        make_id::ec2(&mut self.seed.child("subnet").child(zone).rng(), "subnet")
     }
 
     /// The id of the zone called `name`.
@@ -198,6 +215,8 @@ struct InstanceView<'a> {
 
 impl Filterable for InstanceView<'_> {
     const NAMES: &'static [&'static str] = &[
+        "affinity",
+        "architecture",
         "availability-zone",
         "availability-zone-id",
         "block-device-mapping.attach-time",
@@ -205,17 +224,131 @@ impl Filterable for InstanceView<'_> {
         "block-device-mapping.device-name",
         "block-device-mapping.status",
         "block-device-mapping.volume-id",
+        "boot-mode",
+        "capacity-reservation-id",
+        "capacity-reservation-specification.capacity-reservation-preference",
+        "capacity-reservation-specification.capacity-reservation-target.capacity-reservation-id",
+        "capacity-reservation-specification.capacity-reservation-target.capacity-reservation-resource-group-arn",
+        "client-token",
+        "current-instance-boot-mode",
+        "dns-name",
+        "ebs-optimized",
+        "ena-support",
+        "enclave-options.enabled",
+        "hibernation-options.configured",
+        "host-id",
+        "hypervisor",
+        "iam-instance-profile.arn",
+        "iam-instance-profile.id",
         "image-id",
         "instance-id",
+        "instance-lifecycle",
         "instance-state-code",
         "instance-state-name",
         "instance-type",
+        "instance.group-id",
+        "instance.group-name",
+        "ip-address",
+        "ipv6-address",
+        "kernel-id",
+        "key-name",
+        "launch-index",
+        "launch-time",
+        "maintenance-options.auto-recovery",
+        "metadata-options.http-endpoint",
+        "metadata-options.http-protocol-ipv4",
+        "metadata-options.http-protocol-ipv6",
+        "metadata-options.http-put-response-hop-limit",
+        "metadata-options.http-tokens",
+        "metadata-options.instance-metadata-tags",
+        "metadata-options.state",
+        "monitoring-state",
+        "network-interface.addresses.association.allocation-id",
+        "network-interface.addresses.association.association-id",
+        "network-interface.addresses.association.carrier-ip",
+        "network-interface.addresses.association.customer-owned-ip",
+        "network-interface.addresses.association.ip-owner-id",
+        "network-interface.addresses.association.public-dns-name",
+        "network-interface.addresses.association.public-ip",
+        "network-interface.addresses.primary",
+        "network-interface.addresses.private-dns-name",
+        "network-interface.addresses.private-ip-address",
+        "network-interface.association.allocation-id",
+        "network-interface.association.association-id",
+        "network-interface.association.carrier-ip",
+        "network-interface.association.customer-owned-ip",
+        "network-interface.association.ip-owner-id",
+        "network-interface.association.public-dns-name",
+        "network-interface.association.public-ip",
+        "network-interface.attachment.attach-time",
+        "network-interface.attachment.attachment-id",
+        "network-interface.attachment.delete-on-termination",
+        "network-interface.attachment.device-index",
+        "network-interface.attachment.instance-id",
+        "network-interface.attachment.instance-owner-id",
+        "network-interface.attachment.network-card-index",
+        "network-interface.attachment.status",
+        "network-interface.availability-zone",
+        "network-interface.deny-all-igw-traffic",
+        "network-interface.description",
+        "network-interface.group-id",
+        "network-interface.group-name",
+        "network-interface.ipv4-prefixes.ipv4-prefix",
+        "network-interface.ipv6-address",
+        "network-interface.ipv6-addresses.ipv6-address",
+        "network-interface.ipv6-addresses.is-primary-ipv6",
+        "network-interface.ipv6-native",
+        "network-interface.ipv6-prefixes.ipv6-prefix",
+        "network-interface.mac-address",
+        "network-interface.network-interface-id",
+        "network-interface.operator.managed",
+        "network-interface.operator.principal",
+        "network-interface.outpost-arn",
+        "network-interface.owner-id",
+        "network-interface.private-dns-name",
+        "network-interface.private-ip-address",
+        "network-interface.public-dns-name",
+        "network-interface.requester-id",
+        "network-interface.requester-managed",
+        "network-interface.source-dest-check",
+        "network-interface.status",
+        "network-interface.subnet-id",
+        "network-interface.tag-key",
+        "network-interface.tag-value",
+        "network-interface.vpc-id",
+        "network-performance-options.bandwidth-weighting",
+        "operator.managed",
+        "operator.principal",
+        "outpost-arn",
         "owner-id",
+        "placement-group-name",
+        "placement-partition-number",
+        "platform",
+        "platform-details",
         "private-dns-name",
+        "private-dns-name-options.enable-resource-name-dns-a-record",
+        "private-dns-name-options.enable-resource-name-dns-aaaa-record",
+        "private-dns-name-options.hostname-type",
         "private-ip-address",
+        "product-code",
+        "product-code.type",
+        "ramdisk-id",
+        "reason",
+        "requester-id",
         "reservation-id",
         "root-device-name",
         "root-device-type",
+        "source-dest-check",
+        "spot-instance-request-id",
+        "state-reason-code",
+        "state-reason-message",
+        "subnet-id",
+        "tenancy",
+        "tpm-support",
+        "usage-operation",
+        "usage-operation-update-time",
+        "virtualization-type",
+        "vpc-id",
     ];
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
@@ -243,6 +376,18 @@ impl Filterable for InstanceView<'_> {
             "reservation-id" => found(&instance.reservation_id),
             "root-device-name" => found(ROOT_DEVICE),
             "root-device-type" => found("ebs"),
+            "architecture" => found("x86_64"),
+            "ebs-optimized" | "operator.managed" => found("false"),
+            "hypervisor" => found("xen"),
+            "launch-index" => found(&instance.launch_index.to_string()),
+            "launch-time" => found(&time(instance.launch_time)),
+            "monitoring-state" => found("disabled"),
+            "network-interface.status" | "network-interface.attachment.status" => found("attached"),
+            "network-interface.subnet-id" | "subnet-id" => found(&self.state.subnet_id(&instance.zone)),
+            "network-interface.vpc-id" | "vpc-id" => found(&self.state.vpc_id()),
+            "tenancy" => found("default"),
+            "virtualization-type" => found("hvm"),
+            // What an instance here does not have has no value, and no filter on it matches.
             _ => {}
         }
     }

@@ -178,6 +178,12 @@ pub enum Ec2Error {
     InvalidAction(String),
     /// {0}
     InvalidRequest(String),
+    /// AWS was not able to validate the provided access credentials
+    AuthFailure,
+    /// {0}
+    SignatureDoesNotMatch(String),
+    /// Request has expired.
+    RequestExpired,
     /// Request is missing Authentication Token
     MissingAuthenticationToken,
     /// {0}
@@ -240,6 +246,9 @@ impl Ec2Error {
             Self::InsufficientVolumeCapacity(_) => "InsufficientVolumeCapacity",
             Self::InvalidAction(_) => "InvalidAction",
             Self::InvalidRequest(_) => "InvalidRequest",
+            Self::AuthFailure => "AuthFailure",
+            Self::SignatureDoesNotMatch(_) => "SignatureDoesNotMatch",
+            Self::RequestExpired => "RequestExpired",
             Self::MissingAuthenticationToken => "MissingAuthenticationToken",
             Self::IncompleteSignature(_) => "IncompleteSignature",
             Self::RequestTooLarge(_) => "RequestEntityTooLarge",
@@ -252,7 +261,8 @@ impl Ec2Error {
     pub fn status(&self) -> u16 {
         match self {
             Self::DryRun => 412,
-            Self::MissingAuthenticationToken => 403,
+            Self::AuthFailure => 401,
+            Self::MissingAuthenticationToken | Self::SignatureDoesNotMatch(_) => 403,
             Self::RequestLimit => 503,
             Self::RequestTooLarge(_) => 413,
             Self::Injected { code, .. } => match code.as_str() {

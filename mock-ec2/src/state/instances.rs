@@ -111,9 +111,12 @@ impl State {
             instance.launch_index = launch_index;
             instance.image_id.clone_from(&request.image_id);
             instance.tags.clone_from(&request.tags);
-            instance.progress =
-                self.begin(call, Operation::RunInstances, &format!("run {id}"), Subject::Instance(id.clone()));
             self.add_instance(instance, request.volume_tags.clone());
+            let progress =
+                self.begin(call, Operation::RunInstances, &format!("run {id}"), Subject::Instance(id.clone()));
+            if let Some(instance) = self.instances.get_mut(&id) {
+                Arc::make_mut(instance).progress = progress;
+            }
             ids.push(id);
         }
         if let Some(token) = &request.client_token {
@@ -142,7 +145,8 @@ impl State {
             let attachment = self.volumes.get(volume)?.attachments.get(&instance.id)?.clone();
             Some(AttachmentReply { volume: volume.clone(), instance: instance.id.clone(), attachment })
         });
-        InstanceReply { instance: instance.clone(), mapping: held.collect() }
+        let network = (self.vpc_id(), self.subnet_id(&instance.zone));
+        InstanceReply { instance: instance.clone(), mapping: held.collect(), network }
     }
 
     fn reservation(&self, ids: &[InstanceId]) -> Reply {

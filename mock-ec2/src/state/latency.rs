@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use substrate::Seed;
 use substrate::seed::unit;
 
+use super::filter::wildcard;
+
 /// A named set of distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,7 +46,7 @@ impl std::fmt::Display for LatencyProfile {
 }
 
 /// What takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
     /// `creating` → `available`.
     CreateVolume,
@@ -78,6 +80,81 @@ pub enum Operation {
     TerminateInstances,
     /// From TerminateInstances until the volumes are let go.
     ImplicitDetach,
+}
+
+/// How long an operation takes in a latency file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LatencyRule {
+    /// The operation.
+    pub operation: Operation,
+    /// Only on volumes of this type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_type: Option<String>,
+    /// Only on instances of this type; `*` and `?` are wildcards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// Points of the quantile function: share from 0 to 1, and milliseconds.
+    pub quantiles: Vec<(f64, f64)>,
+}
+
+impl LatencyRule {
+    /// Checks the quantiles.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), String> {
+        let (first, last) = (self.quantiles.first().map(|q| q.0), self.quantiles.last().map(|q| q.0));
+        let rising = self.quantiles.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1);
+        let sound = self.quantiles.iter().all(|(_, ms)| ms.is_finite() && (0.0..=1e12).contains(ms));
+        if first == Some(0.0) && last == Some(1.0) && rising && sound {
+            return Ok(());
+        }
+        Err("quantiles: write [share, milliseconds] pairs, both rising, from share 0 to share 1".to_owned())
+    }
+
+    /// Whether it says how long `operation` takes on these types.
+    pub fn fits(&self, operation: Operation, volume_type: Option<&str>, instance_type: Option<&str>) -> bool {
+        let same = |own: &Option<String>, given: Option<&str>| {
+            own.as_deref().is_none_or(|own| given.is_some_and(|given| wildcard(own, given)))
+        };
+        // Attaching io2 is attaching, but for its distribution.
+        let asked = if operation == Operation::AttachIo2Volume { Operation::AttachVolume } else { operation };
+        (self.operation == operation || self.operation == asked)
+            && same(&self.volume_type, volume_type)
+            && same(&self.instance_type, instance_type)
+    }
+
+    /// How long one operation takes, before the time scale.
+    pub fn draw(&self, draw: &Seed) -> Duration {
+        Duration::from_millis(at(&self.quantiles, unit(&mut draw.rng())) as u64)
+    }
+}
+
+/// A latency file: a profile, and what differs from it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyFile {
+    /// What holds where no rule fits.
+    #[serde(default)]
+    pub base: LatencyProfile,
+    /// The rules; the first that fits decides.
+    #[serde(default)]
+    pub rules: Vec<LatencyRule>,
+}
+
+impl LatencyFile {
+    /// Reads YAML or JSON.
+    ///
+    /// # Errors
+    /// The field that makes no sense, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+        for (position, rule) in file.rules.iter().enumerate() {
+            rule.check().map_err(|reason| format!("rules[{position}].{reason}"))?;
+        }
+        Ok(file)
+    }
 }
 
 /// A distribution as points of its quantile function: (share in 0..=1, milliseconds), both rising, the first share 0
@@ -160,7 +237,7 @@ impl LatencyProfile {
 }
 
 /// The value of a quantile function at `share`.
-fn at(quantiles: Quantiles, share: f64) -> f64 {
+fn at(quantiles: &[(f64, f64)], share: f64) -> f64 {
     let mut from = (0.0, 0.0);
     for &to in quantiles {
         if share <= to.0 {
@@ -192,6 +269,29 @@ mod tests {
         assert!((1_400..1_600).contains(&create[1000]) && (3_500..4_500).contains(&create[1980]));
         let recent = draws(LatencyProfile::AwsRecent, Operation::AttachVolume);
         assert!(recent[0] >= 1_000 && recent[1800] <= 4_000);
+    }
+
+    #[test]
+    fn a_latency_file_differs_by_operation_and_types() {
+        let text = "base: aws\nrules:\n- {operation: AttachVolume, volumeType: io2, quantiles: [[0, 1000], [1, 1000]]}\n\
+                    - {operation: DetachVolume, instanceType: 'm7i.metal*', quantiles: [[0, 60000], [1, 60000]]}\n";
+        let file = LatencyFile::parse(text).unwrap();
+        let fits = |n: usize, operation, volume, instance| file.rules[n].fits(operation, volume, instance);
+        assert!(fits(0, Operation::AttachIo2Volume, Some("io2"), None));
+        assert!(
+            !fits(0, Operation::AttachVolume, Some("gp3"), None)
+                && !fits(0, Operation::DetachVolume, Some("io2"), None)
+        );
+        assert!(fits(1, Operation::DetachVolume, Some("gp3"), Some("m7i.metal-24xl")));
+        assert!(!fits(1, Operation::DetachVolume, None, None));
+        assert_eq!(file.rules[1].draw(&Seed::root(1)), Duration::from_secs(60));
+        for bad in [
+            "base: slow",
+            "rules: [{operation: Fly, quantiles: []}]",
+            "rules: [{operation: CreateVolume, quantiles: [[0, 5]]}]",
+        ] {
+            assert!(LatencyFile::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

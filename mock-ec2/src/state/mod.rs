@@ -17,8 +17,10 @@ pub mod latency;
 pub mod modification;
 pub mod page;
 pub mod pokes;
+pub mod saved;
 pub mod snapshot;
 pub mod switches;
+pub mod throttle;
 pub mod timers;
 pub mod volume;
 pub mod zone;
@@ -41,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed, TimeScale};
 
 use crate::config::InstanceSpec;
@@ -50,7 +53,7 @@ use error::{Ec2Error, Missing};
 use event::Event;
 use ids::{InstanceId, SnapshotId, VolumeId};
 use instance::Instance;
-use latency::{LatencyProfile, Operation};
+use latency::{LatencyProfile, LatencyRule, Operation};
 use snapshot::Snapshot;
 use switches::Switches;
 use timers::{Progress, Subject, Timers};
@@ -70,6 +73,15 @@ pub struct Settings {
     pub zones: Vec<Zone>,
     /// How long transitions take.
     pub latency: LatencyProfile,
+    /// How long those take that are named here; the first that fits decides.
+    pub latency_rules: Vec<LatencyRule>,
+}
+
+impl Settings {
+    /// Whether every transition ends at the next call, whatever the time.
+    pub fn settles_at_once(&self) -> bool {
+        self.latency.settles_at_once() && self.latency_rules.is_empty()
+    }
 }
 
 /// The whole state of the cloud.
@@ -96,7 +108,7 @@ pub struct State {
     events: Vec<Event>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Made {
     volumes: u64,
     snapshots: u64,
@@ -194,7 +206,13 @@ impl State {
 
     /// Lets everything happen that is due before a command is looked at: with `instant`, all that is under way.
     pub fn catch_up(&mut self, now: Now) {
-        self.advance(now, if self.settings.latency.settles_at_once() { Duration::MAX } else { now.mono });
+        self.advance(now, if self.settings.settles_at_once() { Duration::MAX } else { now.mono });
+    }
+
+    /// Makes it a picture: what is under way stays so.
+    pub(crate) fn freeze(&mut self) {
+        self.timers = Timers::default();
+        self.memories = Timers::default();
     }
 
     /// When something happens next by itself, as monotonic time.
@@ -296,14 +314,31 @@ impl State {
             self.stuck.push((fault.clone(), subject));
             return Progress::Stuck(fault.clone());
         }
-        Progress::Until(self.timers.set(call.now.mono + self.duration(operation, draw), subject))
+        let lasting = self.duration(operation, draw, self.types(&subject));
+        Progress::Until(self.timers.set(call.now.mono + lasting, subject))
     }
 
-    /// How long one `operation` takes.
-    fn duration(&self, operation: Operation, draw: &str) -> Duration {
-        let latency = self.settings.latency;
-        let drawn = latency.draw(operation, &self.seed.child("latency").child(draw));
-        if latency.settles_at_once() { drawn } else { self.scale.apply(drawn) }
+    /// How long one `operation` takes on these types of volume and instance.
+    fn duration(&self, operation: Operation, draw: &str, types: (Option<&str>, Option<&str>)) -> Duration {
+        let Settings { latency, latency_rules, .. } = &self.settings;
+        let draw = self.seed.child("latency").child(draw);
+        match latency_rules.iter().find(|rule| rule.fits(operation, types.0, types.1)) {
+            Some(rule) => self.scale.apply(rule.draw(&draw)),
+            None if latency.settles_at_once() => latency.draw(operation, &draw),
+            None => self.scale.apply(latency.draw(operation, &draw)),
+        }
+    }
+
+    /// The types of volume and instance that `subject` is about.
+    fn types(&self, subject: &Subject) -> (Option<&str>, Option<&str>) {
+        let volume = |id: &VolumeId| self.volumes.get(id).map(|v| v.volume_type.as_str());
+        let instance = |id: &InstanceId| self.instances.get(id).map(|i| i.instance_type.as_str());
+        match subject {
+            Subject::Volume(v) | Subject::Modification(v) => (volume(v), None),
+            Subject::Attachment(v, i) => (volume(v), instance(i)),
+            Subject::Instance(i) | Subject::Forget(i) => (None, instance(i)),
+            Subject::Snapshot(_) | Subject::FastRestore(..) => (None, None),
+        }
     }
 
     fn progress(&mut self, subject: &Subject) -> Option<&mut Progress> {

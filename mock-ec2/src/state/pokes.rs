@@ -124,7 +124,9 @@ impl State {
                 volume.attachments.keys().map(|i| Subject::Attachment(id.clone(), i.clone())).collect()
             }
         };
-        Ok(subjects.iter().fold(false, |any, subject| self.push(now.mono, subject, push) || any))
+        // All of them, not only the first that is under way.
+        let pushed: Vec<bool> = subjects.iter().map(|subject| self.push(now.mono, subject, push)).collect();
+        Ok(pushed.contains(&true))
     }
 
     /// Ends, holds or fails `pending` of snapshot `id`; says whether it was pending.
@@ -191,7 +193,7 @@ impl State {
 
     /// The attachments whose detach ends by `until` unless their device is mounted.
     pub fn about_to_go(&self, until: Duration) -> Vec<(VolumeId, InstanceId)> {
-        let until = if self.settings.latency.settles_at_once() { Duration::MAX } else { until };
+        let until = if self.settings.settles_at_once() { Duration::MAX } else { until };
         let due = self.timers.due(until).filter_map(|subject| match subject {
             Subject::Attachment(volume, instance) => Some((volume, instance)),
             _ => None,

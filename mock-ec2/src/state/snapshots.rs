@@ -277,7 +277,7 @@ impl State {
         }
         let spacing = self.scale.apply(Duration::from_millis(self.switches.snapshot_spacing_ms));
         let too_soon = volume.snapshotted.is_some_and(|at| call.now.mono < at + spacing);
-        if too_soon && !self.settings.latency.settles_at_once() {
+        if too_soon && !self.settings.settles_at_once() {
             return Err(Ec2Error::SnapshotRate);
         }
         Ok(())

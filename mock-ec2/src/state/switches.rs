@@ -1,6 +1,11 @@
 //! What of EC2's behaviour can be switched while it runs: where clouds differ, and what tests need otherwise.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use super::command::ACTIONS;
+use super::throttle::{self, Throttled};
 
 /// What happens to an attach beyond the instance's limit; both happen (csi#2500, csi#1801).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +49,27 @@ pub struct Switches {
     pub snapshot_quota: Option<u64>,
     /// Least time between two snapshots of a volume in milliseconds (csi#1608); never with the latency `instant`.
     pub snapshot_spacing_ms: u64,
+    /// Which actions are throttled, by class or name; none when empty.
+    pub throttle: Throttled,
+    /// How many milliseconds behind the reads of an action are, by action (A9, C4, D6).
+    pub lag_ms: BTreeMap<String, u64>,
+    /// Whether the metadata service answers without a session token (IMDSv1).
+    pub imds_v1: bool,
+}
+
+impl Switches {
+    /// Checks the names of actions.
+    ///
+    /// # Errors
+    /// The field with what is unknown in it.
+    pub fn check(&self) -> Result<(), String> {
+        throttle::check(&self.throttle)?;
+        let reads = |action: &str| ACTIONS.contains(&action) && action.starts_with("Describe");
+        match self.lag_ms.keys().find(|action| !reads(action)) {
+            None => Ok(()),
+            Some(action) => Err(format!("lagMs.{action}: only Describe actions can lag")),
+        }
+    }
 }
 
 impl Default for Switches {
@@ -57,6 +83,9 @@ impl Default for Switches {
             quota_before_token: true,
             snapshot_quota: None,
             snapshot_spacing_ms: 15_000,
+            throttle: Throttled::new(),
+            lag_ms: BTreeMap::new(),
+            imds_v1: true,
         }
     }
 }

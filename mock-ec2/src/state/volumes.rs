@@ -253,9 +253,11 @@ impl State {
     fn add_volume(&mut self, call: Call<'_>, mut volume: Volume) -> Arc<Volume> {
         let id = volume.id.clone();
         self.made.volumes += 1;
+        volume.initialization = self.initialization(call.now.mono, &volume);
+        // In its place before its first transition, whose length depends on its type.
+        self.volumes.insert(id.clone(), Arc::new(volume.clone()));
         volume.progress =
             self.begin(call, Operation::CreateVolume, &format!("create {id}"), Subject::Volume(id.clone()));
-        volume.initialization = self.initialization(call.now.mono, &volume);
         let volume = Arc::new(volume);
         self.volumes.insert(id.clone(), volume.clone());
         self.note_volume(&id);
@@ -264,7 +266,7 @@ impl State {
 
     /// How the blocks of the new `volume` are brought from where it is made from.
     fn initialization(&self, now: Duration, volume: &Volume) -> Option<Initialization> {
-        if self.settings.latency.settles_at_once() || volume.fast_restored {
+        if self.settings.settles_at_once() || volume.fast_restored {
             return None;
         }
         let (kind, lasting) = match (&volume.snapshot, volume.initialization_rate) {
@@ -280,7 +282,8 @@ impl State {
     }
 
     fn per_gib(&self, volume: &Volume) -> Duration {
-        let one = self.duration(Operation::InitializeVolume, &format!("initialize {}", volume.id));
+        let types = (Some(volume.volume_type.as_str()), None);
+        let one = self.duration(Operation::InitializeVolume, &format!("initialize {}", volume.id), types);
         one.saturating_mul(u32::try_from(volume.size_gib).unwrap_or(u32::MAX))
     }
 

@@ -1,12 +1,12 @@
 //! Who calls: the access key of a signed request. Unsigned requests are refused, because a browser can be made to
-//! send them from any page; whether a signature is right is not checked.
+//! send them from any page; whether a signature is right is checked in [`super::signature`], on request.
 
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 
 use crate::state::error::Ec2Error;
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// The access key id of a request that carries a SigV4 signature: in the `Authorization` header, or for a GET in the
 /// query (a presigned URL; a POST could be a form of a foreign page, so there the header is needed).

@@ -182,6 +182,8 @@ impl Surroundings {
             xml.text("tenancy", "default");
         });
         xml.element("monitoring", |xml| xml.text("state", "disabled"));
+        xml.text("subnetId", &reply.network.1);
+        xml.text("vpcId", &reply.network.0);
         xml.text("privateIpAddress", &instance.private_ip);
         xml.text("architecture", "x86_64");
         xml.text("rootDeviceType", "ebs");

@@ -4,4 +4,5 @@ pub mod auth;
 pub mod decode;
 pub mod encode;
 pub mod form;
+pub mod signature;
 pub mod xml;

@@ -1,0 +1,91 @@
+//! The event stream (server-sent events) and the metrics (Prometheus text).
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::App;
+use crate::state::event::Event;
+
+/// Events that wait for a slow reader before its stream is cut.
+const BACKLOG: usize = 4_096;
+
+/// Everyone who follows all transitions.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers(Vec<mpsc::Sender<Bytes>>);
+
+impl Watchers {
+    /// A new stream.
+    pub(crate) fn follow(&mut self) -> mpsc::Receiver<Bytes> {
+        let (events, stream) = mpsc::channel(BACKLOG);
+        self.0.push(events);
+        stream
+    }
+
+    /// Tells everyone. A stream that nobody reads, or too slowly, ends.
+    pub(crate) fn tell(&mut self, ms: u128, event: &Event) {
+        if self.0.is_empty() {
+            return;
+        }
+        let text = Bytes::from(format!("id: {ms}\nevent: {}\ndata: {}\n\n", event.kind(), event.fields()));
+        self.0.retain(|events| events.try_send(text.clone()).is_ok());
+    }
+}
+
+/// `GET /admin/v1/events`.
+pub(super) async fn events(State(app): State<Arc<App>>) -> Response {
+    let stream = futures_util::stream::unfold(app.ec2.watch(), async |mut stream| {
+        stream.recv().await.map(|text| (Ok::<_, Infallible>(text), stream))
+    });
+    let mut response = Response::new(axum::body::Body::from_stream(stream));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut text = String::new();
+    let figures = app.ec2.figures(&app.ctx);
+    let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = writeln!(text, "{name}{{{labels}}} {value}");
+        }
+    };
+    family("mock_ec2_requests_total", "counter", "Requests by action and outcome.", &figures.requests);
+    family("mock_ec2_volumes", "gauge", "Volumes by state.", &figures.volumes);
+    family("mock_ec2_attachments", "gauge", "Attachments by state.", &figures.attachments);
+    family("mock_ec2_snapshots", "gauge", "Snapshots by state.", &figures.snapshots);
+    family("mock_ec2_instances", "gauge", "Instances by state.", &figures.instances);
+    let mut response = Response::new(axum::body::Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
+    response
+}
+
+/// What there is to count: samples as labels and value.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) requests: Vec<(String, u64)>,
+    pub(crate) volumes: Vec<(String, u64)>,
+    pub(crate) attachments: Vec<(String, u64)>,
+    pub(crate) snapshots: Vec<(String, u64)>,
+    pub(crate) instances: Vec<(String, u64)>,
+}
+
+/// Counts `states`.
+pub(crate) fn by_state<'a>(states: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
+    let mut counts = std::collections::BTreeMap::<&str, u64>::new();
+    for state in states {
+        *counts.entry(state).or_default() += 1;
+    }
+    counts.into_iter().map(|(state, count)| (format!("state=\"{state}\""), count)).collect()
+}

@@ -1,0 +1,217 @@
+//! The instance metadata service, as one instance sees it (reference §13.1): version 2 with its session tokens, and
+//! version 1 while that is switched on.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use serde_json::json;
+use sha2::Sha256;
+use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::{Body, BoxError, Ctx, HttpService, body};
+
+use crate::cloud::Ec2;
+use crate::state::State;
+use crate::state::ids::InstanceId;
+use crate::state::instance::Instance;
+
+/// The operation's name for faults.
+pub const OPERATION: &str = "Imds";
+/// Longest life of a session token in seconds: six hours.
+const LONGEST: u64 = 21_600;
+const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
+const TOKEN: &str = "x-aws-ec2-metadata-token";
+
+/// The peer that answers instance `id` of `ec2` at 169.254.169.254.
+pub(crate) fn router(ec2: Ec2, ctx: Ctx, id: InstanceId) -> HttpService {
+    let service = Service { ec2, ctx, id };
+    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        let service = service.clone();
+        async move { service.serve(request).await }
+    }))
+}
+
+#[derive(Clone)]
+struct Service {
+    ec2: Ec2,
+    ctx: Ctx,
+    id: InstanceId,
+}
+
+/// What stands at a path.
+enum Page {
+    Text(String),
+    Json(String),
+}
+
+impl Service {
+    async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let attributes = [("instance", self.id.as_str()), ("path", request.uri().path())];
+        let point = Point { plane: Plane::Ec2, op: OPERATION, attributes: &attributes, moment: Moment::Before };
+        match self.ctx.fault(&point).map(|firing| firing.effect) {
+            Some(Effect::Http(status)) => {
+                return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), ""));
+            }
+            Some(Effect::Error(_)) => return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "")),
+            Some(Effect::Delay(span)) => self.ctx.sleep(span.0).await,
+            Some(Effect::Hang(true)) => std::future::pending().await,
+            Some(Effect::DropReply(true)) => return Err("the reply was dropped by a fault".into()),
+            _ => {}
+        }
+        let path = request.uri().path().trim_end_matches('/').to_owned();
+        Ok(match (request.method(), path.as_str()) {
+            (&Method::PUT, "/latest/api/token") => self.token(request.headers()),
+            (&Method::GET, path) => self.get(path, request.headers()),
+            _ => plain(StatusCode::METHOD_NOT_ALLOWED, ""),
+        })
+    }
+
+    /// A session token: when it ends, and a seal; so nothing is remembered.
+    fn token(&self, headers: &HeaderMap) -> Response<Body> {
+        // A proxy in between is what version 2 protects against.
+        if headers.contains_key("x-forwarded-for") {
+            return plain(StatusCode::FORBIDDEN, "");
+        }
+        let ttl = headers.get(TTL).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+        let Some(ttl) = ttl.filter(|ttl| (1..=LONGEST).contains(ttl)) else {
+            return plain(StatusCode::BAD_REQUEST, "");
+        };
+        let ends = (self.ctx.now().mono + Duration::from_secs(ttl)).as_millis();
+        let text = format!("{ends}.{}", self.seal(&ends.to_string()));
+        let mut response = plain(StatusCode::OK, &URL_SAFE_NO_PAD.encode(text));
+        response.headers_mut().insert(TTL, HeaderValue::from(ttl));
+        response
+    }
+
+    fn seal(&self, text: &str) -> String {
+        let key = self.ec2.secret("imds");
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
+        mac.update(self.id.as_str().as_bytes());
+        mac.update(text.as_bytes());
+        hex::encode(mac.finalize().into_bytes())
+    }
+
+    fn valid(&self, token: &str) -> bool {
+        let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let Some((ends, seal)) = text.as_deref().and_then(|t| t.split_once('.')) else { return false };
+        let alive = ends.parse::<u128>().is_ok_and(|ends| self.ctx.now().mono.as_millis() < ends);
+        alive && crate::config::Token::new(self.seal(ends)).matches(seal)
+    }
+
+    fn get(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
+        let page = self.ec2.poke(&self.ctx, |state, _| {
+            let allowed = match headers.get(TOKEN).map(|v| v.to_str().unwrap_or_default()) {
+                Some(token) => self.valid(token),
+                None => state.switches().imds_v1,
+            };
+            if !allowed {
+                return Err(StatusCode::UNAUTHORIZED);
+            }
+            // A machine that is gone or without power asks nothing.
+            let instance = state.instance(&self.id).map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+            page(state, instance, path).ok_or(StatusCode::NOT_FOUND)
+        });
+        match page {
+            Ok(Page::Text(text)) => plain(StatusCode::OK, &text),
+            Ok(Page::Json(text)) => {
+                let mut response = plain(StatusCode::OK, &text);
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                response
+            }
+            Err(status) => plain(status, ""),
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(body::full(text.to_owned()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(header::SERVER, HeaderValue::from_static("EC2ws"));
+    response
+}
+
+/// What stands at `path`, or nothing.
+fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
+    let settings = state.settings();
+    if path == "/latest/dynamic/instance-identity/document" {
+        let document = json!({
+            "accountId": settings.account_id,
+            "architecture": "x86_64",
+            "availabilityZone": instance.zone,
+            "imageId": instance.image_id,
+            "instanceId": instance.id,
+            "instanceType": instance.instance_type,
+            "pendingTime": instance.launch_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "privateIp": instance.private_ip,
+            "region": settings.region,
+            "version": "2017-09-30",
+        });
+        return serde_json::to_string_pretty(&document).ok().map(Page::Json);
+    }
+    let rest = path.strip_prefix("/latest/meta-data")?;
+    // Names end in a slash where there is more below.
+    let text = match rest.trim_start_matches('/') {
+        "" => "ami-id\nami-launch-index\nblock-device-mapping/\nhostname\ninstance-id\ninstance-type\nlocal-hostname\n\
+               local-ipv4\nmac\nnetwork/\nplacement/\nreservation-id\nservices/"
+            .to_owned(),
+        "ami-id" => instance.image_id.clone(),
+        "ami-launch-index" => instance.launch_index.to_string(),
+        "block-device-mapping" => mapping(instance).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join("\n"),
+        "hostname" | "local-hostname" => instance.private_dns_name.clone(),
+        "instance-id" => instance.id.to_string(),
+        "instance-type" => instance.instance_type.clone(),
+        "local-ipv4" => instance.private_ip.clone(),
+        "mac" => mac(instance, 0),
+        "network" => "interfaces/".to_owned(),
+        "network/interfaces" => "macs/".to_owned(),
+        "network/interfaces/macs" => {
+            let macs = (0..instance.network_interfaces).map(|n| format!("{}/", mac(instance, n)));
+            macs.collect::<Vec<_>>().join("\n")
+        }
+        "placement" => "availability-zone\navailability-zone-id\nregion".to_owned(),
+        "placement/availability-zone" => instance.zone.clone(),
+        "placement/availability-zone-id" => state.zone_id(&instance.zone).to_owned(),
+        "placement/region" => settings.region.clone(),
+        "reservation-id" => instance.reservation_id.clone(),
+        "services" => "domain\npartition".to_owned(),
+        "services/domain" => "amazonaws.com".to_owned(),
+        "services/partition" => "aws".to_owned(),
+        // `outpost-arn` is not here: no instance is on an outpost, and clients need to see 404 for that.
+        other => match (other.strip_prefix("block-device-mapping/"), other.strip_prefix("network/interfaces/macs/")) {
+            (Some(name), _) => mapping(instance).into_iter().find(|(n, _)| n == name)?.1,
+            (_, Some(rest)) => {
+                let (asked, field) = rest.split_once('/').unwrap_or((rest, ""));
+                let number = (0..instance.network_interfaces).find(|n| mac(instance, *n) == asked)?;
+                match field {
+                    "" => "device-number\nmac".to_owned(),
+                    "device-number" => number.to_string(),
+                    "mac" => mac(instance, number),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        },
+    };
+    Some(Page::Text(text))
+}
+
+/// The block device mapping at the latest boot: it neither grows nor shrinks until the next one (csi#1808).
+fn mapping(instance: &Instance) -> Vec<(String, String)> {
+    let mut all = vec![("ami".to_owned(), "xvda".to_owned())];
+    let data = instance.boot_devices.iter().filter(|slot| *slot != "a");
+    all.extend(data.zip(1..).map(|(slot, n)| (format!("ebs{n}"), format!("xvd{slot}"))));
+    all.push(("root".to_owned(), "/dev/xvda".to_owned()));
+    all
+}
+
+/// The address of interface `number`: locally administered, from the instance's place in the order of starts.
+fn mac(instance: &Instance, number: u32) -> String {
+    let [_, _, a, b, c, d] = (instance.ordinal * 256 + u64::from(number)).to_be_bytes()[2..] else {
+        return String::new();
+    };
+    format!("0e:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}

@@ -1,0 +1,121 @@
+//! The state as it is written down when a server stops, and read when it starts again.
+//!
+//! What was under way when it was written ends as soon as it is read: the cloud went on meanwhile. Monotonic times are
+//! not kept, so the rate of modifications and the spacing of snapshots begin anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use substrate::{Now, Seed};
+
+use super::client_token::SavedToken;
+use super::command::{CopyVolumes, CreateVolume, RunInstances};
+use super::device::DeviceSlot;
+use super::ids::{InstanceId, VolumeId};
+use super::instance::{Instance, InstanceState};
+use super::snapshot::Snapshot;
+use super::switches::Switches;
+use super::timers::{Progress, Subject};
+use super::volume::Volume;
+use super::{Made, Settings, State};
+
+/// The only form so far.
+const VERSION: u32 = 1;
+
+/// Everything that outlives a stop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Saved {
+    version: u32,
+    switches: Switches,
+    instances: Vec<Arc<Instance>>,
+    volumes: Vec<Arc<Volume>>,
+    snapshots: Vec<Arc<Snapshot>>,
+    volume_tokens: Vec<SavedToken<CreateVolume, VolumeId>>,
+    copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
+    instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
+    made: Made,
+}
+
+impl State {
+    /// All of it, as it is at `now`.
+    pub fn save(&self, now: Now) -> Saved {
+        Saved {
+            version: VERSION,
+            switches: self.switches.clone(),
+            instances: self.instances.values().cloned().collect(),
+            volumes: self.volumes.values().cloned().collect(),
+            snapshots: self.snapshots.values().cloned().collect(),
+            volume_tokens: self.volume_tokens.save(now.mono),
+            copy_tokens: self.copy_tokens.save(now.mono),
+            instance_tokens: self.instance_tokens.save(now.mono),
+            made: self.made,
+        }
+    }
+
+    /// The cloud of `saved`.
+    ///
+    /// # Errors
+    /// What makes no sense in it.
+    pub fn restore(settings: Settings, seed: Seed, saved: Saved) -> Result<Self, String> {
+        if saved.version != VERSION {
+            return Err(format!("version: {} is not known, only {VERSION}", saved.version));
+        }
+        let mut state = Self::new(settings, seed, &[]).map_err(|(field, reason)| format!("{field}: {reason}"))?;
+        saved.switches.check()?;
+        state.switches = saved.switches;
+        state.made = saved.made;
+        state.volume_tokens = saved.volume_tokens.into();
+        state.copy_tokens = saved.copy_tokens.into();
+        state.instance_tokens = saved.instance_tokens.into();
+        state.instances = saved.instances.into_iter().map(|i| (i.id.clone(), i)).collect();
+        state.volumes = saved.volumes.into_iter().map(|v| (v.id.clone(), v)).collect();
+        state.snapshots = saved.snapshots.into_iter().map(|s| (s.id.clone(), s)).collect();
+        state.fill_slots()?;
+        state.settle();
+        Ok(state)
+    }
+
+    fn fill_slots(&mut self) -> Result<(), String> {
+        for volume in self.volumes.values() {
+            for (id, attachment) in &volume.attachments {
+                let slot = DeviceSlot::parse(&attachment.device)
+                    .ok_or_else(|| format!("volumes.{}: `{}` is not a device name", volume.id, attachment.device))?;
+                let instance = self.instances.get_mut(id).map(Arc::make_mut);
+                let instance = instance.ok_or_else(|| format!("volumes.{}: instance {id} is missing", volume.id))?;
+                if instance.slots.insert(slot, volume.id.clone()).is_some() {
+                    return Err(format!("volumes.{}: {} is used twice on {id}", volume.id, attachment.device));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a timer that is due for everything that was under way.
+    fn settle(&mut self) {
+        let mut subjects: Vec<Subject> = self.instances.keys().cloned().map(Subject::Instance).collect();
+        for volume in self.volumes.values() {
+            subjects.push(Subject::Volume(volume.id.clone()));
+            subjects.push(Subject::Modification(volume.id.clone()));
+            subjects.extend(volume.attachments.keys().map(|i| Subject::Attachment(volume.id.clone(), i.clone())));
+        }
+        for snapshot in self.snapshots.values() {
+            subjects.push(Subject::Snapshot(snapshot.id.clone()));
+            let zones = snapshot.fast_restores.keys();
+            subjects.extend(zones.map(|zone| Subject::FastRestore(snapshot.id.clone(), zone.clone())));
+        }
+        for subject in subjects {
+            if self.progress(&subject).is_some_and(|p| *p != Progress::Settled) {
+                let key = self.timers.set(Duration::ZERO, subject.clone());
+                if let Some(progress) = self.progress(&subject) {
+                    *progress = Progress::Until(key);
+                }
+            }
+        }
+        let gone = self.instances.values().filter(|i| i.state == InstanceState::Terminated).map(|i| i.id.clone());
+        for instance in gone.collect::<Vec<_>>() {
+            self.memories.set(Duration::from_secs(3600), Subject::Forget(instance));
+        }
+    }
+}
