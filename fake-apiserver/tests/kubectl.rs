@@ -220,6 +220,15 @@ const STORY: &[(&str, &[&str])] = &[
     ("replace -f changed.yaml", &["replaced"]),
     ("!create -f made.yaml", &["configmaps \"made\" already exists"]),
     ("-n work get cm", &["inside"]),
+    // These send protobuf.
+    ("create namespace typed", &["namespace/typed created"]),
+    ("!create namespace typed", &["namespaces \"typed\" already exists"]),
+    ("create configmap typed -n typed --from-literal=a=1", &["configmap/typed created"]),
+    ("get cm typed -n typed -o jsonpath={.data.a}", &["1"]),
+    ("create serviceaccount typed -n typed", &["serviceaccount/typed created"]),
+    ("create secret generic typed -n typed --from-literal=a=1", &["secret/typed created"]),
+    ("get secret typed -n typed -o jsonpath={.data.a}", &["MQ=="]),
+    ("delete ns typed --timeout=20s", &["deleted"]),
     ("!apply --server-side -f dry.yaml", &["apply"]),
     // Deletion.
     ("delete configmap made", &["deleted"]),

@@ -3,7 +3,12 @@
 //! `schema.txt` holds the facts of the Kubernetes 1.36 API types. A line that starts at the margin names a type; each
 //! indented line under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
 //! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
-//! `map=` (mapType or structType). OpenAPI documents, strict field validation and patches all read this one table.
+//! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
+//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `omitzero` (an
+//! empty struct is left out). OpenAPI documents, strict field validation, patches and protobuf all read this one table.
+//!
+//! The numbers, `zero` and `omitzero` were derived from the field tags of `types.go` in kubernetes/api at `10b39a3` and
+//! kubernetes/apimachinery at `eed236c`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -42,6 +47,12 @@ pub struct Field {
     pub list_keys: Vec<&'static str>,
     /// `atomic` when server-side apply owns the map or struct as one value.
     pub map_type: Option<&'static str>,
+    /// The field numbers that lead to it in the protobuf message; empty for what is not in there.
+    pub numbers: Vec<u32>,
+    /// Whether a zero on the protobuf wire is a value, rather than nothing.
+    pub zero: bool,
+    /// Whether an empty struct on the protobuf wire is nothing, rather than `{}`.
+    pub omit_zero: bool,
 }
 
 /// The type of a field.
@@ -179,10 +190,19 @@ fn field(row: &'static str) -> Option<Field> {
         list_type: None,
         list_keys: Vec::new(),
         map_type: None,
+        numbers: Vec::new(),
+        zero: false,
+        omit_zero: false,
     };
     for word in words {
         match word.split_once('=') {
-            None => field.required = word == "required",
+            None => match word {
+                "required" => field.required = true,
+                "zero" => field.zero = true,
+                "omitzero" => field.omit_zero = true,
+                _ => {}
+            },
+            Some(("pb", path)) => field.numbers = path.split('.').filter_map(|number| number.parse().ok()).collect(),
             Some(("patch", strategies)) => {
                 field.merge = strategies.split(',').any(|s| s == "merge");
                 field.retain_keys = strategies.split(',').any(|s| s == "retainKeys");

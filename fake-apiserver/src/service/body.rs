@@ -1,4 +1,4 @@
-//! Request bodies: JSON and YAML, at most 3 MiB.
+//! Request bodies: JSON, YAML and protobuf, at most 3 MiB.
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -9,21 +9,22 @@ use serde_json::Value;
 use substrate::body::Body;
 
 use crate::state::Status;
+use crate::wire::protobuf;
 
 /// What upstream takes at most (`MaxRequestBodyBytes`).
 const LIMIT: usize = 3 << 20;
-const ACCEPTED: &str = "application/json, application/yaml";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The Content-Type of a request; empty when it has none.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// Reads a body as a tree; null when it is empty.
+/// Reads a body as a tree; null when it is empty. A protobuf body that names no type is of the `expected` one.
 ///
 /// # Errors
-/// 413 for too much, 415 for a media type that is not understood, 400 for what is not JSON or YAML.
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Status> {
+/// 413 for too much, 415 for a media type that is not understood, 400 for what is not of the media type.
+pub(crate) async fn read(headers: &HeaderMap, body: Body, expected: &(String, &str)) -> Result<Value, Status> {
     let bytes = whole(body, LIMIT).await?;
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -38,6 +39,10 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Statu
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
         serde_saphyr::from_str(text)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))
+    } else if media == protobuf::MEDIA {
+        protobuf::decode(&bytes, (&expected.0, expected.1)).map_err(|error| {
+            Status::bad_request(format!("the body of the request is not a valid protobuf object: {error}"))
+        })
     } else {
         Err(Status::unsupported_media_type(ACCEPTED))
     }

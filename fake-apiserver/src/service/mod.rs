@@ -29,7 +29,7 @@ use self::call::Call;
 use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
-use self::respond::{Shown, failure, json_bytes, json_value, typed};
+use self::respond::{Shown, failure, failure_to, json_value, typed};
 use self::watch::{Plan, Registration, WatchStream};
 use crate::state::selector::Selector;
 use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, stored_kind};
@@ -204,7 +204,7 @@ impl Server {
         };
         let response = match self.serve(parts, &call, body, twist).await {
             Ok(response) => response,
-            Err(status) => failure(&status),
+            Err(status) => failure_to(&status, accepted(parts)),
         };
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match suffer(&self.ctx, &call, moment).await {
@@ -217,8 +217,7 @@ impl Server {
     }
 
     async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
-        let accept = parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
-        let shown = Shown::negotiate(call, accept)?;
+        let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
             "get" if call.subresource == "log" => Err(Status::new(
                 501,
@@ -250,7 +249,7 @@ impl Server {
             }
         };
         let object = object.ok_or_else(|| Status::not_found(call.kind, call.named()))?;
-        Ok(json_bytes(200, shown.object(&object, now.wall)))
+        Ok(shown.answer(200, shown.object(&object, now.wall)))
     }
 
     async fn list(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
@@ -280,7 +279,7 @@ impl Server {
             }
             state.store.list(stored_kind(call.kind), call.namespace.as_deref(), &selector, &options)?
         };
-        Ok(json_bytes(200, shown.list(&listed, now.wall)))
+        Ok(shown.answer(200, shown.list(&listed, now.wall)))
     }
 
     async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
@@ -309,8 +308,7 @@ impl Server {
             // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
             let started = match state.store.watch(kind, call.namespace.as_deref(), &selector, &options) {
                 Err(status) if status.code == 410 => {
-                    let error = crate::state::line("ERROR", &crate::state::encode(&status.to_value()));
-                    return Ok(json_bytes(200, error));
+                    return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
                 }
                 other => other?,
             };
@@ -331,7 +329,7 @@ impl Server {
             fault: twist.watch,
         });
         let mut response = Response::new(boxed(StreamBody::new(stream)));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(shown.stream_media()));
         Ok(response)
     }
 
@@ -380,6 +378,10 @@ impl Server {
         set_etag(&mut response, answer.etag.as_deref());
         response
     }
+}
+
+fn accepted(parts: &Parts) -> Option<&str> {
+    parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok())
 }
 
 fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {

@@ -10,15 +10,16 @@ use substrate::body::{Body, full};
 
 use super::call::Call;
 use crate::kinds::Kind;
-use crate::state::{Listed, Object, Status, encode, is_view, to_view};
-use crate::wire::negotiate::{self, IncludeObject, Representation};
-use crate::wire::table;
+use crate::state::{Listed, Object, Status, encode, is_view, line, to_view};
+use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
+use crate::wire::{protobuf, table};
 
 /// How objects are shown to one caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     kind: &'static Kind,
     representation: Representation,
+    encoding: Encoding,
     include: IncludeObject,
 }
 
@@ -28,20 +29,80 @@ impl Shown {
     /// # Errors
     /// 406 when nothing that is accepted can be made, 400 for a bad `includeObject`.
     pub(crate) fn negotiate(call: &Call, accept: Option<&str>) -> Result<Self, Status> {
-        let representation =
+        let (representation, encoding) =
             negotiate::accept(accept).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))?;
         let include = IncludeObject::parse(call.query.get("includeObject")).map_err(Status::bad_request)?;
-        Ok(Self { kind: call.kind, representation, include })
+        Ok(Self { kind: call.kind, representation, encoding, include })
     }
 
-    /// Whether stored bytes can be sent as they are.
-    pub(crate) fn is_plain(&self) -> bool {
+    /// Whether stored objects are shown as they are.
+    fn is_plain(&self) -> bool {
         self.representation == Representation::Object && !is_view(self.kind)
+    }
+
+    /// Whether stored JSON can be sent as it is.
+    pub(crate) fn is_stored_json(&self) -> bool {
+        self.is_plain() && self.encoding == Encoding::Json
+    }
+
+    /// An answer whose bytes this made.
+    pub(crate) fn answer(&self, code: u16, bytes: Bytes) -> Response<Body> {
+        typed(code, media(self.encoding), bytes)
+    }
+
+    /// A `Status` that is no failure.
+    pub(crate) fn status(&self, code: u16, status: &Value) -> Response<Body> {
+        status_response(code, status, self.encoding)
+    }
+
+    /// The media type of a watch stream.
+    pub(crate) fn stream_media(&self) -> &'static str {
+        match self.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Protobuf => protobuf::WATCH_MEDIA,
+        }
+    }
+
+    /// A watch event around an object whose bytes this made.
+    pub(crate) fn event(&self, event_type: &str, object: &[u8]) -> Bytes {
+        match self.encoding {
+            Encoding::Json => line(event_type, object),
+            Encoding::Protobuf => protobuf::watch_event(event_type, object),
+        }
+    }
+
+    /// The watch event that tells of a failure.
+    pub(crate) fn error_event(&self, status: &Status) -> Bytes {
+        self.event("ERROR", &status_bytes(&status.to_value(), self.encoding))
     }
 
     /// One object.
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
-        if self.is_plain() { object.json.clone() } else { encode(&self.value(&object.value, now)) }
+        match self.encoding {
+            Encoding::Json if self.is_plain() => object.json.clone(),
+            Encoding::Json => encode(&self.value(&object.value, now)),
+            Encoding::Protobuf => {
+                let (api_version, kind) = self.shown_type();
+                protobuf::envelope(&api_version, kind, &self.message(object, now))
+            }
+        }
+    }
+
+    /// apiVersion and kind of an object as it is shown.
+    fn shown_type(&self) -> (String, &'static str) {
+        match self.representation {
+            Representation::Object => (self.kind.api_version(), self.kind.kind),
+            Representation::PartialMetadata => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata"),
+            Representation::Table => ("meta.k8s.io/v1".to_owned(), "Table"),
+        }
+    }
+
+    /// The protobuf message of one object; that of a stored object is made once per revision.
+    fn message(&self, object: &Object, now: Timestamp) -> Bytes {
+        let (api_version, kind) = self.shown_type();
+        // Every type that is shown in protobuf is in the table.
+        let message = |value: &Value| protobuf::encode(&api_version, kind, value).unwrap_or_default();
+        if self.is_plain() { object.protobuf(message).clone() } else { message(&self.value(&object.value, now)) }
     }
 
     /// A tree of a stored object as this caller sees it.
@@ -74,6 +135,12 @@ impl Shown {
                 fields.insert("remainingItemCount".into(), remaining.into());
             }
         }
+        if self.encoding == Encoding::Protobuf {
+            let messages: Vec<Bytes> = listed.items.iter().map(|object| self.message(object, now)).collect();
+            let (api_version, kind) = self.shown_type();
+            let list = protobuf::list(&meta, messages.iter().map(|m| &m[..]));
+            return protobuf::envelope(&api_version, &format!("{kind}List"), &list);
+        }
         if self.is_plain() {
             return plain_list(self.kind, &listed.items, &meta);
         }
@@ -99,7 +166,7 @@ impl Shown {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        encode(&match self.representation {
+        let bookmark = match self.representation {
             Representation::Object => {
                 json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
             }
@@ -117,7 +184,15 @@ impl Shown {
                     "rows": [{"cells": [], "object": row}],
                 })
             }
-        })
+        };
+        match self.encoding {
+            Encoding::Json => encode(&bookmark),
+            Encoding::Protobuf => {
+                let (api_version, kind) = self.shown_type();
+                let message = protobuf::encode(&api_version, kind, &bookmark).unwrap_or_default();
+                protobuf::envelope(&api_version, kind, &message)
+            }
+        }
     }
 }
 
@@ -159,9 +234,38 @@ pub(crate) fn typed(code: u16, media: &'static str, bytes: impl Into<Bytes>) -> 
     response
 }
 
-/// A failure; with Retry-After where a retry makes sense.
+/// The Content-Type of answers.
+fn media(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Protobuf => protobuf::MEDIA,
+    }
+}
+
+/// A `Status` in the bytes that the caller reads.
+fn status_bytes(status: &Value, encoding: Encoding) -> Bytes {
+    match encoding {
+        Encoding::Json => encode(status),
+        Encoding::Protobuf => {
+            let message = protobuf::encode("v1", "Status", status).unwrap_or_default();
+            protobuf::envelope("v1", "Status", &message)
+        }
+    }
+}
+
+fn status_response(code: u16, status: &Value, encoding: Encoding) -> Response<Body> {
+    typed(code, media(encoding), status_bytes(status, encoding))
+}
+
+/// A failure in JSON; with Retry-After where a retry makes sense.
 pub(crate) fn failure(status: &Status) -> Response<Body> {
-    let mut response = json_value(status.code, &status.to_value());
+    failure_to(status, None)
+}
+
+/// A failure in the encoding that an Accept header prefers.
+pub(crate) fn failure_to(status: &Status, accept: Option<&str>) -> Response<Body> {
+    let encoding = negotiate::accept(accept).map(|(_, encoding)| encoding).unwrap_or_default();
+    let mut response = status_response(status.code, &status.to_value(), encoding);
     if let Some(seconds) = status.details.retry_after_seconds {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -20,7 +20,7 @@ use super::fault::{Broken, Upset, upset};
 use super::hub::{Delivery, Ticket};
 use super::respond::Shown;
 use crate::state::value::name;
-use crate::state::{EventType, Initial, Object, Status, encode, line};
+use crate::state::{EventType, Initial, Object, Status};
 
 /// How often a quiet stream tells its revision (R15).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -123,16 +123,17 @@ impl WatchStream {
         self.held.clear();
         self.plan.receiver.close();
         self.ended = true;
-        self.frame(line("ERROR", &encode(&status.to_value())))
+        self.frame(self.plan.shown.error_event(status))
     }
 
     fn encode(&self, event: &Initial) -> Bytes {
         let now = || self.plan.ctx.now().wall;
+        let shown = &self.plan.shown;
         match event {
-            Initial::Present(object) => line("ADDED", &self.plan.shown.object(object, now())),
-            Initial::Missed(event, told) if self.plan.shown.is_plain() => event.line(*told),
+            Initial::Present(object) => shown.event("ADDED", &shown.object(object, now())),
+            Initial::Missed(event, told) if shown.is_stored_json() => event.line(*told),
             Initial::Missed(event, told) => {
-                event.object(*told).map(|o| line(told.as_str(), &self.plan.shown.object(o, now()))).unwrap_or_default()
+                event.object(*told).map(|o| shown.event(told.as_str(), &shown.object(o, now()))).unwrap_or_default()
             }
         }
     }
@@ -268,7 +269,7 @@ impl Stream for WatchStream {
             }
             if let Some(revision) = this.plan.initial_end.take() {
                 let bookmark = this.plan.shown.bookmark(revision, true);
-                return this.frame(line("BOOKMARK", &bookmark));
+                return this.frame(this.plan.shown.event("BOOKMARK", &bookmark));
             }
             match this.plan.receiver.poll_recv(cx) {
                 Poll::Ready(Some((event, told))) => {
@@ -282,7 +283,7 @@ impl Stream for WatchStream {
                     Some(revision) => {
                         this.sent = this.sent.max(revision);
                         let bookmark = this.plan.shown.bookmark(this.sent, false);
-                        return this.frame(line("BOOKMARK", &bookmark));
+                        return this.frame(this.plan.shown.event("BOOKMARK", &bookmark));
                     }
                     None => return Poll::Pending,
                 },

@@ -7,7 +7,7 @@ use substrate::body::Body;
 
 use super::call::Call;
 use super::fault::Twist;
-use super::respond::{Shown, json_bytes, json_value};
+use super::respond::Shown;
 use super::{Server, body, selector};
 use crate::kinds::schema;
 use crate::patch::PatchKind;
@@ -42,7 +42,7 @@ impl Server {
         if call.verb == "patch" && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none() {
             return Err(Status::unsupported_media_type(PATCH_TYPES));
         }
-        let sent = body::read(&parts.headers, body).await?;
+        let sent = body::read(&parts.headers, body, &expected(call)).await?;
         let mut warnings = Vec::new();
         if validation == FieldValidation::Warn
             && matches!(call.verb, "create" | "update")
@@ -63,16 +63,16 @@ impl Server {
         }
         let reply = reply?;
         let mut response = match reply {
-            Reply::Object(object) => json_bytes(200, shown.object(&object, now.wall)),
-            Reply::Created(object) => json_bytes(201, shown.object(&object, now.wall)),
+            Reply::Object(object) => shown.answer(200, shown.object(&object, now.wall)),
+            Reply::Created(object) => shown.answer(201, shown.object(&object, now.wall)),
             Reply::Status(status) => {
                 let code =
                     status.get("code").and_then(Value::as_u64).and_then(|c| u16::try_from(c).ok()).unwrap_or(200);
-                json_value(code, &status)
+                shown.status(code, &status)
             }
             Reply::List(items) => {
                 let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
-                json_bytes(200, shown.list(&listed, now.wall))
+                shown.answer(200, shown.list(&listed, now.wall))
             }
         };
         for field in warnings.iter().take(MAX_WARNINGS) {
@@ -127,6 +127,17 @@ impl Server {
                 options: delete_options(call, &sent, options)?,
             },
         })
+    }
+}
+
+/// The apiVersion and kind of the body that a request is to have.
+fn expected(call: &Call) -> (String, &'static str) {
+    match (call.verb, call.subresource.as_str()) {
+        ("delete" | "deletecollection", _) => ("v1".to_owned(), "DeleteOptions"),
+        ("create", "binding") => ("v1".to_owned(), "Binding"),
+        ("create", "eviction") => ("policy/v1".to_owned(), "Eviction"),
+        ("create", "token") => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
+        _ => (call.kind.api_version(), call.kind.kind),
     }
 }
 

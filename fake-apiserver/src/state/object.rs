@@ -1,6 +1,6 @@
 //! One stored object: its tree and its bytes, made once per revision and shared by every reader and watcher.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -19,6 +19,7 @@ pub struct Object {
     pub json: Bytes,
     /// The revision that wrote it.
     pub revision: u64,
+    protobuf: OnceLock<Bytes>,
 }
 
 impl Object {
@@ -31,7 +32,12 @@ impl Object {
     /// Encodes `value` as it is, under `revision`.
     pub fn at(value: Value, revision: u64) -> Arc<Self> {
         let json = encode(&value);
-        Arc::new(Self { value, json, revision })
+        Arc::new(Self { value, json, revision, protobuf: OnceLock::new() })
+    }
+
+    /// The bytes of its protobuf message; `encode` makes them at the first call.
+    pub fn protobuf(&self, encode: impl FnOnce(&Value) -> Bytes) -> &Bytes {
+        self.protobuf.get_or_init(|| encode(&self.value))
     }
 
     /// Encodes the result of a dry run: it has no revision.

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::status::Status;
@@ -135,7 +137,8 @@ impl Walk {
     fn plain(&self, shape: &Shape, value: &mut Value) -> Result<(), String> {
         let fits = match shape {
             Shape::Any => true,
-            Shape::String | Shape::Bytes => value.is_string(),
+            Shape::String => value.is_string(),
+            Shape::Bytes => return self.base64(value),
             Shape::Boolean => value.is_boolean(),
             Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
             Shape::Int64 => value.is_i64(),
@@ -150,6 +153,19 @@ impl Walk {
             Shape::Ref(_) | Shape::List(_) | Shape::Map(_) => true,
         };
         if fits { Ok(()) } else { Err(self.mismatch(value, go_type(shape))) }
+    }
+
+    /// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
+    fn base64(&self, value: &mut Value) -> Result<(), String> {
+        let Some(text) = value.as_str() else { return Err(self.mismatch(value, go_type(&Shape::Bytes))) };
+        let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
+        if STANDARD.decode(joined.as_deref().unwrap_or(text)).is_err() {
+            return Err(format!("illegal base64 data in {} of type []uint8", self.path));
+        }
+        if let Some(joined) = joined {
+            *value = joined.into();
+        }
+        Ok(())
     }
 
     fn quantity(&self, value: &mut Value) -> Result<(), String> {

@@ -4,7 +4,7 @@ mod answer;
 pub mod discovery;
 pub mod negotiate;
 pub mod openapi;
-pub(crate) mod protobuf;
+pub mod protobuf;
 pub mod table;
 
 pub use answer::Answer;

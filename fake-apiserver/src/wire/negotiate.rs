@@ -1,11 +1,23 @@
 //! Content negotiation: which of an object's representations a request's Accept header asks for (R27).
 
-/// The form in which objects are answered. All forms are JSON.
+use super::protobuf;
+
+/// The bytes in which an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// `application/json`.
+    #[default]
+    Json,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// The form in which objects are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
     /// The object or list itself.
     Object,
-    /// A `meta.k8s.io/v1` Table, as kubectl prints it.
+    /// A `meta.k8s.io/v1` Table, as kubectl prints it; only in JSON.
     Table,
     /// Only apiVersion, kind and metadata: `PartialObjectMetadata` or `PartialObjectMetadataList`.
     PartialMetadata,
@@ -38,7 +50,7 @@ impl IncludeObject {
     }
 }
 
-/// only the following media types are accepted: application/json, application/json;as=Table;g=meta.k8s.io;v=v1, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
+/// only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf, application/json;as=Table;g=meta.k8s.io;v=v1, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 #[derive(Clone, Copy, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
 pub struct NotAcceptable;
 
@@ -79,19 +91,30 @@ pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     weighted.into_iter().map(|(_, clause)| clause).collect()
 }
 
-/// Chooses the first range that can be served. A protobuf range is passed over when a later one takes JSON: clients
-/// pick their decoder by the answer's Content-Type.
+/// Chooses the first range that can be served.
 ///
 /// # Errors
 /// When no range can be served; answered as 406.
-pub fn accept(header: Option<&str>) -> Result<Representation, NotAcceptable> {
-    clauses(header.unwrap_or_default()).iter().find_map(representation).ok_or(NotAcceptable)
+pub fn accept(header: Option<&str>) -> Result<(Representation, Encoding), NotAcceptable> {
+    clauses(header.unwrap_or_default())
+        .iter()
+        .find_map(|clause| {
+            let encoding = if clause.takes_json() {
+                Encoding::Json
+            } else if clause.media.eq_ignore_ascii_case(protobuf::MEDIA) {
+                Encoding::Protobuf
+            } else {
+                return None;
+            };
+            // A table's cells are of any type, for which there is no message.
+            representation(clause)
+                .filter(|r| *r != Representation::Table || encoding == Encoding::Json)
+                .map(|r| (r, encoding))
+        })
+        .ok_or(NotAcceptable)
 }
 
 fn representation(clause: &Clause<'_>) -> Option<Representation> {
-    if !clause.takes_json() {
-        return None;
-    }
     let Some(wanted) = clause.parameter("as") else { return Some(Representation::Object) };
     let meta = clause.parameter("g") == Some("meta.k8s.io") && matches!(clause.parameter("v"), Some("v1" | "v1beta1"));
     match wanted {
@@ -107,41 +130,53 @@ mod tests {
 
     use super::*;
 
+    const PROTOBUF: Result<(Representation, Encoding), NotAcceptable> =
+        Ok((Representation::Object, Encoding::Protobuf));
+
+    fn json(representation: Representation) -> Result<(Representation, Encoding), NotAcceptable> {
+        Ok((representation, Encoding::Json))
+    }
+
     #[rstest]
-    #[case::nothing_is_json(None, Ok(Representation::Object))]
-    #[case::curl(Some("*/*"), Ok(Representation::Object))]
-    #[case::client_go_protobuf(
-        Some("application/vnd.kubernetes.protobuf,application/json"),
-        Ok(Representation::Object)
+    #[case::nothing_is_json(None, json(Representation::Object))]
+    #[case::curl(Some("*/*"), json(Representation::Object))]
+    #[case::client_go_protobuf(Some("application/vnd.kubernetes.protobuf,application/json"), PROTOBUF)]
+    #[case::protobuf_watch(Some("application/vnd.kubernetes.protobuf;stream=watch"), PROTOBUF)]
+    #[case::protobuf_second(Some("application/json,application/vnd.kubernetes.protobuf"), json(Representation::Object))]
+    #[case::no_protobuf_table(
+        Some(
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1;g=meta.k8s.io"
+        ),
+        json(Representation::Table)
     )]
     #[case::kubectl_get(
         Some(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
         ),
-        Ok(Representation::Table)
+        json(Representation::Table)
     )]
     #[case::metadata_informer(
         Some(
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         ),
-        Ok(Representation::PartialMetadata)
+        Ok((Representation::PartialMetadata, Encoding::Protobuf))
     )]
-    #[case::watch_stream(Some("application/json;stream=watch"), Ok(Representation::Object))]
+    #[case::watch_stream(Some("application/json;stream=watch"), json(Representation::Object))]
     #[case::unknown_projection_then_json(
         Some("application/json;as=Foo;g=meta.k8s.io;v=v1,application/json"),
-        Ok(Representation::Object)
+        json(Representation::Object)
     )]
     #[case::quality_decides(
         Some("application/json;q=0.2,application/json;as=Table;g=meta.k8s.io;v=v1;q=0.9"),
-        Ok(Representation::Table)
+        json(Representation::Table)
     )]
     #[case::unknown_projection(Some("application/json;as=Foo;g=meta.k8s.io;v=v1"), Err(NotAcceptable))]
-    #[case::protobuf_only(Some("application/vnd.kubernetes.protobuf"), Err(NotAcceptable))]
+    #[case::protobuf_only(Some("application/vnd.kubernetes.protobuf"), PROTOBUF)]
     #[case::cbor(Some("application/cbor"), Err(NotAcceptable))]
     #[case::refused_json(Some("application/json;q=0"), Err(NotAcceptable))]
     fn the_first_servable_range_wins(
         #[case] header: Option<&str>,
-        #[case] wanted: Result<Representation, NotAcceptable>,
+        #[case] wanted: Result<(Representation, Encoding), NotAcceptable>,
     ) {
         assert_eq!(accept(header), wanted);
     }

@@ -5,6 +5,7 @@
 mod admin;
 mod client;
 mod faults;
+mod protobuf;
 mod representations;
 mod requests;
 mod robust;

@@ -98,7 +98,7 @@ fn requests_that_make_no_sense_get_a_status() {
         let (code, status) = client.post(CLAIMS, json!({"metadata": {"name": "A"}})).await;
         assert_eq!((code, status["reason"].as_str().unwrap()), (422, "Invalid"));
         assert_eq!(status["details"]["causes"].as_array().unwrap().len(), 3, "{status}");
-        let (code, _) = client.send(Method::POST, PODS, "application/vnd.kubernetes.protobuf", Some(json!({}))).await;
+        let (code, _) = client.send(Method::POST, PODS, "application/cbor", Some(json!({}))).await;
         assert_eq!(code, 415);
         let (code, _) = client.send(Method::PATCH, &format!("{PODS}/p"), "application/apply-patch+yaml", None).await;
         assert_eq!(code, 415);

@@ -1,5 +1,6 @@
 //! No request makes the server panic or fail by itself.
 
+use fake_apiserver::wire::protobuf::{encode, envelope};
 use http::Request;
 use proptest::prelude::*;
 use substrate::body::{collect, full};
@@ -29,6 +30,18 @@ fn segment() -> impl Strategy<Value = String> {
     ]
 }
 
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(Vec::new()),
+        Just(b"{}".to_vec()),
+        Just(b"[]".to_vec()),
+        "\\PC{0,40}".prop_map(String::into_bytes),
+        Just(pod("x").to_string().into_bytes()),
+        proptest::collection::vec(any::<u8>(), 0..40).prop_map(|message| envelope("v1", "Pod", &message).to_vec()),
+        Just(envelope("v1", "Pod", &encode("v1", "Pod", &pod("x")).unwrap()).to_vec()),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -39,12 +52,13 @@ proptest! {
         query in "([a-zA-Z]{1,14}=[a-zA-Z0-9%.=]{0,8}&?){0,3}",
         watch in any::<bool>(),
         media in prop_oneof![Just("application/json"), Just("application/yaml"), Just("application/merge-patch+json"),
-            Just("application/json-patch+json"), Just("application/strategic-merge-patch+json"), Just("text/plain")],
-        body in prop_oneof![Just(String::new()), Just("{}".to_owned()), Just("[]".to_owned()), "\\PC{0,40}",
-            Just(pod("x").to_string())],
+            Just("application/json-patch+json"), Just("application/strategic-merge-patch+json"), Just("text/plain"),
+            Just("application/vnd.kubernetes.protobuf")],
+        accept in prop_oneof![Just("application/json"), Just("application/vnd.kubernetes.protobuf")],
+        body in body(),
     ) {
         let uri = format!("/{}?{query}{}", segments.join("/"), if watch { "&watch=1&timeoutSeconds=1" } else { "" });
-        let request = Request::builder().method(method).uri(&uri).header("content-type", media).body(full(body));
+        let request = Request::builder().method(method).uri(&uri).header("content-type", media).header("accept", accept).body(full(body));
         let Ok(request) = request else { return Ok(()) };
         let code = story(|client| async move {
             let response = substrate::body::call(client.service(), request).await.unwrap();

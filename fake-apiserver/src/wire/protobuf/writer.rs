@@ -2,13 +2,25 @@
 
 /// The wire types that are written here (encoding specification, "Message Structure").
 pub(crate) const VARINT: u64 = 0;
+/// Eight bytes.
+pub(crate) const FIXED64: u64 = 1;
 /// A length and so many bytes.
 pub(crate) const LENGTH: u64 = 2;
+/// Four bytes.
+pub(crate) const FIXED32: u64 = 5;
+
 /// A message that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
+    /// A writer that goes on after `bytes`, with room for some more.
+    pub(crate) fn after(bytes: &[u8], room: usize) -> Self {
+        let mut all = Vec::with_capacity(bytes.len() + room);
+        all.extend_from_slice(bytes);
+        Self(all)
+    }
+
     /// The bytes.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.0
@@ -35,6 +47,12 @@ impl Writer {
     /// A boolean.
     pub(crate) fn boolean(&mut self, field: u32, value: bool) {
         self.integer(field, value.into());
+    }
+
+    /// A `double`.
+    pub(crate) fn double(&mut self, field: u32, value: f64) {
+        self.tag(field, FIXED64);
+        self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// Bytes or text.

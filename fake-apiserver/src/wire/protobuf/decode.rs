@@ -1,0 +1,297 @@
+//! From messages to trees, as Go's JSON encoder would write the decoded struct.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::MAGIC;
+use super::layout::{self, Entry, Form, Message, Slot};
+use super::reader::{Reader, Wire};
+use crate::kinds::schema::Shape;
+
+/// How deep messages may stand in each other; no type here comes near.
+const MAX_DEPTH: usize = 64;
+
+/// Why bytes are no object; the text is that of the Status message.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum DecodeError {
+    /// provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]
+    Prefix,
+    /// no kind "{kind}" is registered for version "{api_version}"
+    Unregistered {
+        /// The kind that the envelope names.
+        kind: String,
+        /// The version that the envelope names.
+        api_version: String,
+    },
+    /// content encoding "{0}" is not understood
+    Encoded(String),
+    /// unexpected end of the message
+    End,
+    /// an integer has more than 64 bits
+    Overflow,
+    /// {0} is no field tag
+    Tag(u64),
+    /// messages are nested more than 64 deep
+    Depth,
+    /// {path}: {why}
+    Field {
+        /// The field's JSON name, with those of the structs that it is in.
+        path: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+/// Decodes an enveloped object. An envelope that names no type holds what `expected` (apiVersion, kind) says.
+///
+/// # Errors
+/// When the bytes are no enveloped object of a known type.
+pub fn decode(bytes: &[u8], expected: (&str, &str)) -> Result<Value, DecodeError> {
+    let mut unknown = Reader(bytes.strip_prefix(MAGIC).ok_or(DecodeError::Prefix)?);
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
+    while let Some((number, wire)) = unknown.next()? {
+        match (number, wire) {
+            (1, Wire::Bytes(bytes)) => {
+                let mut type_meta = Reader(bytes);
+                while let Some((number, wire)) = type_meta.next()? {
+                    match (number, wire) {
+                        (1, Wire::Bytes(bytes)) => text(bytes)?.clone_into(&mut api_version),
+                        (2, Wire::Bytes(bytes)) => text(bytes)?.clone_into(&mut kind),
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            (3, Wire::Bytes(bytes)) if !bytes.is_empty() => {
+                return Err(DecodeError::Encoded(String::from_utf8_lossy(bytes).into_owned()));
+            }
+            _ => {}
+        }
+    }
+    if api_version.is_empty() {
+        expected.0.clone_into(&mut api_version);
+    }
+    if kind.is_empty() {
+        expected.1.clone_into(&mut kind);
+    }
+    let Some(message) = layout::find(&api_version, &kind) else {
+        return Err(DecodeError::Unregistered { kind, api_version });
+    };
+    let mut object = Map::new();
+    read(message, raw, &mut object, 0)?;
+    object.insert("apiVersion".into(), api_version.into());
+    object.insert("kind".into(), kind.into());
+    Ok(Value::Object(object))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(bytes).map_err(|_| bad("not UTF-8"))
+}
+
+fn bad(why: &'static str) -> DecodeError {
+    DecodeError::Field { path: String::new(), why }
+}
+
+/// Puts the name of a struct's field before the path of an error.
+fn within(name: &str, error: DecodeError) -> DecodeError {
+    match error {
+        DecodeError::Field { path, why } if path.is_empty() => DecodeError::Field { path: name.to_owned(), why },
+        DecodeError::Field { path, why } => DecodeError::Field { path: format!("{name}.{path}"), why },
+        other => other,
+    }
+}
+
+/// Reads a message into an object. A message that comes in pieces adds up, as it does in Go.
+fn read(
+    message: &'static Message,
+    bytes: &[u8],
+    object: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), DecodeError> {
+    if depth > MAX_DEPTH {
+        return Err(DecodeError::Depth);
+    }
+    let mut reader = Reader(bytes);
+    while let Some((number, wire)) = reader.next()? {
+        match (message.slot(number), wire) {
+            // A field of a newer version.
+            (None, _) => {}
+            (Some(Slot::Inline(inner)), Wire::Bytes(bytes)) => read(inner, bytes, object, depth + 1)?,
+            (Some(Slot::Inline(_)), _) => return Err(bad("an embedded message has the wrong wire type")),
+            (Some(Slot::Field(entry)), wire) => {
+                field(entry, wire, object, depth).map_err(|error| within(entry.name, error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn field(
+    entry: &'static Entry,
+    wire: Wire<'_>,
+    object: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), DecodeError> {
+    match &entry.form {
+        Form::Scalar(shape) => match scalar(shape, wire)? {
+            Some(value) if entry.zero || !is_zero(shape, &value) => {
+                object.insert(entry.name.to_owned(), value);
+            }
+            // The last one counts.
+            _ => {
+                object.remove(entry.name);
+            }
+        },
+        Form::Struct(of) => {
+            let Wire::Bytes(bytes) = wire else { return Err(bad("wrong wire type")) };
+            let slot = object.entry(entry.name).or_insert_with(|| json!({}));
+            if let Value::Object(inner) = slot {
+                read(layout::at(*of), bytes, inner, depth + 1)?;
+                if entry.omit_zero && inner.is_empty() {
+                    object.remove(entry.name);
+                }
+            }
+        }
+        Form::List(element) => {
+            let slot = object.entry(entry.name).or_insert_with(|| json!([]));
+            if let Value::Array(list) = slot {
+                elements(element, wire, list, depth)?;
+            }
+        }
+        Form::Map(values) => {
+            let Wire::Bytes(bytes) = wire else { return Err(bad("wrong wire type")) };
+            let (key, value) = pair(values, bytes, depth)?;
+            let slot = object.entry(entry.name).or_insert_with(|| json!({}));
+            if let Value::Object(map) = slot {
+                map.insert(key, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One element of a list, or several numbers that are packed.
+fn elements(form: &'static Form, wire: Wire<'_>, list: &mut Vec<Value>, depth: usize) -> Result<(), DecodeError> {
+    match (form, wire) {
+        (Form::Scalar(shape @ (Shape::Int32 | Shape::Int64 | Shape::Boolean)), Wire::Bytes(packed)) => {
+            let mut packed = Reader(packed);
+            while !packed.0.is_empty() {
+                let number = Wire::Varint(packed.varint()?);
+                list.extend(scalar(shape, number)?);
+            }
+        }
+        _ => list.push(one(form, wire, depth)?),
+    }
+    Ok(())
+}
+
+/// A value that stands for itself: an element of a list or of a map.
+fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, DecodeError> {
+    match (form, wire) {
+        (Form::Scalar(shape), _) => Ok(scalar(shape, wire)?.unwrap_or_default()),
+        (Form::Struct(of), Wire::Bytes(bytes)) => {
+            let mut object = Map::new();
+            read(layout::at(*of), bytes, &mut object, depth + 1)?;
+            Ok(Value::Object(object))
+        }
+        _ => Err(bad("wrong wire type")),
+    }
+}
+
+/// An entry of a map: key 1, value 2; either is its zero value when it is left out.
+fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Value), DecodeError> {
+    let (mut key, mut value) = (String::new(), None);
+    let mut reader = Reader(bytes);
+    while let Some((number, wire)) = reader.next()? {
+        match (number, wire) {
+            (1, Wire::Bytes(bytes)) => text(bytes)?.clone_into(&mut key),
+            (2, wire) => value = Some(one(values, wire, depth)?),
+            _ => {}
+        }
+    }
+    let value = match (value, values) {
+        (Some(value), _) => value,
+        (None, Form::Scalar(_)) => one(values, Wire::Bytes(&[]), depth)?,
+        (None, _) => json!({}),
+    };
+    Ok((key, value))
+}
+
+/// A value that is no struct, list or map; nothing for one that is JSON's null.
+fn scalar(shape: &Shape, wire: Wire<'_>) -> Result<Option<Value>, DecodeError> {
+    Ok(Some(match (shape, wire) {
+        (Shape::String, Wire::Bytes(bytes)) => text(bytes)?.into(),
+        (Shape::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
+        (Shape::Boolean, Wire::Varint(number)) => (number != 0).into(),
+        // Go cuts an int32 to its lower half.
+        (Shape::Int32, Wire::Varint(number)) => (number as i32).into(),
+        (Shape::Int64, Wire::Varint(number)) => (number as i64).into(),
+        (Shape::Number, Wire::Fixed64(bits)) => f64::from_bits(bits).into(),
+        (Shape::Time | Shape::MicroTime, Wire::Bytes(bytes)) => {
+            let (seconds, nanos, _) = three(bytes)?;
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            let micro = *shape == Shape::MicroTime;
+            let nanos = if micro { nanos as i32 / 1000 * 1000 } else { 0 };
+            let time = Timestamp::new(seconds as i64, nanos).map_err(|_| bad("no time that can be written"))?;
+            if micro { time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into() } else { time.to_string().into() }
+        }
+        (Shape::Quantity, Wire::Bytes(bytes)) => match raw_text(bytes)? {
+            "" => "0".into(),
+            quantity => quantity.into(),
+        },
+        (Shape::IntOrString, Wire::Bytes(bytes)) => match three(bytes)? {
+            (0, number, _) => (number as i32).into(),
+            (_, _, text) => text.into(),
+        },
+        (Shape::Any, Wire::Bytes(bytes)) => match raw_text(bytes)? {
+            "" => return Ok(None),
+            raw => match serde_json::from_str(raw).map_err(|_| bad("not JSON"))? {
+                Value::Null => return Ok(None),
+                value => value,
+            },
+        },
+        _ => return Err(bad("wrong wire type")),
+    }))
+}
+
+/// Fields 1 and 2 as numbers and 3 as text: times and IntOrString.
+fn three(bytes: &[u8]) -> Result<(u64, u64, &str), DecodeError> {
+    let (mut first, mut second, mut third) = (0, 0, "");
+    let mut reader = Reader(bytes);
+    while let Some(field) = reader.next()? {
+        match field {
+            (1, Wire::Varint(number)) => first = number,
+            (2, Wire::Varint(number)) => second = number,
+            (3, Wire::Bytes(bytes)) => third = text(bytes)?,
+            _ => {}
+        }
+    }
+    Ok((first, second, third))
+}
+
+/// Field 1 as text: quantities and raw JSON.
+fn raw_text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    let mut found = "";
+    let mut reader = Reader(bytes);
+    while let Some(field) = reader.next()? {
+        if let (1, Wire::Bytes(bytes)) = field {
+            found = text(bytes)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Whether `omitempty` leaves a value out: Go structs, among them quantities, are never left out.
+fn is_zero(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::Quantity | Shape::IntOrString, _) => false,
+        (_, Value::String(text)) => text.is_empty(),
+        (_, Value::Number(number)) => number.as_f64() == Some(0.0),
+        (_, Value::Bool(is)) => !is,
+        _ => false,
+    }
+}

@@ -1,0 +1,199 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::kinds;
+use crate::kinds::schema::{self, Shape, Type};
+
+/// An object of a struct in which every field is set, so that no two fields have the same value.
+fn full(of: &Type, seed: &mut i32) -> Value {
+    let fields: Map<String, Value> = of
+        .fields
+        .iter()
+        .filter(|f| !f.numbers.is_empty())
+        .map(|f| (f.name.to_owned(), value(&f.shape, seed)))
+        .collect();
+    Value::Object(fields)
+}
+
+fn value(shape: &Shape, seed: &mut i32) -> Value {
+    *seed += 1;
+    let n = *seed;
+    match shape {
+        Shape::String => format!("text {n}").into(),
+        Shape::Boolean => true.into(),
+        Shape::Int32 => (-n).into(),
+        Shape::Int64 => (i64::from(n) << 32).into(),
+        Shape::Number => (f64::from(n) + 0.5).into(),
+        Shape::Time => jiff::Timestamp::from_second(n.into()).unwrap().to_string().into(),
+        Shape::MicroTime => format!("2026-01-01T00:00:00.{:06}Z", n % 1_000_000).into(),
+        Shape::Quantity => format!("{n}Mi").into(),
+        Shape::IntOrString if n % 2 == 0 => n.into(),
+        Shape::IntOrString => format!("{n}%").into(),
+        Shape::Bytes => STANDARD.encode(n.to_le_bytes()).into(),
+        Shape::Any => json!({"f:metadata": {".": {}, "n": n}}),
+        Shape::Ref(name) => full(schema::find(name).unwrap(), seed),
+        Shape::List(element) => json!([value(element, seed), value(element, seed)]),
+        Shape::Map(values) => {
+            let (a, b) = (value(values, seed), value(values, seed));
+            json!({ format!("key {n}"): a, "": b })
+        }
+    }
+}
+
+fn there_and_back(api_version: &str, kind: &str, object: &Value) -> Value {
+    let message = encode(api_version, kind, object).unwrap();
+    decode(&envelope(api_version, kind, &message), ("", "")).unwrap()
+}
+
+#[test]
+fn every_field_of_every_kind_survives_both_ways() {
+    let mut seed = 0;
+    for kind in kinds::all() {
+        let api_version = kind.api_version();
+        let mut object = full(schema::of(kind).unwrap(), &mut seed);
+        object["apiVersion"] = api_version.as_str().into();
+        object["kind"] = kind.kind.into();
+        assert_eq!(there_and_back(&api_version, kind.kind, &object), object, "{kind:?}");
+    }
+    assert!(seed > 1000, "{seed} values");
+}
+
+/// Go writes null for times that are not set and for lists that it never made; here such fields are left out.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            map.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), without_nulls(v))).collect()
+        }
+        Value::Array(list) => list.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The recorded objects of served kinds; nothing when the recording is not there.
+fn recorded() -> Vec<(String, String, Value, Vec<u8>)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/protobuf-vectors.jsonl");
+    let Ok(text) = std::fs::read_to_string(path) else {
+        eprintln!("SKIPPED: {path} is not there");
+        return Vec::new();
+    };
+    let mut vectors = Vec::new();
+    for line in text.lines() {
+        let vector: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| vector[name].as_str().unwrap().to_owned();
+        if kinds::find_kind(&text("groupVersion"), &text("kind")).is_some() {
+            let bytes = STANDARD.decode(text("protobuf")).unwrap();
+            vectors.push((text("groupVersion"), text("kind"), without_nulls(&vector["json"]), bytes));
+        }
+    }
+    assert!(vectors.len() > 10, "{} objects of served kinds", vectors.len());
+    vectors
+}
+
+/// Reads `../shared/data/protobuf-vectors.jsonl`: the same objects in JSON and protobuf, from a real server.
+#[test]
+fn the_bytes_of_a_real_server_are_the_objects_that_it_shows_in_json() {
+    for (api_version, kind, object, bytes) in recorded() {
+        assert_eq!(decode(&bytes, ("", "")).unwrap(), object, "{api_version} {kind}");
+        assert_eq!(there_and_back(&api_version, &kind, &object), object, "{api_version} {kind}");
+    }
+}
+
+#[test]
+fn zero_values_are_told_from_values_that_are_zero() {
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a", "namespace": ""},
+        "spec": {"storageClassName": "", "volumeName": "", "resources": {}}, "status": {}});
+    assert_eq!(
+        there_and_back("v1", "PersistentVolumeClaim", &claim),
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},
+            "spec": {"storageClassName": "", "resources": {}}, "status": {}})
+    );
+    let pod = json!({"spec": {"hostNetwork": false, "enableServiceLinks": false, "priority": 0,
+            "containers": [{"name": "", "stdin": false, "livenessProbe": {"httpGet": {"port": 0}}}]},
+        "status": {"containerStatuses": [{"name": "c", "ready": false, "restartCount": 0, "started": false}]}});
+    assert_eq!(
+        there_and_back("v1", "Pod", &pod),
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"enableServiceLinks": false, "priority": 0,
+                "containers": [{"name": "", "livenessProbe": {"httpGet": {"port": 0}}}]},
+            "status": {"containerStatuses": [{"name": "c", "ready": false, "restartCount": 0, "started": false}]}})
+    );
+    let attachment = json!({"status": {"attached": false}});
+    assert_eq!(there_and_back("storage.k8s.io/v1", "VolumeAttachment", &attachment)["status"]["attached"], false);
+}
+
+/// `{name: "a"}` in metadata of a ConfigMap, and fields that no version has.
+const CONFIG: &[u8] = b"\x0a\x03\x0a\x01a\xfa\x3f\x02hi\xf8\x3f\x05";
+
+#[test]
+fn the_type_comes_from_the_envelope_or_else_from_the_request() {
+    let bare = envelope("", "", CONFIG);
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    assert_eq!(decode(&bare, ("v1", "ConfigMap")), Ok(wanted));
+    let options = envelope("storage.k8s.io/v1", "DeleteOptions", b"\x08\x00\x12\x03\x0a\x01u\x2a\x03All");
+    assert_eq!(
+        decode(&options, ("v1", "DeleteOptions")),
+        Ok(json!({"apiVersion": "storage.k8s.io/v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+            "preconditions": {"uid": "u"}, "dryRun": ["All"]}))
+    );
+}
+
+#[test]
+fn what_is_no_object_is_refused_by_name() {
+    let refused = |bytes: &[u8]| decode(bytes, ("v1", "ConfigMap")).unwrap_err().to_string();
+    assert!(refused(b"{}").starts_with("provided data does not appear to be a protobuf message"));
+    assert_eq!(refused(&envelope("v9", "Thing", b"")), "no kind \"Thing\" is registered for version \"v9\"");
+    assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x0a\x03\x0a\x01\xff")), "metadata.name: not UTF-8");
+    assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x0a\x09a")), "unexpected end of the message");
+    assert_eq!(refused(&envelope("v1", "ConfigMap", b"\x08\x01")), "metadata: wrong wire type");
+    assert_eq!(refused(b"k8s\0\x1a\x04gzip"), "content encoding \"gzip\" is not understood");
+}
+
+#[test]
+fn lists_of_numbers_may_be_packed_and_messages_may_come_in_pieces() {
+    // spec.securityContext.supplementalGroups 7 and 300 packed, then 9 by itself, in a second piece of the spec.
+    let spec = b"\x12\x07\x72\x05\x22\x03\x07\xac\x02\x12\x06\x72\x04\x20\x09\x20\x00";
+    let pod = decode(&envelope("v1", "Pod", spec), ("", "")).unwrap();
+    assert_eq!(pod["spec"]["securityContext"]["supplementalGroups"], json!([7, 300, 9, 0]));
+}
+
+#[test]
+fn watch_events_are_framed_by_their_length() {
+    let frame = watch_event("ADDED", b"object");
+    assert_eq!(&frame[..], b"\0\0\0\x11\x0a\x05ADDED\x12\x08\x0a\x06object");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_upset_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..kinds::all().len()) {
+        let kind = &kinds::all()[kind];
+        let _ = decode(&bytes, ("v1", "Pod"));
+        let _ = decode(&envelope(&kind.api_version(), kind.kind, &bytes), ("", ""));
+    }
+
+    #[test]
+    fn no_damage_to_an_object_upsets_the_decoder(
+        kind in 0..kinds::all().len(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let kind = &kinds::all()[kind];
+        let message = encode(&kind.api_version(), kind.kind, &full(schema::of(kind).unwrap(), &mut 0)).unwrap();
+        let mut bytes = envelope(&kind.api_version(), kind.kind, &message).to_vec();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = decode(&bytes, ("v1", "Pod"));
+        let _ = decode(&bytes[..end.index(bytes.len())], ("v1", "Pod"));
+    }
+
+    /// What decodes is an object whose encoding decodes to the same.
+    #[test]
+    fn decoding_settles(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        if let Ok(object) = decode(&envelope("v1", "PersistentVolumeClaim", &bytes), ("", "")) {
+            prop_assert_eq!(there_and_back("v1", "PersistentVolumeClaim", &object), object);
+        }
+    }
+}
