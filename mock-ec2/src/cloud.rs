@@ -206,6 +206,19 @@ impl Ec2 {
         if buckets.admit(now, throttled, action) { Ok(()) } else { Err(Ec2Error::RequestLimit) }
     }
 
+    /// The zones that `action` is about: those of what it names.
+    pub(crate) fn zones_of(&self, action: &Action) -> BTreeSet<String> {
+        let inner = self.lock();
+        let volumes = action.volumes().into_iter().filter_map(|v| inner.state.volume(v).ok()).map(|v| v.zone.clone());
+        let instances = action.instances().into_iter().filter_map(|i| inner.state.instance(i).ok());
+        let asked = match action {
+            Action::CreateVolume(request) => request.zone.clone(),
+            Action::RunInstances(request) => request.zone.clone(),
+            _ => None,
+        };
+        volumes.chain(instances.map(|i| i.zone.clone())).chain(asked).collect()
+    }
+
     /// Counts a request.
     pub(crate) fn count(&self, action: &'static str, outcome: &str) {
         *self.lock().calls.entry((action, outcome.to_owned())).or_default() += 1;

@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod fuzz;
 pub mod imds;
 pub mod serve;
 pub mod service;

@@ -100,29 +100,37 @@ impl Endpoint {
     async fn perform(&self, caller: &str, mut command: Command) -> Ending {
         let action = command.action.name();
         let mut drop_reply = false;
-        let named = Named::of(&command, caller);
+        let mut named = Named::of(&command, caller);
+        if !self.ctx.faults().is_empty() {
+            named.0.extend(self.ec2.zones_of(&command.action).into_iter().map(|zone| ("zone", zone)));
+        }
         if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
             return self.ended(action, caller, Ending::Error(error));
         }
-        let mut stale = None;
+        let (mut stale, mut more) = (None, 0);
         match self.strike(action, &named, Moment::Before).await {
             Struck::Not => {}
             Struck::End(ending) => return self.ended(action, caller, ending),
             Struck::DropReply => drop_reply = true,
             Struck::Stick(stick) => command.stick = Some(stick),
             Struck::Stale(revisions) => stale = Some(revisions),
+            Struck::Duplicate(times) => more = times.saturating_sub(1),
         }
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
             _ => self.ec2.perform(&self.ctx, &command),
         };
+        for _ in 0..more {
+            // Delivered again: what it gives goes nowhere.
+            let _ = self.ec2.perform(&self.ctx, &command);
+        }
         let named = match &result {
             Ok(reply) => named.with(reply),
             Err(_) => named,
         };
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match self.strike(action, &named, moment).await {
-                Struck::Not | Struck::Stick(_) | Struck::Stale(_) => {}
+                Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
                 Struck::End(ending) => return self.ended(action, caller, ending),
                 Struck::DropReply => drop_reply = true,
             }
@@ -175,6 +183,7 @@ impl Endpoint {
             }
             Effect::Hang(true) => match std::future::pending::<Infallible>().await {},
             Effect::DropReply(true) => Struck::DropReply,
+            Effect::Duplicate(times) => Struck::Duplicate(times),
             Effect::StaleRead(revisions) => Struck::Stale(revisions),
             Effect::Stick(state) => Struck::Stick(Stick { fault: name, state }),
             // Refused where faults are added (see `admin::faults::check`).
@@ -190,6 +199,7 @@ enum Struck {
     DropReply,
     Stick(Stick),
     Stale(u32),
+    Duplicate(u32),
 }
 
 /// What a request is about, as fault attributes.

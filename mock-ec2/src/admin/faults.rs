@@ -15,7 +15,7 @@ use crate::state::command::ACTIONS;
 const BODY_LIMIT: usize = 64 << 10;
 
 /// The attributes that requests have.
-const ATTRIBUTES: [&str; 5] = ["volume", "instance", "snapshot", "caller", "path"];
+const ATTRIBUTES: [&str; 6] = ["volume", "instance", "snapshot", "zone", "caller", "path"];
 
 /// Which transition each action starts, by the states that it can stick in.
 const TRANSITIONS: [(&str, &[&str]); 12] = [
@@ -60,10 +60,12 @@ pub fn check(fault: &Fault) -> Result<(), String> {
         }
         Effect::Error(_) | Effect::Http(_) | Effect::Delay(_) | Effect::Hang(true) | Effect::DropReply(true) => Ok(()),
         Effect::Stick(state) => check_stick(fault, state),
+        Effect::Duplicate(2..=100) if fault.at == Moment::Before => Ok(()),
+        Effect::Duplicate(_) => Err("effect.duplicate: needs 2 to 100 times, and `at: before`".to_owned()),
         Effect::StaleRead(1..) if fault.at == Moment::Before => Ok(()),
         Effect::StaleRead(_) => Err("effect.stale_read: needs at least one revision, and `at: before`".to_owned()),
         _ => Err(
-            "effect: this server understands error, http, delay, hang: true, drop_reply: true, stale_read and stick"
+            "effect: this server understands error, http, delay, hang: true, drop_reply: true, duplicate, stale_read and stick"
                 .to_owned(),
         ),
     }
