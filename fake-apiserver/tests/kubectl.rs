@@ -228,6 +228,11 @@ const STORY: &[(&str, &[&str])] = &[
     ("create serviceaccount typed -n typed", &["serviceaccount/typed created"]),
     ("create secret generic typed -n typed --from-literal=a=1", &["secret/typed created"]),
     ("get secret typed -n typed -o jsonpath={.data.a}", &["MQ=="]),
+    ("create token typed -n typed --duration=15m", &["eyJ"]),
+    ("!create token typed -n typed --duration=1m", &["may not specify a duration less than 10 minutes"]),
+    ("auth can-i create persistentvolumes", &["yes"]),
+    ("auth can-i --list", &["*.*", "[*]"]),
+    ("auth whoami", &["kubernetes-admin", "system:masters"]),
     ("delete ns typed --timeout=20s", &["deleted"]),
     ("!apply --server-side -f dry.yaml", &["apply"]),
     // Deletion.

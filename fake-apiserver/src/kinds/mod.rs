@@ -53,6 +53,9 @@ impl Kind {
 
     /// The verbs on the resource itself, in alphabetical order, as discovery shows them.
     pub fn verbs(&self) -> &'static [&'static str] {
+        if REVIEWS.iter().any(|review| std::ptr::eq(review, self)) {
+            return &["create"];
+        }
         // A namespace is emptied by its controller; upstream has no collection delete for it.
         if self.group.is_empty() && self.plural == "namespaces" { WITHOUT_DELETECOLLECTION } else { ALL_VERBS }
     }
@@ -82,6 +85,18 @@ pub fn all() -> &'static [Kind] {
     KINDS
 }
 
+/// Kinds of questions that are answered and not kept; they can only be created, and are no part of [`all`].
+pub fn reviews() -> &'static [Kind] {
+    REVIEWS
+}
+
+/// All kinds that discovery tells of: those of [`all`] with the reviews after the Events, as upstream orders groups.
+pub fn discoverable() -> impl Iterator<Item = &'static Kind> {
+    let after = KINDS.iter().rposition(|k| k.kind == "Event").map_or(0, |i| i + 1);
+    let (first, rest) = KINDS.split_at(after);
+    first.iter().chain(REVIEWS).chain(rest)
+}
+
 /// The kind that a URL names.
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|k| k.plural == plural && k.group == group && k.version == version)
@@ -109,6 +124,39 @@ const CORE: Kind = Kind {
     subresources: &[],
     allow_unconditional_update: true,
 };
+
+const AUTHENTICATION: Kind = Kind { group: "authentication.k8s.io", namespaced: false, ..CORE };
+const AUTHORIZATION: Kind = Kind { group: "authorization.k8s.io", namespaced: false, ..CORE };
+
+static REVIEWS: &[Kind] = &[
+    Kind { kind: "SelfSubjectReview", plural: "selfsubjectreviews", singular: "selfsubjectreview", ..AUTHENTICATION },
+    Kind { kind: "TokenReview", plural: "tokenreviews", singular: "tokenreview", ..AUTHENTICATION },
+    Kind {
+        kind: "LocalSubjectAccessReview",
+        plural: "localsubjectaccessreviews",
+        singular: "localsubjectaccessreview",
+        namespaced: true,
+        ..AUTHORIZATION
+    },
+    Kind {
+        kind: "SelfSubjectAccessReview",
+        plural: "selfsubjectaccessreviews",
+        singular: "selfsubjectaccessreview",
+        ..AUTHORIZATION
+    },
+    Kind {
+        kind: "SelfSubjectRulesReview",
+        plural: "selfsubjectrulesreviews",
+        singular: "selfsubjectrulesreview",
+        ..AUTHORIZATION
+    },
+    Kind {
+        kind: "SubjectAccessReview",
+        plural: "subjectaccessreviews",
+        singular: "subjectaccessreview",
+        ..AUTHORIZATION
+    },
+];
 
 static KINDS: &[Kind] = &[
     Kind { kind: "ConfigMap", plural: "configmaps", singular: "configmap", short_names: &["cm"], ..CORE },
@@ -168,6 +216,7 @@ static KINDS: &[Kind] = &[
         plural: "serviceaccounts",
         singular: "serviceaccount",
         short_names: &["sa"],
+        subresources: &["token"],
         ..CORE
     },
     Kind { group: "events.k8s.io", kind: "Event", plural: "events", singular: "event", short_names: &["ev"], ..CORE },

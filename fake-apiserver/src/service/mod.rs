@@ -9,6 +9,7 @@ mod fault;
 mod hub;
 mod query;
 mod respond;
+mod review;
 mod watch;
 mod write;
 
@@ -30,6 +31,7 @@ use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 use self::respond::{Shown, failure, failure_to, json_value, typed};
+use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
 use crate::state::selector::Selector;
 use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, stored_kind};
@@ -188,10 +190,13 @@ impl Server {
         if parts.uri.path().starts_with("/admin/") {
             return Ok(self.admin(&parts, body).await);
         }
+        if is_review(parts.uri.path()) {
+            return Ok(self.review(&parts, body).await);
+        }
         match Call::parse(&parts) {
             Ok(Some(call)) => self.resource(&parts, call, body).await,
             Ok(None) => Ok(self.document(&parts)),
-            Err(status) => Ok(failure(&status)),
+            Err(status) => Ok(failure_to(&status, accepted(&parts))),
         }
     }
 

@@ -10,6 +10,7 @@ use substrate::body::{Body, full};
 
 use super::call::Call;
 use crate::kinds::Kind;
+use crate::state::value::text;
 use crate::state::{Listed, Object, Status, encode, is_view, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{protobuf, table};
@@ -50,9 +51,9 @@ impl Shown {
         typed(code, media(self.encoding), bytes)
     }
 
-    /// A `Status` that is no failure.
-    pub(crate) fn status(&self, code: u16, status: &Value) -> Response<Body> {
-        status_response(code, status, self.encoding)
+    /// Something other than an object of this kind: a `Status` that is no failure, a token.
+    pub(crate) fn document(&self, code: u16, value: &Value) -> Response<Body> {
+        document(code, value, self.encoding)
     }
 
     /// The media type of a watch stream.
@@ -73,7 +74,7 @@ impl Shown {
 
     /// The watch event that tells of a failure.
     pub(crate) fn error_event(&self, status: &Status) -> Bytes {
-        self.event("ERROR", &status_bytes(&status.to_value(), self.encoding))
+        self.event("ERROR", &document_bytes(&status.to_value(), self.encoding))
     }
 
     /// One object.
@@ -242,19 +243,22 @@ fn media(encoding: Encoding) -> &'static str {
     }
 }
 
-/// A `Status` in the bytes that the caller reads.
-fn status_bytes(status: &Value, encoding: Encoding) -> Bytes {
+/// What says its own type, in the bytes that the caller reads.
+fn document_bytes(value: &Value, encoding: Encoding) -> Bytes {
     match encoding {
-        Encoding::Json => encode(status),
+        Encoding::Json => encode(value),
         Encoding::Protobuf => {
-            let message = protobuf::encode("v1", "Status", status).unwrap_or_default();
-            protobuf::envelope("v1", "Status", &message)
+            let (api_version, kind) = (text(value, &["apiVersion"]), text(value, &["kind"]));
+            // Every type that is answered is in the table.
+            let message = protobuf::encode(api_version, kind, value).unwrap_or_default();
+            protobuf::envelope(api_version, kind, &message)
         }
     }
 }
 
-fn status_response(code: u16, status: &Value, encoding: Encoding) -> Response<Body> {
-    typed(code, media(encoding), status_bytes(status, encoding))
+/// An answer that says its own type.
+pub(crate) fn document(code: u16, value: &Value, encoding: Encoding) -> Response<Body> {
+    typed(code, media(encoding), document_bytes(value, encoding))
 }
 
 /// A failure in JSON; with Retry-After where a retry makes sense.
@@ -265,7 +269,7 @@ pub(crate) fn failure(status: &Status) -> Response<Body> {
 /// A failure in the encoding that an Accept header prefers.
 pub(crate) fn failure_to(status: &Status, accept: Option<&str>) -> Response<Body> {
     let encoding = negotiate::accept(accept).map(|(_, encoding)| encoding).unwrap_or_default();
-    let mut response = status_response(status.code, &status.to_value(), encoding);
+    let mut response = document(status.code, &status.to_value(), encoding);
     if let Some(seconds) = status.details.retry_after_seconds {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

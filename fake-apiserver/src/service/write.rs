@@ -46,7 +46,7 @@ impl Server {
         let mut warnings = Vec::new();
         if validation == FieldValidation::Warn
             && matches!(call.verb, "create" | "update")
-            && call.subresource != "binding"
+            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "token")
         {
             warnings = schema::unknown_fields(call.kind, &sent);
         }
@@ -68,8 +68,9 @@ impl Server {
             Reply::Status(status) => {
                 let code =
                     status.get("code").and_then(Value::as_u64).and_then(|c| u16::try_from(c).ok()).unwrap_or(200);
-                shown.status(code, &status)
+                shown.document(code, &status)
             }
+            Reply::Issued(document) => shown.document(201, &document),
             Reply::List(items) => {
                 let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
                 shown.answer(200, shown.list(&listed, now.wall))
@@ -106,12 +107,10 @@ impl Server {
                 let (namespace, name) = pod();
                 Command::Evict { namespace, name, eviction: sent, dry_run: options.dry_run }
             }
-            ("create", other) => {
-                return Err(Status::new(
-                    501,
-                    "NotImplemented",
-                    format!("{}/{other}: this server does not issue tokens", call.kind.plural),
-                ));
+            // The last subresource that is made by POST.
+            ("create", _) => {
+                let (namespace, name) = pod();
+                Command::RequestToken { namespace, name, request: sent, dry_run: options.dry_run }
             }
             ("update", _) => Command::Update { target: target(), object: sent, options },
             ("patch", _) => {

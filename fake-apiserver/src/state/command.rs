@@ -109,6 +109,17 @@ pub enum Command {
         /// Whether nothing is to be kept.
         dry_run: bool,
     },
+    /// POST of a TokenRequest: a token for a service account.
+    RequestToken {
+        /// The account's namespace.
+        namespace: String,
+        /// The account's name.
+        name: String,
+        /// The TokenRequest as sent.
+        request: Value,
+        /// Whether no token is to be made.
+        dry_run: bool,
+    },
 }
 
 /// How an object is written (metav1.CreateOptions, UpdateOptions, PatchOptions).
@@ -155,6 +166,8 @@ pub enum Reply {
     Created(Arc<Object>),
     /// A `Status` of success: 200, or 201 where it carries that code.
     Status(Value),
+    /// Something that was made and is not kept: 201.
+    Issued(Value),
     /// What a collection delete took.
     List(Vec<Arc<Object>>),
 }

@@ -92,6 +92,17 @@ pub(super) fn stored(served: &'static Kind, object: Value) -> (&'static Kind, Va
     if event_view::is_view(served) { (event_view::core(), event_view::from_view(&object)) } else { (served, object) }
 }
 
+/// Checks and completes a review: an object of a kind that is answered and not kept.
+///
+/// # Errors
+/// 400 for what is of another kind.
+pub fn identify_review(kind: &Kind, namespace: Option<&str>, object: &mut Value) -> Result<(), Status> {
+    if !object.is_object() {
+        return Err(Status::bad_request(format!("the body of the request must be a {}", kind.kind)));
+    }
+    identify(kind, namespace, None, object)
+}
+
 /// Checks that the body is of the kind, namespace and name of the URL, and fills in what it leaves out.
 pub(super) fn identify(
     kind: &Kind,

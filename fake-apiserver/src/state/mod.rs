@@ -19,6 +19,7 @@ pub mod selector;
 pub mod shape;
 mod status;
 mod subresource;
+mod token;
 mod update;
 mod validate;
 pub mod value;
@@ -29,6 +30,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use create::identify_review;
 pub use event_view::{from_view, is_view, stored_kind, to_view};
 pub use field::{FieldError, FieldFault};
 use history::History;
@@ -39,6 +41,7 @@ pub use object::{Key, Object, encode, key, name_of};
 use rand_core::Rng;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
+pub use token::Identity;
 pub use watch::{Initial, Started, WatchOptions, told};
 
 use crate::kinds::{self, Kind};
@@ -88,6 +91,9 @@ pub struct Store {
     limits: Limits,
     uids: Random,
     names: Random,
+    tokens: Random,
+    /// What signs the tokens of service accounts.
+    token_key: [u8; 64],
     expiries: VecDeque<Expiry>,
     committed: Vec<Arc<Event>>,
 }
@@ -101,6 +107,8 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// An empty cluster; uids and generated names come from `seed`.
     pub fn new(seed: &Seed, limits: Limits) -> Self {
+        let mut token_key = [0; 64];
+        seed.child("token key").rng().fill_bytes(&mut token_key);
         let shelf = |kind| Shelf { kind, objects: OrdMap::new(), history: History::new(limits, 0) };
         Self {
             revision: 0,
@@ -109,6 +117,8 @@ impl Store {
             limits,
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
+            tokens: Box::new(seed.child("token").rng()),
+            token_key,
             expiries: VecDeque::new(),
             committed: Vec::new(),
         }
@@ -141,6 +151,9 @@ impl Store {
             Command::Bind { namespace, name, binding, dry_run } => self.bind(now, &namespace, &name, &binding, dry_run),
             Command::Evict { namespace, name, eviction, dry_run } => {
                 self.evict(now, &namespace, &name, &eviction, dry_run)
+            }
+            Command::RequestToken { namespace, name, request, dry_run } => {
+                self.request_token(now, &namespace, &name, &request, dry_run)
             }
         };
         self.settle(now, first);

@@ -27,7 +27,7 @@ pub fn respond(path: &str, accept: &str) -> Option<Answer> {
 /// The groups other than core, in the order of the table.
 fn groups() -> Vec<&'static str> {
     let mut groups = Vec::new();
-    for kind in kinds::all() {
+    for kind in kinds::discoverable() {
         if !kind.group.is_empty() && !groups.contains(&kind.group) {
             groups.push(kind.group);
         }
@@ -36,13 +36,13 @@ fn groups() -> Vec<&'static str> {
 }
 
 fn versions(group: &str) -> Vec<&'static str> {
-    let mut versions: Vec<_> = kinds::all().iter().filter(|k| k.group == group).map(|k| k.version).collect();
+    let mut versions: Vec<_> = kinds::discoverable().filter(|k| k.group == group).map(|k| k.version).collect();
     versions.dedup();
     versions
 }
 
 fn in_version<'a>(group: &'a str, version: &'a str) -> impl Iterator<Item = &'static Kind> + 'a {
-    kinds::all().iter().filter(move |k| k.group == group && k.version == version)
+    kinds::discoverable().filter(move |k| k.group == group && k.version == version)
 }
 
 fn root(accept: &str, core: bool) -> Answer {

@@ -8,6 +8,7 @@ mod faults;
 mod protobuf;
 mod representations;
 mod requests;
+mod reviews;
 mod robust;
 mod watches;
 

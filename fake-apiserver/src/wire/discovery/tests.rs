@@ -18,7 +18,7 @@ fn the_roots_answer_in_the_form_that_is_asked_for() {
     );
     assert_eq!(get("/api", "application/json")["kind"], "APIVersions");
     assert_eq!(get("/apis", "*/*")["kind"], "APIGroupList");
-    assert_eq!(get("/apis/", "")["groups"][1]["preferredVersion"]["groupVersion"], "storage.k8s.io/v1");
+    assert_eq!(get("/apis/", "")["groups"][0]["preferredVersion"]["groupVersion"], "events.k8s.io/v1");
 }
 
 #[test]

@@ -196,6 +196,17 @@ fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, Decod
             read(layout::at(*of), bytes, &mut object, depth + 1)?;
             Ok(Value::Object(object))
         }
+        // A list that is the value of a map stands in a message of its own.
+        (Form::List(element), Wire::Bytes(bytes)) => {
+            let mut list = Vec::new();
+            let mut reader = Reader(bytes);
+            while let Some((number, wire)) = reader.next()? {
+                if number == 1 {
+                    elements(element, wire, &mut list, depth)?;
+                }
+            }
+            Ok(Value::Array(list))
+        }
         _ => Err(bad("wrong wire type")),
     }
 }
@@ -214,6 +225,7 @@ fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Va
     let value = match (value, values) {
         (Some(value), _) => value,
         (None, Form::Scalar(_)) => one(values, Wire::Bytes(&[]), depth)?,
+        (None, Form::List(_)) => json!([]),
         (None, _) => json!({}),
     };
     Ok((key, value))

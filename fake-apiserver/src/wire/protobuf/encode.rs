@@ -96,7 +96,11 @@ fn field(form: &Form, number: u32, value: &Value, out: &mut Writer) {
             for (key, value) in map {
                 out.message(number, |out| {
                     out.bytes(1, key);
-                    field(values, 2, value, out);
+                    match **values {
+                        // A list cannot be the value of a map: it stands in a message of its own.
+                        Form::List(_) => out.message(2, |out| field(values, 1, value, out)),
+                        _ => field(values, 2, value, out),
+                    }
                 });
             }
         }

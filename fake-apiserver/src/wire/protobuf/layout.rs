@@ -68,12 +68,12 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("policy/v1", "Eviction", "policy/v1.Eviction"),
     ("meta.k8s.io/v1", "PartialObjectMetadata", "meta/v1.PartialObjectMetadata"),
     ("authentication.k8s.io/v1", "TokenRequest", "authentication/v1.TokenRequest"),
-    ("authorization.k8s.io/v1", "SelfSubjectAccessReview", "authorization/v1.SelfSubjectAccessReview"),
 ];
 
 /// The message of the objects that `apiVersion` and `kind` name.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
-    if let Some(kind) = kinds::find_kind(api_version, kind) {
+    let review = || kinds::reviews().iter().find(|k| k.kind == kind && k.api_version() == api_version);
+    if let Some(kind) = kinds::find_kind(api_version, kind).or_else(review) {
         return named(schema::of(kind)?.name);
     }
     let (_, _, name) = OTHERS.iter().find(|(v, k, _)| *k == kind && (*v == api_version || v.is_empty()))?;

@@ -1,0 +1,128 @@
+//! Questions that are answered and not kept: access, rules, tokens and "who am I".
+//!
+//! Nobody is held back here: RBAC is not modelled, so every access is allowed, and says why.
+
+use http::request::Parts;
+use http::{Method, Response, header};
+use serde_json::{Value, json};
+use substrate::body::Body;
+
+use super::respond::{document, failure_to};
+use super::{Server, accepted, body};
+use crate::kinds::{self, Kind};
+use crate::state::{FieldError, Identity, Status, identify_review};
+use crate::wire::negotiate;
+
+/// Why an access is allowed.
+const REASON: &str = "this server does not check access";
+/// Who holds the kubeconfig that the server wrote, as kubeadm names that user.
+const ADMIN: &str = "kubernetes-admin";
+
+impl Server {
+    /// Answers a request on a review.
+    pub(super) async fn review(&self, parts: &Parts, sent: Body) -> Response<Body> {
+        let answer = match find(parts.uri.path()) {
+            Some((kind, namespace)) => self.answer(parts, kind, namespace, sent).await,
+            None => Err(Status::no_such_resource()),
+        };
+        match answer {
+            Ok(answer) => {
+                let encoding = negotiate::accept(accepted(parts)).map(|(_, encoding)| encoding).unwrap_or_default();
+                document(201, &answer, encoding)
+            }
+            Err(status) => failure_to(&status, accepted(parts)),
+        }
+    }
+
+    async fn answer(
+        &self,
+        parts: &Parts,
+        kind: &'static Kind,
+        namespace: Option<&str>,
+        sent: Body,
+    ) -> Result<Value, Status> {
+        if parts.method != Method::POST {
+            return Err(Status::method_not_allowed());
+        }
+        let mut review = body::read(&parts.headers, sent, &(kind.api_version(), kind.kind)).await?;
+        identify_review(kind, namespace, &mut review)?;
+        let status = match kind.kind {
+            "SelfSubjectReview" => json!({"userInfo": self.caller(parts).user_info()}),
+            "TokenReview" => self.review_token(&review["spec"])?,
+            "SelfSubjectRulesReview" => json!({
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+                "incomplete": false,
+            }),
+            _ => {
+                check_access(kind, &review)?;
+                json!({"allowed": true, "reason": REASON})
+            }
+        };
+        review["status"] = status;
+        Ok(review)
+    }
+
+    /// Who a request comes from: a service account by its token, or else the holder of the kubeconfig.
+    fn caller(&self, parts: &Parts) -> Identity {
+        let given = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
+        self.shared.lock().store.verify_token(self.ctx.now(), token, &[]).map(|(identity, _)| identity).unwrap_or_else(
+            |_| Identity {
+                username: ADMIN.to_owned(),
+                uid: String::new(),
+                groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+            },
+        )
+    }
+
+    fn review_token(&self, spec: &Value) -> Result<Value, Status> {
+        let token = spec["token"].as_str().unwrap_or_default();
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences: Vec<String> =
+            spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(match self.shared.lock().store.verify_token(self.ctx.now(), token, &audiences) {
+            Ok((identity, audiences)) => {
+                json!({"authenticated": true, "user": identity.user_info(), "audiences": audiences})
+            }
+            Err(why) => json!({"user": {}, "error": why}),
+        })
+    }
+}
+
+/// Whether a path is that of a review.
+pub(super) fn is_review(path: &str) -> bool {
+    find(path).is_some()
+}
+
+/// The review kind of a path, and the namespace that it is about.
+fn find(path: &str) -> Option<(&'static Kind, Option<&str>)> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (group, version, namespace, plural) = match parts[..] {
+        ["apis", group, version, plural] => (group, version, None, plural),
+        ["apis", group, version, "namespaces", namespace, plural] => (group, version, Some(namespace), plural),
+        _ => return None,
+    };
+    let kind = kinds::reviews().iter().find(|k| k.plural == plural && k.group == group && k.version == version)?;
+    (kind.namespaced == namespace.is_some()).then_some((kind, namespace))
+}
+
+/// An access review asks about a resource or about a path (`pkg/apis/authorization/validation`).
+fn check_access(kind: &Kind, review: &Value) -> Result<(), Status> {
+    let spec = &review["spec"];
+    let has = |field: &str| !spec[field].is_null();
+    let mut errors = Vec::new();
+    if has("resourceAttributes") == has("nonResourceAttributes") {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.push(FieldError::invalid("spec.resourceAttributes", &spec["resourceAttributes"], why));
+    }
+    let someone = spec["user"].as_str().is_some_and(|user| !user.is_empty())
+        || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
+    if kind.kind != "SelfSubjectAccessReview" && !someone {
+        let why = "at least one of user or group must be specified";
+        errors.push(FieldError::invalid("spec.user", &spec["user"], why));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kind, "", errors)) }
+}

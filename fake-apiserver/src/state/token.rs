@@ -1,0 +1,205 @@
+//! Tokens of service accounts (TokenRequest, `registry/core/serviceaccount/storage/token.go`), signed by a key of the
+//! server's seed and verified without a record of them.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+use substrate::{Now, ids};
+
+use super::command::Reply;
+use super::object::key;
+use super::status::Status;
+use super::value::{self, text, uid};
+use super::{FieldError, KNOWN, Store};
+use crate::kinds;
+
+/// Issuer and default audience, as kubeadm sets them.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// How long a token lives when the request does not say, in seconds.
+const DEFAULT_SECONDS: i64 = 3600;
+/// The shortest life that may be asked for, in seconds.
+const MIN_SECONDS: i64 = 600;
+/// The longest, in seconds.
+const MAX_SECONDS: i64 = 1 << 32;
+
+/// Whom a token stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's name.
+    pub username: String,
+    /// The uid; empty when there is none.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+impl Identity {
+    /// As `authentication.k8s.io/v1` UserInfo.
+    pub fn user_info(&self) -> Value {
+        let mut info = json!({"username": self.username, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        info
+    }
+}
+
+impl Store {
+    /// Issues a token.
+    pub(super) fn request_token(
+        &mut self,
+        now: Now,
+        namespace: &str,
+        name: &str,
+        request: &Value,
+        dry_run: bool,
+    ) -> Result<Reply, Status> {
+        let kind = request["kind"].as_str().unwrap_or("TokenRequest");
+        if kind != "TokenRequest" || !request.is_object() {
+            return Err(Status::bad_request(format!("the body must be a TokenRequest, not {kind}")));
+        }
+        let accounts = KNOWN.service_accounts;
+        let account =
+            self.get(accounts, &key(Some(namespace), name)).ok_or_else(|| Status::not_found(accounts, name))?;
+        let account_uid = uid(&account.value).to_owned();
+        let spec = &request["spec"];
+        let seconds = seconds(name, spec)?;
+        let audiences: Vec<&str> = value::list(spec, &["audiences"]).iter().filter_map(Value::as_str).collect();
+        let audiences = if audiences.is_empty() { vec![ISSUER] } else { audiences };
+        let mut kubernetes = json!({"namespace": namespace, "serviceaccount": {"name": name, "uid": account_uid}});
+        if let Some((field, bound)) = self.bound_object(namespace, &spec["boundObjectRef"])? {
+            kubernetes[field] = bound;
+        }
+        let issued = now.wall.as_second();
+        let claims = json!({
+            "iss": ISSUER,
+            "sub": format!("system:serviceaccount:{namespace}:{name}"),
+            "aud": audiences,
+            "iat": issued,
+            "nbf": issued,
+            "exp": issued + seconds,
+            "jti": ids::uuid(&mut self.tokens).to_string(),
+            "kubernetes.io": kubernetes,
+        });
+        let expiry = jiff::Timestamp::from_second(issued + seconds)
+            .map_err(|_| Status::bad_request("spec.expirationSeconds: beyond the end of time"))?;
+        let mut sent = Map::new();
+        sent.insert("audiences".into(), json!(audiences));
+        sent.insert("expirationSeconds".into(), seconds.into());
+        if !spec["boundObjectRef"].is_null() {
+            sent.insert("boundObjectRef".into(), spec["boundObjectRef"].clone());
+        }
+        Ok(Reply::Issued(json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": value::time(now.wall)},
+            "spec": sent,
+            "status": {
+                "token": if dry_run { String::new() } else { self.sign(&claims) },
+                "expirationTimestamp": value::time(expiry),
+            },
+        })))
+    }
+
+    /// The object that the token is to end with: a pod, a secret or a node, which must be there.
+    fn bound_object(&self, namespace: &str, reference: &Value) -> Result<Option<(&'static str, Value)>, Status> {
+        if reference.is_null() {
+            return Ok(None);
+        }
+        let (name, sent) = (text(reference, &["name"]), text(reference, &["uid"]));
+        let (field, kind) = match text(reference, &["kind"]) {
+            "Pod" => ("pod", KNOWN.pods),
+            "Node" => ("node", KNOWN.nodes),
+            "Secret" => ("secret", kinds::find("", "v1", "secrets").unwrap_or(KNOWN.pods)),
+            other => {
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount to object of type {other}"
+                )));
+            }
+        };
+        let place = if kind.namespaced { key(Some(namespace), name) } else { key(None, name) };
+        let object = self.get(kind, &place).ok_or_else(|| Status::not_found(kind, name))?;
+        let found = uid(&object.value);
+        if !sent.is_empty() && sent != found {
+            let why =
+                format!("the UID in the bound object reference ({sent}) does not match the UID in record ({found})");
+            return Err(Status::conflict(kind, name, &why));
+        }
+        Ok(Some((field, json!({"name": name, "uid": found}))))
+    }
+
+    /// A JSON web token.
+    fn sign(&self, claims: &Value) -> String {
+        let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "typ": "JWT"}).to_string());
+        let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed).finalize().into_bytes());
+        format!("{signed}.{signature}")
+    }
+
+    fn mac(&self, signed: &str) -> Hmac<Sha256> {
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&self.token_key.into());
+        mac.update(signed.as_bytes());
+        mac
+    }
+
+    /// Whom a token stands for, and which of the wanted audiences it is for.
+    ///
+    /// # Errors
+    /// Why the token is worth nothing.
+    pub fn verify_token(&self, now: Now, token: &str, wanted: &[String]) -> Result<(Identity, Vec<String>), String> {
+        let (signed, signature) = token.rsplit_once('.').ok_or("invalid bearer token")?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "invalid bearer token")?;
+        self.mac(signed).verify_slice(&signature).map_err(|_| "invalid bearer token")?;
+        let claims = signed.split_once('.').and_then(|(_, claims)| URL_SAFE_NO_PAD.decode(claims).ok());
+        let claims: Value = claims.and_then(|c| serde_json::from_slice(&c).ok()).ok_or("invalid bearer token")?;
+        if value::int(&claims, &["exp"]).is_none_or(|exp| exp <= now.wall.as_second()) {
+            return Err("[invalid bearer token, service account token has expired]".to_owned());
+        }
+        let about = &claims["kubernetes.io"];
+        let namespace = text(about, &["namespace"]);
+        for (field, kind) in [("serviceaccount", KNOWN.service_accounts), ("pod", KNOWN.pods), ("node", KNOWN.nodes)] {
+            let name = text(about, &[field, "name"]);
+            let place = if kind.namespaced { key(Some(namespace), name) } else { key(None, name) };
+            let alive = || self.get(kind, &place).is_some_and(|o| uid(&o.value) == text(about, &[field, "uid"]));
+            if !about[field].is_null() && !alive() {
+                return Err(format!("[invalid bearer token, {field} {name} has been deleted]"));
+            }
+        }
+        let audiences: Vec<String> = value::list(&claims, &["aud"])
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|aud| if wanted.is_empty() { *aud == ISSUER } else { wanted.iter().any(|w| w == aud) })
+            .map(str::to_owned)
+            .collect();
+        if audiences.is_empty() {
+            return Err("[invalid bearer token, token audiences do not match]".to_owned());
+        }
+        let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+        let identity = Identity {
+            username: text(&claims, &["sub"]).to_owned(),
+            uid: text(about, &["serviceaccount", "uid"]).to_owned(),
+            groups: groups.map(str::to_owned).to_vec(),
+        };
+        Ok((identity, audiences))
+    }
+}
+
+/// How long the token is to live (`pkg/apis/authentication/validation`).
+fn seconds(name: &str, spec: &Value) -> Result<i64, Status> {
+    let sent = &spec["expirationSeconds"];
+    let seconds = match sent {
+        Value::Null => DEFAULT_SECONDS,
+        sent => sent
+            .as_i64()
+            .ok_or_else(|| Status::bad_request("TokenRequest.spec.expirationSeconds: has the wrong type"))?,
+    };
+    let why = match seconds {
+        ..MIN_SECONDS => "may not specify a duration less than 10 minutes",
+        MIN_SECONDS..=MAX_SECONDS => return Ok(seconds),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let error = FieldError::invalid("spec.expirationSeconds", sent, why);
+    Err(Status::invalid_type("TokenRequest", "authentication.k8s.io", name, vec![error]))
+}

@@ -1,0 +1,98 @@
+//! Access reviews, tokens of service accounts, and who one is.
+
+use http::Request;
+use substrate::body::full;
+
+use super::*;
+
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ACCESS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+#[test]
+fn every_access_is_allowed_and_says_why() {
+    story(|client| async move {
+        let attributes = json!({"resourceAttributes": {"verb": "get", "resource": "pods"}});
+        let (code, review) = client.post(ACCESS, json!({"spec": attributes})).await;
+        assert_eq!((code, &review["status"]["allowed"]), (201, &json!(true)), "{review}");
+        assert_eq!((&review["kind"], &review["spec"]), (&json!("SelfSubjectAccessReview"), &attributes));
+        let (code, status) = client.post(ACCESS, json!({"spec": {}})).await;
+        assert_eq!((code, &status["reason"]), (422, &json!("Invalid")));
+        let uri = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        assert_eq!(client.post(uri, json!({"spec": attributes})).await.0, 422);
+        let mut named = attributes.clone();
+        named["user"] = json!("me");
+        assert_eq!(client.post(uri, json!({"spec": named})).await.1["status"]["allowed"], true);
+        let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+        assert_eq!(client.post(local, json!({"spec": named})).await.0, 201);
+        let (_, rules) = client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({})).await;
+        assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+        assert_eq!(client.get(ACCESS).await.0, 405);
+        assert_eq!(client.post(ACCESS, json!({"kind": "Pod"})).await.0, 400);
+        assert_eq!(client.post(ACCESS, json!(1)).await.0, 400);
+    });
+}
+
+#[test]
+fn a_token_stands_for_its_account_until_it_ends() {
+    story(|client| async move {
+        client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
+        let (_, made) = client.post(PODS, pod("p")).await;
+        let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": made["metadata"]["uid"]});
+        let request = json!({"spec": {"audiences": ["a", "b"], "expirationSeconds": 900, "boundObjectRef": bound}});
+        let (code, issued) = client.post(&format!("{ACCOUNTS}/app/token"), request).await;
+        assert_eq!((code, &issued["kind"]), (201, &json!("TokenRequest")), "{issued}");
+        assert_eq!(issued["status"]["expirationTimestamp"], "2026-01-01T00:15:00Z");
+        let token = issued["status"]["token"].clone();
+        let review =
+            |audience: &str| client.post(TOKEN_REVIEWS, json!({"spec": {"token": token, "audiences": [audience]}}));
+        let (code, answer) = review("b").await;
+        assert_eq!((code, &answer["status"]["authenticated"]), (201, &json!(true)), "{answer}");
+        assert_eq!(answer["status"]["user"]["username"], "system:serviceaccount:default:app");
+        assert_eq!(answer["status"]["audiences"], json!(["b"]));
+        assert!(review("c").await.1["status"]["error"].as_str().unwrap().contains("audiences"));
+        let mut forged = token.as_str().unwrap().to_owned();
+        forged.replace_range(40..41, if &forged[40..41] == "A" { "B" } else { "A" });
+        let (_, answer) = client.post(TOKEN_REVIEWS, json!({"spec": {"token": forged}})).await;
+        assert_eq!(answer["status"]["error"], "invalid bearer token");
+        // It ends with the pod that it is bound to.
+        client.delete_with(&format!("{PODS}/p"), json!({"gracePeriodSeconds": 0})).await;
+        assert!(review("b").await.1["status"]["error"].as_str().unwrap().contains("pod p has been deleted"));
+        // Without a pod it ends with its time.
+        let (_, issued) = client.post(&format!("{ACCOUNTS}/app/token"), json!({})).await;
+        let token = issued["status"]["token"].as_str().unwrap().to_owned();
+        let whoami = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+            .header("authorization", format!("Bearer {token}"))
+            .body(full("{}"))
+            .unwrap();
+        let (_, answer) = client.request(whoami).await;
+        assert_eq!(answer["status"]["userInfo"]["username"], "system:serviceaccount:default:app");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let (_, answer) = client.post(TOKEN_REVIEWS, json!({"spec": {"token": token}})).await;
+        assert!(answer["status"]["error"].as_str().unwrap().contains("expired"), "{answer}");
+        let (_, answer) = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
+        assert_eq!(answer["status"]["userInfo"]["username"], "kubernetes-admin");
+    });
+}
+
+#[test]
+fn requests_for_tokens_that_make_no_sense_are_refused() {
+    story(|client| async move {
+        client.post(ACCOUNTS, json!({"metadata": {"name": "app"}})).await;
+        let uri = format!("{ACCOUNTS}/app/token");
+        for (spec, wanted) in [
+            (json!({"expirationSeconds": 599}), 422),
+            (json!({"expirationSeconds": 1i64 << 33}), 422),
+            (json!({"expirationSeconds": "x"}), 400),
+            (json!({"boundObjectRef": {"kind": "Pod", "name": "none"}}), 404),
+            (json!({"boundObjectRef": {"kind": "ConfigMap", "name": "x"}}), 400),
+        ] {
+            let (code, status) = client.post(&uri, json!({"spec": spec})).await;
+            assert_eq!(code, wanted, "{spec}: {status}");
+        }
+        assert_eq!(client.post(&format!("{ACCOUNTS}/none/token"), json!({})).await.0, 404);
+        assert_eq!(client.post(&uri, json!({"kind": "Pod"})).await.0, 400);
+        let (_, dry) = client.post(&format!("{uri}?dryRun=All"), json!({})).await;
+        assert_eq!(dry["status"]["token"], "");
+    });
+}
