@@ -17,8 +17,10 @@ pub mod service;
 pub mod state;
 pub mod wire;
 
+mod blocks;
 mod cloud;
 mod copy;
+mod ebs;
 mod files;
 mod history;
 mod mounts;

@@ -33,6 +33,8 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         async move {
             if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
                 body::call(admin, request).await
+            } else if request.uri().path().starts_with("/snapshots/") {
+                Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, request.into_parts().0).await)
             } else {
                 endpoint.serve(request).await
             }
@@ -90,7 +92,8 @@ impl Endpoint {
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
         let config = self.ec2.config();
         if !config.credentials.is_empty() {
-            signature::verify(parts, &bytes, &config.credentials, &config.region, self.ctx.now().wall)?;
+            let scope = signature::Scope { region: &config.region, service: "ec2" };
+            signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
         let command = read(parts, &bytes)?;
         let ending = self.perform(&caller, command).await;

@@ -3,8 +3,6 @@
 //! Rows that lie elsewhere: A13 and A14 (device nodes) and D9 (unsynced writes) belong to the device plug and the
 //! disk, half of W5 (I/O that stalls) to the disk.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 mod common;
 
 use common::{Answer, Cloud, config, play};

@@ -362,3 +362,55 @@ fn a_device_stream_tells_the_new_size_of_a_device() {
         assert_eq!(stream.next().await, json!({ "type": "resized", "volume": volume, "size_bytes": 6u64 << 30 }));
     });
 }
+
+#[test]
+fn changed_blocks_of_two_snapshots_are_listed_page_by_page() {
+    let held = tempfile::tempdir().unwrap();
+    let dir = held.path();
+    let with_files = Config { volume_dir: Some(dir.to_owned()), ..config(Instant) };
+    play(1, with_files, |cloud| async move {
+        const BLOCK: u64 = 512 << 10;
+        let write = |volume: &str, block: u64| {
+            let file = std::fs::OpenOptions::new().write(true).open(dir.join(volume)).unwrap();
+            file.write_all_at(format!("{block} written").as_bytes(), block * BLOCK).unwrap();
+        };
+        let get = async |path: &str| {
+            let request =
+                http::Request::builder().uri(path).header("authorization", common::SIGNED.replace("/ec2/", "/ebs/"));
+            let answer = cloud.answer(request.body(substrate::body::empty()).unwrap()).await;
+            (answer.status, serde_json::from_str::<serde_json::Value>(&answer.body).unwrap())
+        };
+        let volume = cloud.volume().await;
+        (0..150).for_each(|n| write(&volume, n * 2));
+        let first = snapshot(&cloud, &volume).await;
+        write(&volume, 7);
+        let second = snapshot(&cloud, &volume).await;
+        let (status, page) = get(&format!("/snapshots/{first}/blocks?maxResults=100")).await;
+        assert_eq!((status, &page["BlockSize"], &page["VolumeSize"]), (200, &json!(BLOCK), &json!(4)), "{page}");
+        assert_eq!((page["Blocks"].as_array().unwrap().len(), &page["Blocks"][99]["BlockIndex"]), (100, &json!(198)));
+        let token = page["NextToken"].as_str().unwrap().replace('=', "%3D").replace('+', "%2B");
+        let rest = get(&format!("/snapshots/{first}/blocks?maxResults=100&pageToken={token}")).await.1;
+        assert_eq!((rest["Blocks"].as_array().unwrap().len(), &rest["NextToken"]), (50, &json!(null)));
+        let changed = get(&format!("/snapshots/{second}/changedblocks?firstSnapshotId={first}")).await.1;
+        let changed = changed["ChangedBlocks"].as_array().unwrap();
+        assert_eq!((changed.len(), &changed[0]["BlockIndex"]), (1, &json!(7)));
+        assert!(changed[0]["SecondBlockToken"].is_string() && changed[0]["FirstBlockToken"].is_null());
+        let all = get(&format!("/snapshots/{second}/changedblocks")).await.1;
+        assert_eq!(all["ChangedBlocks"].as_array().unwrap().len(), 151);
+        for (path, status) in [
+            (format!("/snapshots/{first}/blocks?maxResults=1"), 400),
+            (format!("/snapshots/{first}/blocks?pageToken=x"), 400),
+            ("/snapshots/snap-0aaaaaaaaaaaaaaaa/blocks".to_owned(), 404),
+            ("/snapshots/..%2Fetc/blocks".to_owned(), 400),
+            (format!("/snapshots/{first}/nothing"), 404),
+        ] {
+            assert_eq!(get(&path).await.0, status, "{path}");
+        }
+        let unsigned = http::Request::builder().uri(format!("/snapshots/{first}/blocks"));
+        let refused = cloud.send(unsigned.body(substrate::body::empty()).unwrap()).await.unwrap();
+        assert_eq!(
+            (refused.status().as_u16(), refused.headers()["x-amzn-errortype"].to_str().unwrap()),
+            (403, "AccessDeniedException")
+        );
+    });
+}

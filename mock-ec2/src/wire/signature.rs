@@ -21,6 +21,15 @@ const SKEW_MINUTES: i64 = 5;
 /// Longest life of a presigned request in seconds: a week.
 const LONGEST_LIFE: i64 = 604_800;
 
+/// What a signature must be for.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// The region.
+    pub region: &'a str,
+    /// The service's signing name.
+    pub service: &'a str,
+}
+
 /// What a signature consists of.
 struct Signed<'a> {
     credential: String,
@@ -41,7 +50,7 @@ pub fn verify(
     parts: &Parts,
     body: &[u8],
     credentials: &Credentials,
-    region: &str,
+    asked: Scope<'_>,
     wall: Timestamp,
 ) -> Result<(), Ec2Error> {
     let signed = read(parts, body)?;
@@ -51,9 +60,10 @@ pub fn verify(
     };
     let secret = credentials.get(*key).ok_or(Ec2Error::AuthFailure)?;
     check_time(&signed, wall)?;
-    if !signed.date.starts_with(day) || *given_region != region || *service != "ec2" {
+    if !signed.date.starts_with(day) || *given_region != asked.region || *service != asked.service {
         return Err(Ec2Error::SignatureDoesNotMatch(format!(
-            "Credential should be scoped to a valid region and service: {region}, ec2."
+            "Credential should be scoped to a valid region and service: {}, {}.",
+            asked.region, asked.service
         )));
     }
     let canonical = canonical(parts, &signed)?;
@@ -160,7 +170,7 @@ fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// The decoded parameters of a query string; what is malformed is refused elsewhere.
-fn pairs(query: &str) -> Vec<(String, String)> {
+pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
     let decode = |text: &str| {
         let form = super::form::Form::parse(format!("x={text}").as_bytes());
         form.ok().and_then(|mut f| f.take_verbatim("x")).unwrap_or_default()
