@@ -223,3 +223,61 @@ fn a_latency_file_is_read_and_a_bad_one_names_the_field() {
     let (code, stderr) = refused(&["--latency", file.to_str().unwrap()]);
     assert_eq!((code, stderr.contains("rules[0].quantiles")), (2, true), "{stderr}");
 }
+
+/// Whether `tool` runs here.
+fn has(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success())
+}
+
+#[test]
+fn a_device_that_the_kernel_has_mounted_is_busy_until_it_is_unmounted() {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" || !has("losetup") || !has("mount") || Command::new("mkfs.ext4").arg("-V").output().is_err()
+    {
+        let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|r| r == "root"), "MOORING_REQUIRE asks for root, losetup and mkfs.ext4");
+        eprintln!("skipped: needs root, losetup and mkfs.ext4");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [volumes, seeds, mount] = ["v", "i.yaml", "m"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&mount).unwrap();
+    std::fs::write(&seeds, "- {name: a, zone: us-east-1a}").unwrap();
+    let (_running, endpoint) =
+        start(dir.path(), &["--volume-dir", volumes.to_str().unwrap(), "--instances", seeds.to_str().unwrap()]);
+    let ask = |form: String| {
+        run(async {
+            let form = format!("Version=2016-11-15&{form}");
+            read(body::call(dial::http(&endpoint).unwrap(), signed(&form)).await.unwrap()).await
+        })
+    };
+    let instance = ask("Action=DescribeInstances".to_owned()).first("instanceId").unwrap();
+    let volume = ask("Action=CreateVolume&AvailabilityZone=us-east-1a&Size=1".to_owned()).first("volumeId").unwrap();
+    assert_eq!(
+        ask(format!("Action=AttachVolume&VolumeId={volume}&InstanceId={instance}&Device=/dev/xvdaa")).status,
+        200
+    );
+    let file = volumes.join(&volume);
+    assert!(Command::new("mkfs.ext4").arg("-q").arg(&file).status().unwrap().success());
+    // The mount is seen in a namespace of its own, whose end ends it: nothing is left whatever becomes of this test.
+    let mut holder = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount -o loop \"$0\" \"$1\" && echo mounted && exec cat"])
+        .args([&file, &mount])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "mounted\n");
+    ask(format!("Action=DetachVolume&VolumeId={volume}"));
+    let attachment = || ask(format!("Action=DescribeVolumes&VolumeId.1={volume}")).first("attachmentSet").unwrap();
+    assert!(attachment().contains("<status>busy</status>"), "{}", attachment());
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    let gone = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        attachment().is_empty()
+    });
+    assert!(gone, "{}", attachment());
+}
