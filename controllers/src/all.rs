@@ -57,9 +57,9 @@ pub fn agent(binary: &str, component: &str) -> String {
 /// `apiserver` is the API server, `csi` the driver's controller socket. Each loop has its original's user agent;
 /// kube-controller-manager's loops share their informers.
 pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without: &BTreeSet<String>, timers: Timers) {
-    let manager = Client::new(&ctx, apiserver.clone(), &agent("kube-controller-manager", "shared-informers"));
+    let manager = Client::new(&ctx, apiserver, &agent("kube-controller-manager", "shared-informers"));
     let own = |name: &str| manager.named(&agent("kube-controller-manager", name));
-    let alone = |binary: &str| Client::new(&ctx, apiserver.clone(), binary);
+    let alone = |binary: &str| manager.beside(binary);
     for &name in LOOPS {
         if without.contains(name) {
             continue;

@@ -168,6 +168,22 @@ impl<K: Kind> Api<K> {
         decode(&self.client.request(Method::POST, &path, Some(encode(object)?)).await?)
     }
 
+    /// POST without a look at what the server made of it.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub(super) async fn create_unread(&self, object: &K) -> Result<(), ApiError> {
+        self.client.request(Method::POST, &self.collection(), Some(encode(object)?)).await.map(drop)
+    }
+
+    /// PATCH without a look at what the server made of it.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub(super) async fn patch_unread(&self, name: &str, patch: &Patch) -> Result<(), ApiError> {
+        self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await.map(drop)
+    }
+
     /// PUT; the resourceVersion in `object` is checked (409).
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use substrate::process::Ctx;
 
 use super::api::Api;
 use super::error::{ApiError, Status};
+use super::memo::Memo;
 use super::object::Kind;
 
 /// How long a request may take that is not a watch.
@@ -38,6 +39,7 @@ struct Inner {
 pub(super) struct Shared {
     agent: HeaderValue,
     pub(super) informers: Mutex<BTreeMap<(TypeId, String), Box<dyn Any + Send + Sync>>>,
+    pub(super) memo: Arc<Memo>,
 }
 
 impl std::fmt::Debug for Client {
@@ -60,7 +62,7 @@ impl Client {
     /// A client of process `ctx` that calls `service` as `user_agent`.
     pub fn new(ctx: &Ctx, service: HttpService, user_agent: &str) -> Self {
         let agent = header(user_agent);
-        let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default() });
+        let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo: Arc::default() });
         Self(Arc::new(Inner { ctx: ctx.clone(), service, agent, shared }))
     }
 
@@ -73,6 +75,14 @@ impl Client {
             agent: header(user_agent),
             shared: self.0.shared.clone(),
         }))
+    }
+
+    /// A client of the same process and service with informers of its own, as another binary has them.
+    pub fn beside(&self, user_agent: &str) -> Self {
+        let agent = header(user_agent);
+        let memo = self.0.shared.memo.clone();
+        let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo });
+        Self(Arc::new(Inner { ctx: self.0.ctx.clone(), service: self.0.service.clone(), agent, shared }))
     }
 
     /// The client whose user agent the shared informers run under.

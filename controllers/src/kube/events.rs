@@ -121,7 +121,7 @@ impl Sink {
                 "lastTimestamp": time(occurrence.at),
                 "message": occurrence.message,
             });
-            match api.patch(&seen.name, &Patch::Strategic(patch)).await {
+            match api.patch_unread(&seen.name, &Patch::Strategic(patch)).await {
                 // Its time to live is over: it starts anew, with its count.
                 Err(e) if e.is_not_found() => {}
                 _ => return,
@@ -132,8 +132,8 @@ impl Sink {
         for _ in 0..2 {
             let event = self.object(&occurrence, &namespace, count);
             let name = text(&event.metadata.name);
-            match api.create(&event).await {
-                Ok(_) => {
+            match api.create_unread(&event).await {
+                Ok(()) => {
                     if self.seen.len() >= MAX_KEYS {
                         self.seen.pop_first();
                     }

@@ -5,22 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rand_chacha_stream::Stream;
+use rand_core::Rng;
 use substrate::process::Ctx;
 use substrate::seed::between;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+use tokio::sync::watch as flag;
 
 use super::api::{Api, ListParams};
 use super::backoff::Backoff;
 use super::error::ApiError;
 use super::object::Kind;
-use super::watch::{WatchEvent, WatchParams};
-
-/// A random stream of the process.
-mod rand_chacha_stream {
-    /// What `Ctx::rng` gives, without naming its crate here.
-    pub(super) type Stream = Box<dyn rand_core::Rng + Send>;
-}
+use super::watch::{self, WatchEvent, WatchParams};
 
 /// A change of the cache.
 #[derive(Clone, Debug)]
@@ -47,7 +42,7 @@ impl<K> Clone for Informer<K> {
 
 struct Inner<K> {
     state: Mutex<State<K>>,
-    synced: watch::Sender<bool>,
+    synced: flag::Sender<bool>,
 }
 
 type Objects<K> = BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<K>>>;
@@ -75,7 +70,7 @@ impl<K: Kind> Informer<K> {
         }
         let informer = Self(Arc::new(Inner {
             state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
-            synced: watch::Sender::new(false),
+            synced: flag::Sender::new(false),
         }));
         let reflector = Reflector {
             ctx: ctx.clone(),
@@ -138,9 +133,8 @@ impl<K: Kind> Informer<K> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, object: K) {
+    fn apply(&self, new: Arc<K>) {
         let mut state = self.state();
-        let new = Arc::new(object);
         let old = match state.objects.get_mut(new.namespace()) {
             Some(names) => names.insert(new.name().into(), new.clone()),
             None => {
@@ -152,7 +146,7 @@ impl<K: Kind> Informer<K> {
         state.tell(Delta::Applied { old, new });
     }
 
-    fn delete(&self, object: K) {
+    fn delete(&self, object: Arc<K>) {
         let mut state = self.state();
         if let Some(names) = state.objects.get_mut(object.namespace()) {
             names.remove(object.name());
@@ -160,7 +154,7 @@ impl<K: Kind> Informer<K> {
                 state.objects.remove(object.namespace());
             }
         }
-        state.tell(Delta::Deleted(Arc::new(object)));
+        state.tell(Delta::Deleted(object));
     }
 
     /// Takes over a list: what is missing in it is gone, what has another version is changed.
@@ -200,7 +194,7 @@ struct Reflector<K> {
     ctx: Ctx,
     api: Api<K>,
     params: ListParams,
-    rng: Stream,
+    rng: Box<dyn Rng + Send>,
     backoff: Backoff,
     informer: Informer<K>,
 }
@@ -241,8 +235,11 @@ impl<K: Kind> Reflector<K> {
             let end = match self.api.watch(&params).await {
                 Err(e) => Err(e),
                 Ok(mut stream) => loop {
-                    match stream.next().await {
-                        Ok(Some(event)) => self.take(event, &mut version),
+                    match stream.next_line().await {
+                        Ok(Some(line)) => match self.read(&line) {
+                            Ok(event) => self.take(event, &mut version),
+                            Err(e) => break Err(e),
+                        },
                         Ok(None) => break Ok(()),
                         Err(e) => break Err(e),
                     }
@@ -264,7 +261,12 @@ impl<K: Kind> Reflector<K> {
         }
     }
 
-    fn take(&self, event: WatchEvent<K>, version: &mut String) {
+    fn read(&self, line: &[u8]) -> Result<WatchEvent<Arc<K>>, ApiError> {
+        let memo = &self.api.client().shared().memo;
+        watch::parse(line, |bytes| memo.object(bytes, |bytes| serde_json::from_slice(bytes)))
+    }
+
+    fn take(&self, event: WatchEvent<Arc<K>>, version: &mut String) {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 object.resource_version().clone_into(version);

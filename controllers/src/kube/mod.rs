@@ -8,6 +8,7 @@ pub mod client;
 pub mod error;
 pub mod events;
 pub mod informer;
+mod memo;
 pub mod object;
 pub mod queue;
 pub mod watch;
