@@ -234,7 +234,12 @@ const STORY: &[(&str, &[&str])] = &[
     ("auth can-i --list", &["*.*", "[*]"]),
     ("auth whoami", &["kubernetes-admin", "system:masters"]),
     ("delete ns typed --timeout=20s", &["deleted"]),
-    ("!apply --server-side -f dry.yaml", &["apply"]),
+    ("apply --server-side -f dry.yaml", &["configmap/dry serverside-applied"]),
+    ("get cm dry -o yaml --show-managed-fields", &["manager: kubectl", "operation: Apply"]),
+    ("apply --server-side -f settings.yaml --field-manager=one", &["serverside-applied"]),
+    ("!apply --server-side -f other.yaml --field-manager=two", &["conflict with \"one\"", ".data.c"]),
+    ("apply --server-side -f other.yaml --field-manager=two --force-conflicts", &["serverside-applied"]),
+    ("get cm shared -o jsonpath={.data}", &["{\"c\":\"2\"}"]),
     // Deletion.
     ("delete configmap made", &["deleted"]),
     ("delete pod writer --wait --timeout=20s --grace-period=0 --force", &["deleted"]),
@@ -279,6 +284,8 @@ fn a_users_day_with_kubectl() {
     }
     server.file("objects.yaml", OBJECTS);
     server.file("changed.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {b: \"2\"}\n");
+    server.file("settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {c: \"1\"}\n");
+    server.file("other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {c: \"2\"}\n");
     server.file("dry.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dry}\n");
     server.file(
         "made.yaml",

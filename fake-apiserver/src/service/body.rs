@@ -34,7 +34,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, expected: &(String, &s
     if json {
         serde_json::from_slice(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid JSON: {error}")))
-    } else if media == "application/yaml" {
+    } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
         serde_saphyr::from_str(text)

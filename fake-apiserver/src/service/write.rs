@@ -14,8 +14,9 @@ use crate::patch::PatchKind;
 use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Status, Target, WriteOptions};
 
 /// What a PATCH may be.
-const PATCH_TYPES: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
+/// The media type of server-side apply.
+const APPLY: &str = "application/apply-patch+yaml";
 /// How many unknown fields are warned of at most.
 const MAX_WARNINGS: usize = 50;
 
@@ -38,8 +39,11 @@ impl Server {
     ) -> Result<Response<Body>, Status> {
         let dry_run = dry_run(call)?;
         let validation = field_validation(call)?;
-        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict };
-        if call.verb == "patch" && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none() {
+        let manager = manager(call).into();
+        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager };
+        let applies = call.verb == "patch" && is_apply(parts);
+        if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
+        {
             return Err(Status::unsupported_media_type(PATCH_TYPES));
         }
         let sent = body::read(&parts.headers, body, &expected(call)).await?;
@@ -113,6 +117,15 @@ impl Server {
                 Command::RequestToken { namespace, name, request: sent, dry_run: options.dry_run }
             }
             ("update", _) => Command::Update { target: target(), object: sent, options },
+            ("patch", _) if is_apply(parts) => {
+                if call.query.get("fieldManager").is_empty() {
+                    let why = "is required for apply patch";
+                    let error = FieldError::required("fieldManager", why);
+                    return Err(Status::invalid_type("PatchOptions", "meta.k8s.io", "", vec![error]));
+                }
+                let force = call.query.flag("force")?.unwrap_or(false);
+                Command::Apply { target: target(), applied: sent, force, options }
+            }
             ("patch", _) => {
                 let patch_kind = PatchKind::of_content_type(body::content_type(&parts.headers))
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
@@ -126,6 +139,18 @@ impl Server {
                 options: delete_options(call, &sent, options)?,
             },
         })
+    }
+}
+
+fn is_apply(parts: &Parts) -> bool {
+    body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim() == APPLY
+}
+
+/// Who writes: the field manager that is named, or else what stands before the slash of the User-Agent.
+fn manager(call: &Call) -> &str {
+    match call.query.get("fieldManager") {
+        "" => call.agent.split('/').next().unwrap_or_default(),
+        named => named,
     }
 }
 

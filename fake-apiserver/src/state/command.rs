@@ -69,6 +69,17 @@ pub enum Command {
         /// How it is written.
         options: WriteOptions,
     },
+    /// PATCH of type apply: server-side apply (R32).
+    Apply {
+        /// What is applied to; made when it is not there.
+        target: Target,
+        /// The configuration as sent.
+        applied: Value,
+        /// Whether fields of other managers are taken over.
+        force: bool,
+        /// How it is written.
+        options: WriteOptions,
+    },
     /// DELETE of one object.
     Delete {
         /// What is deleted.
@@ -123,12 +134,14 @@ pub enum Command {
 }
 
 /// How an object is written (metav1.CreateOptions, UpdateOptions, PatchOptions).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Whether nothing is to be kept (R26).
     pub dry_run: bool,
     /// Whether fields that the kind does not have are refused; otherwise they are dropped.
     pub strict: bool,
+    /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
+    pub manager: Arc<str>,
 }
 
 /// How to delete (metav1.DeleteOptions).

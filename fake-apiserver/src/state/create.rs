@@ -26,7 +26,20 @@ impl Store {
     ) -> Result<Reply, Status> {
         shape::decode(served, &mut object, options.strict)?;
         identify(served, namespace, None, &mut object)?;
-        let (kind, mut object) = stored(served, object);
+        let (_, object) = stored(served, object);
+        self.create_stored(now, served, namespace, object, &options)
+    }
+
+    /// Creates an object that has its stored form.
+    pub(super) fn create_stored(
+        &mut self,
+        now: Now,
+        served: &'static Kind,
+        namespace: Option<&str>,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Reply, Status> {
+        let kind = event_view::stored_kind(served);
         let named = name(&object).to_owned();
         self.admit_namespace(namespace, kind, &named)?;
         default::apply(kind, &mut object);

@@ -12,6 +12,7 @@ mod event_view;
 mod field;
 mod history;
 mod list;
+mod managed;
 mod namespace;
 mod object;
 mod quantity;
@@ -143,6 +144,9 @@ impl Store {
             Command::Update { target, object, options } => self.update(now, &target, object, options),
             Command::Patch { target, patch_kind, patch, options } => {
                 self.patch(now, &target, patch_kind, &patch, options)
+            }
+            Command::Apply { target, applied, force, options } => {
+                self.apply_configuration(now, &target, applied, force, options)
             }
             Command::Delete { target, options } => self.delete(now, &target, options),
             Command::DeleteCollection { kind, namespace, selector, options } => {

@@ -10,7 +10,7 @@ use super::create::{identify, stored};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, Store, admission, default, event_view, shape, validate};
+use super::{FieldError, Store, admission, default, event_view, managed, shape, validate};
 use crate::kinds::Kind;
 use crate::patch::{self, PatchKind};
 
@@ -52,7 +52,44 @@ impl Store {
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
-        self.replace(now, served, target, &old, object, options)
+        self.replace(now, served, target, &old, object, options, false)
+    }
+
+    /// Server-side apply.
+    pub(super) fn apply_configuration(
+        &mut self,
+        now: Now,
+        target: &Target,
+        mut applied: Value,
+        force: bool,
+        options: WriteOptions,
+    ) -> Result<Reply, Status> {
+        let served = target.kind;
+        shape::decode(served, &mut applied, options.strict)?;
+        if !value::list(&applied, &["metadata", "managedFields"]).is_empty() {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        identify(served, target.namespace.as_deref(), Some(&target.name), &mut applied)?;
+        let (kind, mut applied) = stored(served, applied);
+        let manager = options.manager.clone();
+        let writer = managed::Writer { kind, part: target.part, manager: &manager, now };
+        let Some(old) = self.get(kind, &target.key()).cloned() else {
+            let sent = uid(&applied);
+            if !sent.is_empty() {
+                return Err(uid_mismatch(served, target, sent, ""));
+            }
+            if target.part != Part::Main {
+                return Err(Status::not_found(served, &target.name));
+            }
+            managed::created(&writer, &mut applied);
+            return self.create_stored(now, served, target.namespace.as_deref(), applied, &options);
+        };
+        let sent = uid(&applied);
+        if !sent.is_empty() && sent != uid(&old.value) {
+            return Err(uid_mismatch(served, target, sent, uid(&old.value)));
+        }
+        let object = managed::apply(&writer, &old.value, &applied, force)?;
+        self.replace(now, served, target, &old, object, options, true)
     }
 
     pub(super) fn patch(
@@ -75,10 +112,12 @@ impl Store {
         shape::decode(served, &mut object, options.strict)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
-        self.replace(now, served, target, &old, object, options)
+        self.replace(now, served, target, &old, object, options, false)
     }
 
-    /// Puts `object` in the place of `old`, as far as the part that is written allows.
+    /// Puts `object` in the place of `old`, as far as the part that is written allows. The managers of an object that
+    /// is `applied` are known already.
+    #[expect(clippy::too_many_arguments, reason = "each is another fact about one write")]
     fn replace(
         &mut self,
         now: Now,
@@ -87,8 +126,10 @@ impl Store {
         old: &Arc<Object>,
         mut object: Value,
         options: WriteOptions,
+        applied: bool,
     ) -> Result<Reply, Status> {
         let kind = event_view::stored_kind(served);
+        let managed_as_sent = object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
         let sent = resource_version(&object);
         if !sent.is_empty() && sent != resource_version(&old.value) {
             return Err(Status::modified(served, &target.name));
@@ -107,6 +148,11 @@ impl Store {
         errors.extend(validate::update(kind, target.part, &object, &old.value));
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));
+        }
+        if managed::is_tracked(&old.value) && !applied {
+            copy_meta(&old.value, &mut object, "managedFields");
+            let writer = managed::Writer { kind, part: target.part, manager: &options.manager, now };
+            managed::update(&writer, &mut object, &old.value, managed_as_sent);
         }
         if is_terminating(&old.value) && may_go(kind, &object) {
             let gone = Object::at(object, old.revision);
@@ -252,7 +298,12 @@ fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
     }
 }
 
-/// Whether two objects are equal but for managedFields.
+/// Whether the same fields have the same managers, whenever they got them.
+fn same_managers(a: Option<&Value>, b: Option<&Value>) -> bool {
+    a == b || managed::timeless(a) == managed::timeless(b)
+}
+
+/// Whether two objects are equal but for the times in managedFields.
 fn same(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
     let rest_equal = a.len() == b.len() && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));
@@ -262,6 +313,8 @@ fn same(a: &Value, b: &Value) -> bool {
     rest_equal
         && metadata(a) == metadata(b)
         && a.get("metadata").and_then(Value::as_object).is_some_and(|m| {
-            m.iter().all(|(k, v)| k == "managedFields" || b.get("metadata").and_then(|n| n.get(k)) == Some(v))
+            let other = b.get("metadata");
+            m.iter().all(|(k, v)| k == "managedFields" || other.and_then(|n| n.get(k)) == Some(v))
+                && same_managers(m.get("managedFields"), other.and_then(|n| n.get("managedFields")))
         })
 }

@@ -57,7 +57,7 @@ fn a_name_is_taken_once() {
 fn a_dry_run_leaves_nothing() {
     let mut m = Machine::new();
     let before = m.store.revision();
-    let options = WriteOptions { dry_run: true, strict: false };
+    let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
     let command = Command::Create { kind: kind("storageclasses"), namespace: None, object: class("c"), options };
     let object = Machine::answer(m.apply(command).unwrap());
     assert_eq!(object["reclaimPolicy"], "Delete");
@@ -109,7 +109,7 @@ fn unknown_fields_are_dropped_or_in_strict_mode_refused() {
     let mut m = Machine::new();
     let mut object = class("c");
     object["parametres"] = json!({"a": "b"});
-    let options = WriteOptions { dry_run: false, strict: true };
+    let options = WriteOptions { strict: true, ..WriteOptions::default() };
     let create =
         |options| Command::Create { kind: kind("storageclasses"), namespace: None, object: object.clone(), options };
     let status = m.apply(create(options)).unwrap_err();

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod admin;
+mod apply;
 mod client;
 mod faults;
 mod protobuf;

@@ -100,7 +100,7 @@ fn requests_that_make_no_sense_get_a_status() {
         assert_eq!(status["details"]["causes"].as_array().unwrap().len(), 3, "{status}");
         let (code, _) = client.send(Method::POST, PODS, "application/cbor", Some(json!({}))).await;
         assert_eq!(code, 415);
-        let (code, _) = client.send(Method::PATCH, &format!("{PODS}/p"), "application/apply-patch+yaml", None).await;
+        let (code, _) = client.send(Method::PATCH, &format!("{PODS}/p"), "application/apply-patch+cbor", None).await;
         assert_eq!(code, 415);
         let (code, status) = client.post("/api/v1/namespaces/none/pods", pod("p")).await;
         assert_eq!((code, status["message"].as_str().unwrap()), (404, "namespaces \"none\" not found"));

@@ -53,7 +53,7 @@ proptest! {
         watch in any::<bool>(),
         media in prop_oneof![Just("application/json"), Just("application/yaml"), Just("application/merge-patch+json"),
             Just("application/json-patch+json"), Just("application/strategic-merge-patch+json"), Just("text/plain"),
-            Just("application/vnd.kubernetes.protobuf")],
+            Just("application/vnd.kubernetes.protobuf"), Just("application/apply-patch+yaml")],
         accept in prop_oneof![Just("application/json"), Just("application/vnd.kubernetes.protobuf")],
         body in body(),
     ) {

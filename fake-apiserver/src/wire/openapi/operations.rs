@@ -7,8 +7,12 @@ use super::{gvk, schemas};
 use crate::kinds::Kind;
 
 /// Patch bodies that the server reads.
-const PATCH_TYPES: [&str; 3] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+const PATCH_TYPES: [&str; 4] = [
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
 
 /// Adds the paths of `kind` to `paths`.
 pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map<String, Value>) {

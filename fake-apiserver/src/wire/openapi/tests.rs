@@ -136,7 +136,7 @@ fn the_protobuf_form_says_what_the_json_form_says() {
     let paths = all(all(&document.body, 8)[0], 2);
     assert_eq!(paths.len(), json["paths"].as_object().unwrap().len());
     let patch = all(named(&paths, "/api/v1/nodes/{name}"), 8)[0];
-    assert_eq!(one(patch, &[7]), "application/json-patch+json");
+    assert_eq!(one(patch, &[7]), "application/apply-patch+yaml");
     assert!(all(patch, 8).iter().any(|p| all(all(p, 1)[0], 2).first().is_some_and(|p| one(p, &[3, 4]) == "dryRun")));
     assert!(all(patch, 13).iter().any(|x| one(x, &[1]) == "x-kubernetes-group-version-kind"));
 }

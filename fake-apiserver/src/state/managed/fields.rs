@@ -1,0 +1,318 @@
+//! Sets of fields, as `fieldsV1` writes them, and what server-side apply does with them (KEP-555; the rules of
+//! structured-merge-diff).
+//!
+//! Structs and maps are entered unless they are atomic, lists only when their type is `map` (an element is named by its
+//! keys) or `set` (by its value). Everything else is one field.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::schema::{self, Field, Shape, Type};
+
+/// Keys that a list's element may leave out, with the value that it then has.
+const KEY_DEFAULTS: &[(&str, &str)] = &[("protocol", "TCP")];
+
+/// A set of fields: a tree by path elements (`f:name`, `k:{"name":"a"}`, `v:"x"`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// Whether the field itself is in the set.
+    own: bool,
+    below: BTreeMap<String, Fields>,
+}
+
+impl Fields {
+    fn leaf() -> Self {
+        Self { own: true, below: BTreeMap::new() }
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        !self.own && self.below.is_empty()
+    }
+
+    /// Reads `fieldsV1`; what is no such tree counts as empty.
+    pub fn parse(value: &Value) -> Self {
+        let Some(map) = value.as_object() else { return Self::default() };
+        let mut fields = Self::default();
+        for (key, value) in map {
+            if key == "." {
+                fields.own = true;
+            } else if value.as_object().is_some_and(Map::is_empty) {
+                fields.below.insert(key.clone(), Self::leaf());
+            } else {
+                fields.below.insert(key.clone(), Self::parse(value));
+            }
+        }
+        fields
+    }
+
+    /// As `fieldsV1`.
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        if self.own && !self.below.is_empty() {
+            map.insert(".".to_owned(), json!({}));
+        }
+        map.extend(self.below.iter().map(|(key, fields)| (key.clone(), fields.to_value())));
+        Value::Object(map)
+    }
+
+    /// Takes out what lies at a path of struct fields, as `["metadata", "name"]`.
+    pub fn remove(&mut self, path: &[&str]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let key = format!("f:{first}");
+        if rest.is_empty() {
+            self.below.remove(&key);
+        } else if let Some(inner) = self.below.get_mut(&key) {
+            inner.remove(rest);
+            if inner.is_empty() {
+                self.below.remove(&key);
+            }
+        }
+    }
+
+    /// What is in either set.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        all.own |= other.own;
+        for (key, fields) in &other.below {
+            let merged = all.below.get(key).map_or_else(|| fields.clone(), |mine| mine.union(fields));
+            all.below.insert(key.clone(), merged);
+        }
+        all
+    }
+
+    /// What is in this set and not in the other.
+    pub fn without(&self, other: &Self) -> Self {
+        let below = self.below.iter().map(|(key, fields)| {
+            let rest = other.below.get(key).map_or_else(|| fields.clone(), |theirs| fields.without(theirs));
+            (key.clone(), rest)
+        });
+        Self { own: self.own && !other.own, below: below.filter(|(_, fields)| !fields.is_empty()).collect() }
+    }
+
+    /// What is in both sets.
+    pub fn common(&self, other: &Self) -> Self {
+        let below = self.below.iter().filter_map(|(key, fields)| {
+            let both = fields.common(other.below.get(key)?);
+            (!both.is_empty()).then(|| (key.clone(), both))
+        });
+        Self { own: self.own && other.own, below: below.collect() }
+    }
+
+    /// The paths as Status causes name them: `.spec.containers[name="a"].image`.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.collect("", &mut paths);
+        paths
+    }
+
+    fn collect(&self, at: &str, paths: &mut Vec<String>) {
+        if self.own && self.below.is_empty() {
+            paths.push(at.to_owned());
+        }
+        for (key, fields) in &self.below {
+            let step = match key.split_once(':') {
+                Some(("f", name)) => format!(".{name}"),
+                Some(("k", keys)) => {
+                    let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                    let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                    format!("[{}]", keys.join(","))
+                }
+                Some((_, value)) => format!("[={value}]"),
+                None => key.clone(),
+            };
+            fields.collect(&format!("{at}{step}"), paths);
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy)]
+pub enum Topology {
+    /// A struct.
+    Struct(&'static Type),
+    /// A map with values of one shape.
+    Map(&'static Shape),
+    /// A list whose elements are named by some of their fields.
+    Keyed(&'static Field, &'static Shape),
+    /// A list of different scalars.
+    Set,
+    /// One value.
+    Atomic,
+}
+
+impl Topology {
+    fn of_field(field: &'static Field) -> Self {
+        match &field.shape {
+            _ if field.map_type == Some("atomic") => Self::Atomic,
+            Shape::Ref(name) => schema::find(name).map_or(Self::Atomic, Self::Struct),
+            Shape::Map(values) => Self::Map(values),
+            Shape::List(element) if field.list_type == Some("map") => Self::Keyed(field, element),
+            Shape::List(_) if field.list_type == Some("set") => Self::Set,
+            _ => Self::Atomic,
+        }
+    }
+
+    fn of_shape(shape: &'static Shape) -> Self {
+        match shape {
+            Shape::Ref(name) => schema::find(name).map_or(Self::Atomic, Self::Struct),
+            Shape::Map(values) => Self::Map(values),
+            _ => Self::Atomic,
+        }
+    }
+
+    /// The topology of what stands under a key of an object.
+    fn below(self, name: &str) -> Self {
+        match self {
+            Self::Struct(of) => of.field(name).map_or(Self::Atomic, Self::of_field),
+            Self::Map(values) => Self::of_shape(values),
+            _ => Self::Atomic,
+        }
+    }
+
+    /// The path element that names an element of a list.
+    fn element(self, value: &Value) -> String {
+        match self {
+            Self::Keyed(field, _) => {
+                let keys: Map<String, Value> = field
+                    .list_keys
+                    .iter()
+                    .filter_map(|key| {
+                        let default = || KEY_DEFAULTS.iter().find(|(k, _)| k == key).map(|(_, v)| Value::from(*v));
+                        Some(((*key).to_owned(), value.get(key).cloned().or_else(default)?))
+                    })
+                    .collect();
+                format!("k:{}", Value::Object(keys))
+            }
+            _ => format!("v:{value}"),
+        }
+    }
+
+    /// The children of a value by path element, with their topology; nothing for what is one field.
+    fn children(self, value: &Value) -> Option<Vec<(String, &Value, Self)>> {
+        match (self, value) {
+            (Self::Struct(_) | Self::Map(_), Value::Object(map)) if !map.is_empty() => Some(
+                map.iter()
+                    .filter(|(_, v)| !v.is_null())
+                    .map(|(key, v)| (format!("f:{key}"), v, self.below(key)))
+                    .collect(),
+            ),
+            (Self::Keyed(_, element), Value::Array(list)) if !list.is_empty() => {
+                Some(list.iter().map(|v| (self.element(v), v, Self::of_shape(element))).collect())
+            }
+            (Self::Set, Value::Array(list)) if !list.is_empty() => {
+                Some(list.iter().map(|v| (self.element(v), v, Self::Atomic)).collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The fields that a value has.
+pub fn fields_of(value: &Value, topology: Topology) -> Fields {
+    let Some(children) = topology.children(value) else { return Fields::leaf() };
+    // An element of a list is a field of its own, beside those that are in it.
+    let listed = matches!(topology, Topology::Keyed(..));
+    let below = children.into_iter().map(|(key, value, topology)| {
+        let mut fields = fields_of(value, topology);
+        fields.own |= listed;
+        (key, fields)
+    });
+    Fields { own: false, below: below.collect() }
+}
+
+/// The fields in which two values differ; those that only one has count.
+pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
+    if old == new {
+        return Fields::default();
+    }
+    let (Some(before), Some(after)) = (topology.children(old), topology.children(new)) else {
+        return fields_of(old, topology).union(&fields_of(new, topology));
+    };
+    let listed = matches!(topology, Topology::Keyed(..));
+    let before: BTreeMap<_, _> = before.into_iter().map(|(key, value, of)| (key, (value, of))).collect();
+    let mut fields = Fields::default();
+    let mut seen = Vec::new();
+    for (key, value, of) in after {
+        let difference = match before.get(&key) {
+            Some((was, _)) => changed(was, value, of),
+            None => Fields { own: listed, ..Fields::default() }.union(&fields_of(value, of)),
+        };
+        seen.push(key.clone());
+        if !difference.is_empty() {
+            fields.below.insert(key, difference);
+        }
+    }
+    for (key, (was, of)) in before {
+        if !seen.contains(&key) {
+            let mut gone = fields_of(was, of);
+            gone.own |= listed;
+            fields.below.insert(key, gone);
+        }
+    }
+    fields
+}
+
+/// Puts what was applied into an object.
+pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
+    match (topology, &mut *live, applied) {
+        (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Object(applied)) => {
+            for (key, value) in applied {
+                match live.get_mut(key) {
+                    Some(slot) => merge(slot, value, topology.below(key)),
+                    None => {
+                        live.insert(key.clone(), value.clone());
+                    }
+                }
+            }
+        }
+        (Topology::Keyed(_, element), Value::Array(live), Value::Array(applied)) => {
+            for value in applied {
+                let name = topology.element(value);
+                match live.iter_mut().find(|slot| topology.element(slot) == name) {
+                    Some(slot) => merge(slot, value, Topology::of_shape(element)),
+                    None => live.push(value.clone()),
+                }
+            }
+        }
+        (Topology::Set, Value::Array(live), Value::Array(applied)) => {
+            for value in applied {
+                if !live.contains(value) {
+                    live.push(value.clone());
+                }
+            }
+        }
+        _ => live.clone_from(applied),
+    }
+}
+
+/// Takes fields out of an object; whether nothing is left of it.
+pub fn prune(value: &mut Value, fields: &Fields, topology: Topology) -> bool {
+    if fields.own || fields.below.is_empty() {
+        return fields.own;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in &fields.below {
+                let Some(name) = key.strip_prefix("f:") else { continue };
+                if map.get_mut(name).is_some_and(|v| prune(v, inner, topology.below(name))) {
+                    map.remove(name);
+                }
+            }
+            map.is_empty()
+        }
+        Value::Array(list) => {
+            let element = match topology {
+                Topology::Keyed(_, element) => Topology::of_shape(element),
+                _ => Topology::Atomic,
+            };
+            list.retain_mut(|v| {
+                let gone = fields.below.get(&topology.element(v)).is_some_and(|inner| prune(v, inner, element));
+                !gone
+            });
+            list.is_empty()
+        }
+        _ => false,
+    }
+}

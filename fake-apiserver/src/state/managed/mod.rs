@@ -1,0 +1,277 @@
+//! Who manages which fields (`metadata.managedFields`), and server-side apply (R32, KEP-555).
+//!
+//! Objects that were never applied are not tracked, as with upstream's `SkipNonAppliedManager`: the first apply gives
+//! what is there to the manager `before-first-apply`, and from then on every write is.
+
+mod fields;
+
+use serde_json::{Map, Value, json};
+use substrate::Now;
+
+use self::fields::{Fields, Topology, changed, fields_of, merge, prune};
+use super::command::Part;
+use super::status::{Cause, Status};
+use super::value::{self, text};
+use crate::kinds::{Kind, schema};
+
+/// The manager of what an object had before it was applied.
+const BEFORE: &str = "before-first-apply";
+
+/// One entry of managedFields.
+#[derive(Clone, Debug)]
+struct Manager {
+    name: String,
+    /// `Apply` or `Update`.
+    operation: String,
+    subresource: String,
+    api_version: String,
+    time: String,
+    fields: Fields,
+}
+
+impl Manager {
+    fn parse(entry: &Value) -> Self {
+        let word = |name: &str| text(entry, &[name]).to_owned();
+        Self {
+            name: word("manager"),
+            operation: word("operation"),
+            subresource: word("subresource"),
+            api_version: word("apiVersion"),
+            time: word("time"),
+            fields: Fields::parse(&entry["fieldsV1"]),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut entry = json!({
+            "manager": self.name,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.to_value(),
+        });
+        if !self.time.is_empty() {
+            entry["time"] = self.time.as_str().into();
+        }
+        if !self.subresource.is_empty() {
+            entry["subresource"] = self.subresource.as_str().into();
+        }
+        entry
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        (&self.name, &self.operation, &self.subresource) == (&other.name, &other.operation, &other.subresource)
+    }
+}
+
+/// Who writes, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer<'a> {
+    pub(super) kind: &'static Kind,
+    pub(super) part: Part,
+    pub(super) manager: &'a str,
+    pub(super) now: Now,
+}
+
+impl Writer<'_> {
+    fn entry(&self, operation: &str, fields: Fields) -> Manager {
+        let subresource = match self.part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Finalize => "finalize",
+            Part::EphemeralContainers => "ephemeralcontainers",
+        };
+        Manager {
+            name: self.manager.to_owned(),
+            operation: operation.to_owned(),
+            subresource: subresource.to_owned(),
+            api_version: self.kind.api_version(),
+            time: value::time(self.now.wall),
+            fields,
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        schema::of(self.kind).map_or(Topology::Atomic, Topology::Struct)
+    }
+
+    /// The fields of an object without those that nobody manages.
+    fn managed(&self, fields: Fields) -> Fields {
+        let mut fields = fields;
+        for name in ["apiVersion", "kind"] {
+            fields.remove(&[name]);
+        }
+        for name in [
+            "name",
+            "namespace",
+            "generateName",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+        ] {
+            fields.remove(&["metadata", name]);
+        }
+        fields
+    }
+}
+
+/// Whether anyone's fields are tracked.
+pub(super) fn is_tracked(object: &Value) -> bool {
+    !value::list(object, &["metadata", "managedFields"]).is_empty()
+}
+
+fn managers(object: &Value) -> Vec<Manager> {
+    value::list(object, &["metadata", "managedFields"]).iter().map(Manager::parse).collect()
+}
+
+fn store(object: &mut Value, mut managers: Vec<Manager>) {
+    // Applied entries first, each group by time (`sortEncodedManagedFields`).
+    managers.sort_by(|a, b| {
+        (&a.operation, &a.time, &a.name, &a.subresource).cmp(&(&b.operation, &b.time, &b.name, &b.subresource))
+    });
+    let list: Vec<Value> = managers.iter().map(Manager::to_value).collect();
+    value::metadata(object).insert("managedFields".into(), list.into());
+}
+
+/// What a write that is no apply does to the managers: what changed is the writer's alone.
+pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent: Option<Value>) {
+    // An empty list, or one of an empty entry, asks for no more tracking.
+    let strips = sent.as_ref().and_then(Value::as_array).is_some_and(|l| l.iter().all(|e| *e == json!({})));
+    if strips {
+        value::metadata(object).remove("managedFields");
+        return;
+    }
+    let difference = writer.managed(changed(old, object, writer.topology()));
+    let mut all = managers(old);
+    if !difference.is_empty() {
+        let present = writer.managed(fields_of(object, writer.topology()));
+        let mut mine = writer.entry("Update", difference.common(&present));
+        for manager in &mut all {
+            if !manager.is(&mine) {
+                manager.fields = manager.fields.without(&difference);
+            }
+        }
+        if let Some(at) = all.iter().position(|m| m.is(&mine)) {
+            let before = all.remove(at);
+            mine.fields = before.fields.without(&difference).union(&mine.fields);
+        }
+        all.push(mine);
+    }
+    all.retain(|m| !m.fields.is_empty());
+    store(object, all);
+}
+
+/// The managers of an object that is made by an apply.
+pub(super) fn created(writer: &Writer<'_>, applied: &mut Value) {
+    let fields = applied_fields(writer, applied);
+    store(applied, vec![writer.entry("Apply", fields)]);
+}
+
+fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {
+    let mut fields = writer.managed(fields_of(applied, writer.topology()));
+    // What this part of the API does not write is reset (`GetResetFields` of the strategies).
+    match writer.part {
+        Part::Main if writer.kind.has_status => fields.remove(&["status"]),
+        Part::Status => fields.remove(&["spec"]),
+        _ => {}
+    }
+    fields
+}
+
+/// Applies a configuration to an object: gives the new object with its managers.
+///
+/// # Errors
+/// 409 with a cause for each field that another manager has and that would change, unless `force` takes them.
+pub(super) fn apply(writer: &Writer<'_>, live: &Value, applied: &Value, force: bool) -> Result<Value, Status> {
+    let topology = writer.topology();
+    let mut all = managers(live);
+    if all.is_empty() {
+        let before = Writer { manager: BEFORE, part: Part::Main, ..*writer };
+        all.push(before.entry("Update", before.managed(fields_of(live, topology))));
+    }
+    let mut mine = writer.entry("Apply", applied_fields(writer, applied));
+    let mut object = live.clone();
+    merge(&mut object, applied, topology);
+    let touched = changed(live, &object, topology).common(&mine.fields);
+    let mut causes = Vec::new();
+    for other in all.iter_mut().filter(|other| !other.is(&mine)) {
+        let contested = other.fields.common(&touched);
+        if contested.is_empty() {
+            continue;
+        }
+        if force {
+            other.fields = other.fields.without(&contested);
+        } else {
+            causes.extend(contested.paths().into_iter().map(|path| conflict(other, path)));
+        }
+    }
+    if !causes.is_empty() {
+        return Err(refuse(causes));
+    }
+    let before = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
+    if let Some(before) = before {
+        // What the manager no longer applies goes, unless someone else has it too.
+        let others = all.iter().fold(Fields::default(), |sum, other| sum.union(&other.fields));
+        let dropped = before.fields.without(&mine.fields).without(&others);
+        prune(&mut object, &dropped, topology);
+        if before.fields == mine.fields && before.api_version == mine.api_version {
+            mine.time = before.time;
+        }
+    }
+    all.retain(|m| !m.fields.is_empty());
+    // One who applies nothing is a manager all the same.
+    all.push(mine);
+    store(&mut object, all);
+    Ok(object)
+}
+
+fn conflict(with: &Manager, path: String) -> Cause {
+    let mut message = format!("conflict with {:?}", with.name);
+    if !with.subresource.is_empty() {
+        message.push_str(&format!(" with subresource {:?}", with.subresource));
+    }
+    if with.operation == "Update" {
+        message.push_str(&format!(" using {}", with.api_version));
+        if !with.time.is_empty() {
+            message.push_str(&format!(" at {}", with.time));
+        }
+    }
+    Cause { reason: "FieldManagerConflict", message, field: path }
+}
+
+fn refuse(causes: Vec<Cause>) -> Status {
+    let count = causes.len();
+    let (noun, lines) = if count == 1 {
+        ("conflict", format!("{}: {}", causes[0].message, causes[0].field))
+    } else {
+        // By manager, each with its fields.
+        let mut by_manager: Vec<(&str, Vec<&str>)> = Vec::new();
+        for cause in &causes {
+            match by_manager.iter_mut().find(|(message, _)| *message == cause.message) {
+                Some((_, paths)) => paths.push(&cause.field),
+                None => by_manager.push((&cause.message, vec![&cause.field])),
+            }
+        }
+        let lines: Vec<String> =
+            by_manager.iter().map(|(message, paths)| format!("{message}:\n- {}", paths.join("\n- "))).collect();
+        ("conflicts", lines.join("\n"))
+    };
+    let mut status = Status::new(409, "Conflict", format!("Apply failed with {count} {noun}: {lines}"));
+    status.details.causes = causes;
+    status
+}
+
+/// managedFields without its times: a write that changes only these is none (R3).
+pub(super) fn timeless(managed: Option<&Value>) -> Vec<Map<String, Value>> {
+    let entries = managed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
+    let mut entries: Vec<Map<String, Value>> = entries
+        .map(|e| e.iter().filter(|(k, _)| *k != "time").map(|(k, v)| (k.clone(), v.clone())).collect())
+        .collect();
+    entries.sort_by_cached_key(|entry| Value::Object(entry.clone()).to_string());
+    entries
+}

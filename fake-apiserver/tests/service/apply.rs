@@ -1,0 +1,153 @@
+//! Server-side apply: who manages which field, conflicts, and what goes when it is no longer applied.
+
+use http::Request;
+use substrate::body::full;
+
+use super::*;
+
+async fn apply(client: &client::Client, uri: &str, manager: &str, force: bool, object: Value) -> (u16, Value) {
+    let request = Request::patch(format!("{uri}?fieldManager={manager}&force={force}"))
+        .header("content-type", "application/apply-patch+yaml")
+        .header("user-agent", "test/1")
+        .body(full(object.to_string()))
+        .unwrap();
+    client.request(request).await
+}
+
+fn map(data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
+}
+
+/// `manager operation fieldsV1` of every entry.
+fn managers(object: &Value) -> Vec<(String, String, Value)> {
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    let entries = object["metadata"]["managedFields"].as_array().unwrap();
+    entries.iter().map(|e| (text(&e["manager"]), text(&e["operation"]), e["fieldsV1"].clone())).collect()
+}
+
+#[test]
+fn apply_makes_changes_and_takes_away() {
+    story(|client| async move {
+        let uri = format!("{CONFIGS}/a");
+        let (code, made) = apply(&client, &uri, "me", false, map(json!({"x": "1", "y": "2"}))).await;
+        assert_eq!(code, 201, "{made}");
+        let fields = json!({"f:data": {"f:x": {}, "f:y": {}}});
+        assert_eq!(managers(&made), [("me".to_owned(), "Apply".to_owned(), fields)]);
+        let (code, same) = apply(&client, &uri, "me", false, map(json!({"x": "1", "y": "2"}))).await;
+        assert_eq!((code, same), (200, made.clone()), "nothing changed");
+        let (_, changed) = apply(&client, &uri, "me", false, map(json!({"x": "3"}))).await;
+        assert_eq!(changed["data"], json!({"x": "3"}));
+        // Two managers of one value keep it until both let go.
+        apply(&client, &uri, "other", false, map(json!({"x": "3", "z": "4"}))).await;
+        let (_, kept) = apply(&client, &uri, "me", false, map(json!({}))).await;
+        assert_eq!(kept["data"], json!({"x": "3", "z": "4"}));
+    });
+}
+
+#[test]
+fn fields_of_others_conflict_unless_they_are_taken_by_force() {
+    story(|client| async move {
+        let uri = format!("{CONFIGS}/a");
+        apply(&client, &uri, "one", false, map(json!({"x": "1"}))).await;
+        let (code, status) = apply(&client, &uri, "two", false, map(json!({"x": "2"}))).await;
+        assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+        assert_eq!(status["message"], "Apply failed with 1 conflict: conflict with \"one\": .data.x");
+        let cause = &status["details"]["causes"][0];
+        assert_eq!((&cause["reason"], &cause["field"]), (&json!("FieldManagerConflict"), &json!(".data.x")));
+        let (code, forced) = apply(&client, &uri, "two", true, map(json!({"x": "2"}))).await;
+        assert_eq!((code, &forced["data"]["x"]), (200, &json!("2")));
+        assert_eq!(managers(&forced).len(), 1, "{forced}");
+    });
+}
+
+#[test]
+fn other_writes_are_tracked_from_the_first_apply_on() {
+    story(|client| async move {
+        let uri = format!("{CONFIGS}/a");
+        client.post(CONFIGS, json!({"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}})).await;
+        assert!(client.get(&uri).await.1["metadata"].get("managedFields").is_none());
+        let (code, status) = apply(&client, &uri, "me", false, map(json!({"x": "2"}))).await;
+        assert_eq!(code, 409, "{status}");
+        assert!(status["message"].as_str().unwrap().contains("conflict with \"before-first-apply\" using v1"));
+        assert_eq!(apply(&client, &uri, "me", true, map(json!({"x": "2"}))).await.0, 200);
+        let (_, merged) = client.merge(&uri, json!({"data": {"x": "3"}})).await;
+        let found: Vec<String> = managers(&merged).iter().map(|(name, how, _)| format!("{name} {how}")).collect();
+        assert_eq!(found, ["before-first-apply Update", "test Update"]);
+        let (code, status) = apply(&client, &uri, "me", false, map(json!({"x": "4"}))).await;
+        assert_eq!(code, 409, "{status}");
+        // An empty entry asks for no more tracking.
+        let (_, stripped) = client.merge(&uri, json!({"metadata": {"managedFields": [{}]}})).await;
+        assert!(stripped["metadata"].get("managedFields").is_none(), "{stripped}");
+    });
+}
+
+#[test]
+fn elements_of_lists_are_managed_one_by_one() {
+    story(|client| async move {
+        let uri = format!("{PODS}/p");
+        let object = |labels: Value, containers: Value| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": labels, "finalizers": ["a/b"]},
+                "spec": {"containers": containers}})
+        };
+        let (code, made) =
+            apply(&client, &uri, "me", false, object(json!({"l": "1"}), json!([{"name": "c", "image": "i"}]))).await;
+        assert_eq!(code, 201, "{made}");
+        assert_eq!(
+            managers(&made)[0].2,
+            json!({"f:metadata": {"f:labels": {"f:l": {}}, "f:finalizers": {"v:\"a/b\"": {}}},
+                "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}}}}})
+        );
+        let (code, status) =
+            apply(&client, &uri, "other", false, object(json!({}), json!([{"name": "c", "image": "j"}]))).await;
+        assert_eq!(code, 409);
+        assert_eq!(status["details"]["causes"][0]["field"], ".spec.containers[name=\"c\"].image");
+        let (code, other) =
+            apply(&client, &uri, "other", false, object(json!({"m": "2"}), json!([{"name": "c"}]))).await;
+        assert_eq!((code, &other["metadata"]["labels"]), (200, &json!({"l": "1", "m": "2"})), "{other}");
+        // The status is not written by an apply of the object, and apart from it by one of the status.
+        let status =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running"}});
+        let (_, unchanged) = apply(&client, &uri, "kubelet", false, {
+            let mut status = status.clone();
+            status["spec"] = json!({"containers": [{"name": "c"}]});
+            status
+        })
+        .await;
+        assert_eq!(unchanged["status"]["phase"], "Pending");
+        let (code, running) = apply(&client, &format!("{uri}/status"), "kubelet", true, status).await;
+        assert_eq!((code, &running["status"]["phase"]), (200, &json!("Running")), "{running}");
+        let entry = running["metadata"]["managedFields"].as_array().unwrap();
+        assert!(entry.iter().any(|e| e["subresource"] == "status" && e["manager"] == "kubelet"), "{running}");
+    });
+}
+
+#[test]
+fn configurations_that_make_no_sense_are_refused() {
+    story(|client| async move {
+        let uri = format!("{CONFIGS}/a");
+        let bare = Request::patch(&uri)
+            .header("content-type", "application/apply-patch+yaml")
+            .body(full(map(json!({})).to_string()))
+            .unwrap();
+        assert_eq!(client.request(bare).await.0, 422);
+        let mut managed = map(json!({}));
+        managed["metadata"]["managedFields"] = json!([{"manager": "x"}]);
+        assert_eq!(apply(&client, &uri, "me", false, managed).await.0, 400);
+        assert_eq!(apply(&client, &uri, "me", false, json!("x")).await.0, 400);
+        let mut other = map(json!({}));
+        other["metadata"]["uid"] = json!("some");
+        assert_eq!(apply(&client, &uri, "me", false, other).await.0, 409);
+        assert_eq!(
+            apply(
+                &client,
+                &format!("{PODS}/none/status"),
+                "me",
+                false,
+                json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "none"}})
+            )
+            .await
+            .0,
+            404
+        );
+    });
+}
