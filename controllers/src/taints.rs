@@ -81,7 +81,7 @@ pub async fn swap(
         let Some(next) = swapped(of(&live), add, remove, now) else { return Ok(()) };
         let next = if next.is_empty() { json!(null) } else { json!(next) };
         let patch = json!({ "metadata": { "resourceVersion": live.resource_version() }, "spec": { "taints": next } });
-        match api.patch(node, &Patch::Strategic(patch)).await {
+        match api.patch_unread(node, &Patch::Strategic(patch)).await {
             Ok(_) => return Ok(()),
             Err(e) => {
                 tries += 1;

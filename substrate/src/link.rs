@@ -271,13 +271,20 @@ impl LineSender {
         Self { link, partial: BytesMut::new(), last_arrival }
     }
 
-    fn lines(&mut self, data: &[u8]) -> Vec<Item> {
-        self.partial.extend_from_slice(data);
+    fn lines(&mut self, mut data: Bytes) -> Vec<Item> {
         let mut lines = Vec::new();
-        while let Some(end) = self.partial.iter().position(|b| *b == b'\n') {
-            let line = self.partial.split_to(end + 1).freeze();
+        while let Some(end) = memchr::memchr(b'\n', &data) {
+            let rest = data.split_to(end + 1);
+            // A frame is usually one line, which then goes on as it is.
+            let line = if self.partial.is_empty() {
+                rest
+            } else {
+                self.partial.extend_from_slice(&rest);
+                self.partial.split().freeze()
+            };
             lines.push(self.send(line));
         }
+        self.partial.extend_from_slice(&data);
         lines
     }
 
@@ -293,7 +300,7 @@ impl LineSender {
     /// What one frame of the body (or its end) gives.
     fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>) -> Vec<Item> {
         match frame {
-            Some(Ok(frame)) => frame.into_data().map(|data| self.lines(&data)).unwrap_or_default(),
+            Some(Ok(frame)) => frame.into_data().map(|data| self.lines(data)).unwrap_or_default(),
             Some(Err(e)) => vec![Item::End(Err(e))],
             None => {
                 let rest = self.partial.split().freeze();

@@ -63,7 +63,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     n: u64,
-    events: VecDeque<Event>,
+    /// Shared with the observers of the moment, so that recording copies nothing.
+    events: VecDeque<Arc<Event>>,
     keep: Option<usize>,
     sink: Option<Box<dyn Write + Send>>,
 }
@@ -133,7 +134,7 @@ impl Trace {
         let event = {
             let mut state = self.state();
             state.n += 1;
-            let event = Event { ms, n: state.n, process, kind: kind.to_owned(), fields };
+            let event = Arc::new(Event { ms, n: state.n, process, kind: kind.to_owned(), fields });
             if let Some(sink) = &mut state.sink {
                 // A trace file that cannot be written must not change the run; `flush` reports it.
                 let _ = writeln!(sink, "{}", event.line());
@@ -154,7 +155,13 @@ impl Trace {
 
     /// All events that are kept, in order.
     pub fn events(&self) -> Vec<Event> {
-        self.state().events.iter().cloned().collect()
+        self.state().events.iter().map(|event| Event::clone(event)).collect()
+    }
+
+    /// All events that are kept, in order, without copying them; the trace keeps none of them.
+    pub fn take_events(&self) -> Vec<Event> {
+        let events = std::mem::take(&mut self.state().events);
+        events.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 
     /// How many events were recorded.
@@ -170,7 +177,7 @@ impl Trace {
     /// The last `count` events as JSON lines.
     pub fn tail(&self, count: usize) -> Vec<String> {
         let state = self.state();
-        state.events.iter().skip(state.events.len().saturating_sub(count)).map(Event::line).collect()
+        state.events.iter().skip(state.events.len().saturating_sub(count)).map(|event| event.line()).collect()
     }
 
     /// Flushes the sink.

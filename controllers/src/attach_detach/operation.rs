@@ -39,7 +39,7 @@ impl Operations {
                 },
                 status: None,
             };
-            match self.client.all().create(&attachment).await {
+            match self.client.all().create_unread(&attachment).await {
                 Ok(_) => {}
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.to_string()),

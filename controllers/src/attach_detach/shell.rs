@@ -336,7 +336,7 @@ impl Shell {
         // A field that became empty is removed by null, as the two-way merge of old and new status gives it.
         let attached = if attached.is_empty() { json!(null) } else { json!(attached) };
         let patch = Patch::Strategic(json!({ "status": { "volumesAttached": attached } }));
-        match self.client.all::<Node>().patch_status(node, &patch).await {
+        match self.client.all::<Node>().patch_status_unread(node, &patch).await {
             Ok(_) => true,
             Err(e) => e.is_not_found(),
         }

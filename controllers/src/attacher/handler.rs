@@ -57,7 +57,7 @@ impl Handler {
             return true;
         }
         let patch = Patch::Merge(json!({ "status": { "attached": true } }));
-        self.api().patch_status(attachment.name(), &patch).await.is_ok()
+        self.api().patch_status_unread(attachment.name(), &patch).await.is_ok()
     }
 
     async fn sync_attach(&self, attachment: &VolumeAttachment) -> bool {
@@ -66,7 +66,7 @@ impl Handler {
             return true;
         }
         match self.attach(attachment).await {
-            Ok(context) => self.api().patch_status(attachment.name(), &patches::attached(&context)).await.is_ok(),
+            Ok(context) => self.api().patch_status_unread(attachment.name(), &patches::attached(&context)).await.is_ok(),
             Err(e) => self.save("attachError", attachment, &e).await,
         }
     }
@@ -118,7 +118,7 @@ impl Handler {
         }
         // The finalizer goes first; the other order caused a second Unpublish (att#587).
         let release = patches::release_attachment(attachment, &self.finalizer);
-        match self.api().patch(attachment.name(), &release).await {
+        match self.api().patch_unread(attachment.name(), &release).await {
             Ok(_) => {}
             Err(e) if e.is_not_found() => return true,
             Err(e) => {
@@ -126,7 +126,7 @@ impl Handler {
                 return self.save("detachError", attachment, &error).await;
             }
         }
-        match self.api().patch_status(attachment.name(), &patches::detached()).await {
+        match self.api().patch_status_unread(attachment.name(), &patches::detached()).await {
             Ok(_) => true,
             // Usual: without its finalizer the object is gone.
             Err(e) => e.is_not_found(),
@@ -145,7 +145,7 @@ impl Handler {
     /// Writes the error into the status; false, so that the attachment is tried again.
     async fn save(&self, field: &str, attachment: &VolumeAttachment, error: &RpcError) -> bool {
         let patch = patches::failed(field, error, self.ctx.now().wall);
-        if let Err(e) = self.api().patch_status(attachment.name(), &patch).await {
+        if let Err(e) = self.api().patch_status_unread(attachment.name(), &patch).await {
             self.ctx.trace().trace(
                 self.ctx.name(),
                 "attacher.error",
@@ -208,7 +208,7 @@ impl Handler {
             return Outcome::Done;
         }
         let Some(patch) = patches::remove_pv_finalizer(&pv, &self.finalizer) else { return Outcome::Done };
-        match self.client.all::<PersistentVolume>().patch(name, &patch).await {
+        match self.client.all::<PersistentVolume>().patch_unread(name, &patch).await {
             Ok(_) => Outcome::Done,
             Err(e) if e.is_not_found() => Outcome::Done,
             Err(_) => Outcome::Retry,

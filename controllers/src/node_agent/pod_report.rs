@@ -56,7 +56,11 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, facts: &PodFacts, report
         return Ok(false);
     }
     if let Some(patch) = patch(&current, phase, facts, agent.ctx.now().wall) {
-        current = api.patch_status(name, &Patch::Strategic(patch)).await?;
+        let patch = Patch::Strategic(patch);
+        if !finish {
+            return api.patch_status_unread(name, &patch).await.map(|()| true);
+        }
+        current = api.patch_status(name, &patch).await?;
     }
     if finish && current.metadata.deletion_timestamp.is_some() {
         let params = DeleteParams { uid: pod.metadata.uid.clone(), ..DeleteParams::force() };

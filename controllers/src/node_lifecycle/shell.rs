@@ -356,7 +356,7 @@ impl Shell {
         }
         let condition = Condition { kind: "Ready", status: "False", reason: None, message: None };
         let Some(patch) = pod_status::patch(pod, Some(condition), None, self.ctx.now().wall) else { return true };
-        let done = match self.client.namespaced::<Pod>(pod.namespace()).patch_status(pod.name(), &patch).await {
+        let done = match self.client.namespaced::<Pod>(pod.namespace()).patch_status_unread(pod.name(), &patch).await {
             Ok(_) => true,
             Err(e) if e.is_not_found() => return true,
             Err(_) => false,

@@ -50,7 +50,7 @@ async fn force_delete(ctx: &Ctx, client: &Client, pod: &Pod, reason: Reason) -> 
             message: Some("PodGC: node no longer exists"),
         });
         if let Some(patch) = pod_status::patch(pod, condition, Some("Failed"), ctx.now().wall) {
-            pods.patch_status(pod.name(), &patch).await?;
+            pods.patch_status_unread(pod.name(), &patch).await?;
         }
     }
     pods.delete(pod.name(), &DeleteParams::force()).await

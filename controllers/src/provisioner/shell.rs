@@ -489,7 +489,7 @@ impl Controller {
     }
 
     async fn try_save(&self, volume: Box<PersistentVolume>) -> Result<(), Box<PersistentVolume>> {
-        match self.client.all::<PersistentVolume>().create(&volume).await {
+        match self.client.all::<PersistentVolume>().create_unread(&volume).await {
             Ok(_) => {}
             Err(e) if e.is_already_exists() => {}
             Err(e) => {
@@ -590,7 +590,7 @@ impl Controller {
             return Ok(());
         }
         let patch = Patch::Strategic(decide::finalizer_patch(&current, FinalizerChange::Remove));
-        match volumes.patch(volume.name(), &patch).await {
+        match volumes.patch_unread(volume.name(), &patch).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }

@@ -266,7 +266,7 @@ impl Scheduler {
         let (ctx, name) = (self.ctx.clone(), pod.name().to_owned());
         self.ctx.spawn(async move {
             // A condition that cannot be written is written with the next failure.
-            if let Err(e) = pods.patch_status(&name, &Patch::Strategic(patch)).await {
+            if let Err(e) = pods.patch_status_unread(&name, &Patch::Strategic(patch)).await {
                 ctx.trace().trace(
                     ctx.name(),
                     "scheduler.error",

@@ -183,7 +183,7 @@ async fn delete(ctx: &Ctx, client: &Client, (namespace, name): &PodKey) -> Resul
         message: Some("Taint manager: deleting due to NoExecute taint"),
     };
     if let Some(patch) = pod_status::patch(&pod, Some(condition), None, ctx.now().wall) {
-        pods.patch_status(name, &patch).await?;
+        pods.patch_status_unread(name, &patch).await?;
     }
     pods.delete(name, &DeleteParams::default()).await
 }

@@ -11,6 +11,7 @@
 //! kubernetes/apimachinery at `eed236c`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -122,42 +123,62 @@ impl Type {
 
 /// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut search = Search { path: String::new(), found: Vec::new() };
     if let Some(of) = of(kind) {
-        walk(of, object, "", &mut found);
+        search.fields(of, object);
     }
-    found
+    search.found
 }
 
-fn walk(of: &'static Type, value: &Value, path: &str, found: &mut Vec<String>) {
-    let Some(map) = value.as_object() else { return };
-    for (key, value) in map {
-        let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        match of.field(key) {
-            Some(field) => walk_shape(&field.shape, value, &at, found),
-            None => found.push(at),
-        }
-    }
+/// One path is made longer and shorter as the search goes down and up; most objects have nothing to be found.
+struct Search {
+    path: String,
+    found: Vec<String>,
 }
 
-fn walk_shape(shape: &Shape, value: &Value, path: &str, found: &mut Vec<String>) {
-    match (shape, value) {
-        (Shape::Ref(name), _) => {
-            if let Some(of) = find(name) {
-                walk(of, value, path, found);
+impl Search {
+    fn fields(&mut self, of: &'static Type, value: &Value) {
+        let Some(map) = value.as_object() else { return };
+        let length = self.path.len();
+        for (key, value) in map {
+            if length > 0 {
+                self.path.push('.');
             }
-        }
-        (Shape::List(element), Value::Array(list)) => {
-            for (i, value) in list.iter().enumerate() {
-                walk_shape(element, value, &format!("{path}[{i}]"), found);
+            self.path.push_str(key);
+            match of.field(key) {
+                Some(field) => self.shape(&field.shape, value),
+                None => self.found.push(self.path.clone()),
             }
+            self.path.truncate(length);
         }
-        (Shape::Map(element), Value::Object(map)) => {
-            for (key, value) in map {
-                walk_shape(element, value, &format!("{path}.{key}"), found);
+    }
+
+    fn shape(&mut self, shape: &Shape, value: &Value) {
+        let length = self.path.len();
+        match (shape, value) {
+            (Shape::Ref(name), _) => {
+                if let Some(of) = find(name) {
+                    self.fields(of, value);
+                }
             }
+            (Shape::List(element), Value::Array(list)) => {
+                for (i, value) in list.iter().enumerate() {
+                    // Writing into a string cannot fail.
+                    let _ = write!(self.path, "[{i}]");
+                    self.shape(element, value);
+                    self.path.truncate(length);
+                }
+            }
+            (Shape::Map(element), Value::Object(map)) => {
+                for (key, value) in map {
+                    self.path.push('.');
+                    self.path.push_str(key);
+                    self.shape(element, value);
+                    self.path.truncate(length);
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -108,7 +108,8 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         violations,
         leftovers,
         silent_faults,
-        events: world.trace().events(),
+        // The run is over: nobody looks at the trace itself any more.
+        events: world.trace().take_events(),
         elapsed,
         backend: cluster.backend(),
     }
