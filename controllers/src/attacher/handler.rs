@@ -66,7 +66,9 @@ impl Handler {
             return true;
         }
         match self.attach(attachment).await {
-            Ok(context) => self.api().patch_status_unread(attachment.name(), &patches::attached(&context)).await.is_ok(),
+            Ok(context) => {
+                self.api().patch_status_unread(attachment.name(), &patches::attached(&context)).await.is_ok()
+            }
             Err(e) => self.save("attachError", attachment, &e).await,
         }
     }

@@ -172,7 +172,7 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub(super) async fn create_unread(&self, object: &K) -> Result<(), ApiError> {
+    pub(crate) async fn create_unread(&self, object: &K) -> Result<(), ApiError> {
         self.client.request(Method::POST, &self.collection(), Some(encode(object)?)).await.map(drop)
     }
 
@@ -180,8 +180,16 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub(super) async fn patch_unread(&self, name: &str, patch: &Patch) -> Result<(), ApiError> {
+    pub(crate) async fn patch_unread(&self, name: &str, patch: &Patch) -> Result<(), ApiError> {
         self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await.map(drop)
+    }
+
+    /// PATCH of the status subresource without a look at what the server made of it.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub(crate) async fn patch_status_unread(&self, name: &str, patch: &Patch) -> Result<(), ApiError> {
+        self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await.map(drop)
     }
 
     /// PUT; the resourceVersion in `object` is checked (409).

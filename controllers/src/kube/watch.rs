@@ -103,7 +103,7 @@ impl<K: Kind> WatchStream<K> {
     /// The next line, with its newline.
     pub(super) async fn next_line(&mut self) -> Result<Option<Bytes>, ApiError> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let line = self.buffer.split_to(self.searched + at + 1);
                 self.searched = 0;
                 if line.len() > 1 {
@@ -119,7 +119,8 @@ impl<K: Kind> WatchStream<K> {
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
                     // One frame is one line, as a rule: nothing is copied.
-                    if self.buffer.is_empty() && data.iter().position(|b| *b == b'\n') == Some(data.len() - 1) {
+                    let ends_at = memchr::memchr(b'\n', &data).map(|at| at + 1);
+                    if self.buffer.is_empty() && ends_at == Some(data.len()) {
                         return Ok(Some(data));
                     }
                     self.buffer.extend_from_slice(&data);
