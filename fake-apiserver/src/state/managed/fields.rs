@@ -192,7 +192,7 @@ impl Topology {
     /// The children of a value by path element, with their topology; nothing for what is one field.
     fn children(self, value: &Value) -> Option<Vec<(String, &Value, Self)>> {
         match (self, value) {
-            (Self::Struct(_) | Self::Map(_), Value::Object(map)) if !map.is_empty() => Some(
+            (Self::Struct(_) | Self::Map(_), Value::Object(map)) if map.values().any(|v| !v.is_null()) => Some(
                 map.iter()
                     .filter(|(_, v)| !v.is_null())
                     .map(|(key, v)| (format!("f:{key}"), v, self.below(key)))
@@ -314,5 +314,64 @@ pub fn prune(value: &mut Value, fields: &Fields, topology: Topology) -> bool {
             list.is_empty()
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kinds;
+
+    fn pod() -> Topology {
+        Topology::Struct(schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
+    }
+
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![Just(json!(null)), Just(json!(1)), "[a-c]{0,1}".prop_map(Value::from)];
+        leaf.prop_recursive(6, 40, 4, |inner| {
+            let key = prop_oneof![
+                Just("spec".to_owned()),
+                Just("containers".to_owned()),
+                Just("name".to_owned()),
+                Just("ports".to_owned()),
+                Just("metadata".to_owned()),
+                Just("finalizers".to_owned()),
+                Just("labels".to_owned()),
+                "(f:|k:|v:)?[a-c{}\"]{0,3}",
+            ];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(key, inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_tree_upsets_the_sets(a in tree(), b in tree(), set in tree()) {
+            let mut merged = a.clone();
+            merge(&mut merged, &b, pod());
+            let fields = Fields::parse(&set);
+            prop_assert_eq!(Fields::parse(&fields.to_value()).to_value(), fields.to_value());
+            let _ = (fields.paths(), fields.union(&fields_of(&a, pod())));
+            prune(&mut merged, &fields, pod());
+            prune(&mut merged, &changed(&a, &b, pod()), pod());
+        }
+
+        #[test]
+        fn sets_add_up(a in tree(), b in tree()) {
+            let (a, b) = (fields_of(&a, pod()), fields_of(&b, pod()));
+            prop_assert!(a.without(&a).is_empty());
+            prop_assert_eq!(a.without(&b).union(&a.common(&b)), a.clone());
+            prop_assert!(a.without(&b).common(&b).is_empty());
+        }
+
+        #[test]
+        fn what_is_equal_has_not_changed(a in tree()) {
+            prop_assert!(changed(&a, &a, pod()).is_empty());
+        }
     }
 }
