@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Parser;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use substrate::host::Stop;
 use substrate::world::Options;
 use substrate::{Level, Process, Seed, TimeScale, World, ready};
 
@@ -160,6 +161,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
         .build()
         .map_err(environment("cannot start threads".to_owned()))?;
     let outcome = runtime.block_on(async {
+        // Before the ready file: a signal that came earlier would kill without saving the state.
+        let mut stop = Stop::install().map_err(environment("cannot wait for signals".to_owned()))?;
         let level = if sink.is_some() { Level::Trace } else { Level::Info };
         let scale = TimeScale::new(flags.time_scale);
         let world = World::live(Options { seed: flags.seed, level, scale, ..Options::default() });
@@ -185,7 +188,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         }
         eprintln!("mock-ec2 serves {endpoint} (latency {}, seed {})", flags.latency, flags.seed);
         let served = process.ctx();
-        let told = told_to_end().await.map_err(environment("cannot wait for signals".to_owned()));
+        stop.wait().await;
         if let (Some(path), Some(ctx)) = (&flags.state_file, served) {
             let text = serde_json::to_vec(&ec2.save(ctx.now())).map_err(std::io::Error::other);
             text.and_then(|text| write_whole(path, &text))
@@ -194,7 +197,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         if let Err(error) = world.trace().flush() {
             eprintln!("mock-ec2: the trace is not complete: {error}");
         }
-        told
+        Ok(())
     });
     runtime.shutdown_background();
     ec2.close();
@@ -237,16 +240,6 @@ fn start(
             }
         }
     })
-}
-
-async fn told_to_end() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::select! { biased;
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 /// The address under which clients on this machine reach the listener.

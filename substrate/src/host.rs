@@ -5,6 +5,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
 use crate::clock::TimeScale;
 use crate::trace::Level;
 use crate::world::{Options, World};
@@ -48,6 +51,10 @@ where
         ..Options::default()
     };
     let code = runtime.block_on(async {
+        let mut stop = match Stop::install() {
+            Ok(stop) => stop,
+            Err(e) => return failed(name, &format!("signals cannot be waited for: {e}")),
+        };
         let world = World::live(world_options);
         world.trace().keep(KEPT_EVENTS);
         if let Some(path) = &options.trace {
@@ -61,7 +68,7 @@ where
                 Ok(()) => ExitCode::SUCCESS,
                 Err(e) => failed(name, &e.to_string()),
             },
-            code = stopped() => code,
+            code = stop.wait() => code,
         };
         // The trace is a report: that it could not be written whole is said, the run is over all the same.
         if let Err(e) = world.trace().flush() {
@@ -87,33 +94,56 @@ fn sink(path: &PathBuf) -> std::io::Result<Box<dyn Write + Send>> {
     }
 }
 
-/// Completes when the process is asked to end, with its exit code.
-pub async fn stopped() -> ExitCode {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! { biased;
-        _ = interrupt.recv() => ExitCode::from(130),
-        _ = terminate.recv() => ExitCode::SUCCESS,
-        () = starter_gone() => ExitCode::SUCCESS,
+/// The ways in which a process is asked to end: SIGINT, SIGTERM, the end of its starter.
+///
+/// Install it before anything says that the process is ready: a signal that comes before its handler kills without
+/// clean-up.
+#[derive(Debug)]
+pub struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+    starter: Option<oneshot::Receiver<()>>,
+}
+
+impl Stop {
+    /// Starts to listen for signals.
+    ///
+    /// # Errors
+    /// When the system refuses the handlers.
+    pub fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            starter: std::env::var_os(PARENT_PIPE).map(|_| watch_starter()),
+        })
+    }
+
+    /// Completes when the process is asked to end, with its exit code: 130 for SIGINT, otherwise 0.
+    pub async fn wait(&mut self) -> ExitCode {
+        let starter_gone = async {
+            match &mut self.starter {
+                // The sender is dropped when the input ends; both outcomes mean the same.
+                Some(gone) => drop(gone.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! { biased;
+            _ = self.interrupt.recv() => ExitCode::from(130),
+            _ = self.terminate.recv() => ExitCode::SUCCESS,
+            () = starter_gone => ExitCode::SUCCESS,
+        }
     }
 }
 
-/// Completes when standard input ends, if the starter asked for that.
-async fn starter_gone() {
-    if std::env::var_os(PARENT_PIPE).is_none() {
-        return std::future::pending().await;
-    }
-    let (gone, wait) = tokio::sync::oneshot::channel::<()>();
-    // A thread, because a read of standard input cannot be cancelled and would hold up the runtime's end.
+/// Ends when standard input does. A thread, because a read of standard input cannot be cancelled and would hold up
+/// the runtime's end.
+fn watch_starter() -> oneshot::Receiver<()> {
+    let (gone, wait) = oneshot::channel();
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         let mut buffer = [0; 64];
         while std::io::Read::read(&mut stdin, &mut buffer).is_ok_and(|n| n > 0) {}
         drop(gone);
     });
-    // The sender is dropped when the input ends; both outcomes mean the same.
-    let _ = wait.await;
+    wait
 }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde_json::json;
 use substrate::clock::TimeScale;
 use substrate::fault::Span;
+use substrate::host::Stop;
 use substrate::world::{Options, Transport, simulate};
 use substrate::{Level, World, WorldKind};
 
@@ -160,6 +161,8 @@ fn run_live(args: &Args, scenario: &Scenario, format: Format) -> Result<Outcome,
     progress.note(&site.describe());
     let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("the runtime does not start: {e}")))?;
     let result = runtime.block_on(async {
+        let mut stop =
+            Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
         let world = World::live(options(args, scenario));
         open_trace(args, &world)?;
         let spec = ClusterSpec::of_scenario(scenario);
@@ -172,7 +175,7 @@ fn run_live(args: &Args, scenario: &Scenario, format: Format) -> Result<Outcome,
         let story = runner::run(scenario, &cluster, |step| progress.note(&format!("  {step}")));
         let outcome = tokio::select! { biased;
             outcome = story => Ok(outcome),
-            _ = substrate::host::stopped() => Err(Trouble::Interrupted),
+            _ = stop.wait() => Err(Trouble::Interrupted),
             () = tokio::time::sleep(args.timeout.0) => Err(Trouble::Timeout),
         };
         cluster.stop().await;

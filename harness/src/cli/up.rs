@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use substrate::World;
 use substrate::clock::TimeScale;
+use substrate::host::Stop;
 use substrate::world::Options;
 
 use crate::cluster::spec::node_name;
@@ -152,6 +153,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
     let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
     let code = runtime.block_on(async {
+        // Before anybody can be told that the cluster is ready.
+        let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
         let options =
             Options { seed: args.seed, scale: TimeScale::new(args.time_scale), watchdog: None, ..Options::default() };
         let world = World::live(options);
@@ -167,7 +170,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
         announce(args, &endpoints, &kubeconfig, &site, &progress, format)?;
-        let code = substrate::host::stopped().await;
+        let code = stop.wait().await;
         progress.note("taking everything down");
         cluster.stop().await;
         Ok(code)
