@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use substrate::Ctx;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
+use super::changes::{Changes, Watch};
 use super::config::NodeAgentConfig;
 use super::csi::Driver;
 use super::names::Paths;
@@ -36,7 +37,7 @@ pub struct Agent {
     drivers: Mutex<BTreeMap<String, Driver>>,
     pods: Mutex<Pods>,
     reconcile_due: Notify,
-    changes: watch::Sender<u64>,
+    changes: Changes,
     pod_ips: AtomicU64,
 }
 
@@ -61,7 +62,7 @@ impl Agent {
             drivers: Mutex::default(),
             pods: Mutex::default(),
             reconcile_due: Notify::new(),
-            changes: watch::Sender::new(0),
+            changes: Changes::default(),
             pod_ips: AtomicU64::new(0),
             config,
         })
@@ -81,13 +82,13 @@ impl Agent {
 
     /// Something about volumes or pods is different: the reconciler and all who wait for volumes look again.
     pub(super) fn changed(&self) {
-        self.changes.send_modify(|n| *n += 1);
+        self.changes.bump();
         self.reconcile_due.notify_one();
     }
 
     /// A receiver that is told of every change from now on.
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    pub(super) fn changes(&self) -> Watch {
+        self.changes.watch()
     }
 
     /// Waits until the reconciler has a reason to run.

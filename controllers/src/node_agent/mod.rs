@@ -7,6 +7,7 @@
 
 pub mod affinity;
 mod agent;
+mod changes;
 pub mod config;
 pub mod csi;
 mod lease;

@@ -11,6 +11,7 @@ use substrate::seed::{between, unit};
 use tokio::sync::{mpsc, watch};
 
 use super::agent::Agent;
+use super::changes::Watch;
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
@@ -334,15 +335,9 @@ async fn wait_for_unmount(agent: &Agent, uid: &str) {
 }
 
 /// Waits for a change, and then for the next instant of a 300 ms grid that began at `begun`; false at the deadline.
-async fn next_look(
-    agent: &Agent,
-    changes: &mut watch::Receiver<u64>,
-    begun: Duration,
-    deadline: Option<Duration>,
-) -> bool {
+async fn next_look(agent: &Agent, changes: &mut Watch, begun: Duration, deadline: Option<Duration>) -> bool {
     tokio::select! { biased;
-        // The sender lives in the agent.
-        _ = changes.changed() => {}
+        () = changes.changed() => {}
         () = agent.ctx.sleep_until(deadline.unwrap_or_default()), if deadline.is_some() => return false,
     }
     let poll = agent.ctx.scaled(agent.config.timers.pod_attach_and_mount_poll);
