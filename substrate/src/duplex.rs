@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed};
@@ -41,14 +41,28 @@ impl Service<Request<Body>> for Duplex {
         Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE_BYTES);
             let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service));
+            let tasks = Tasks(ctx.clone());
             ctx.spawn(async move {
                 // A broken pipe is the caller's to report.
-                let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
+                let _ = hyper_util::server::conn::auto::Builder::new(tasks)
                     .serve_connection(TokioIo::new(far), server)
                     .await;
             });
             send(&ctx, TokioIo::new(near), request).await
         })
+    }
+}
+
+/// Runs hyper's tasks in the process whose connection it is, so that they end with it and are seen by the fabric.
+#[derive(Clone)]
+struct Tasks(Ctx);
+
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(async move { drop(task.await) });
     }
 }
 
@@ -65,7 +79,7 @@ async fn send(
         *request.version_mut() = Version::HTTP_2;
         let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
         *request.uri_mut() = format!("http://localhost{path}").parse()?;
-        let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(Tasks(ctx.clone()), io).await?;
         ctx.spawn(async move { drop(connection.await) });
         Ok(sender.send_request(request).await?.map(boxed))
     } else {

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -42,6 +43,8 @@ struct Inner {
     queue: Mutex<Queue>,
     earlier: Notify,
     names: Mutex<BTreeMap<String, Bound>>,
+    /// How often anything of this world was polled; see [`Fabric::rest`].
+    polls: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,7 +56,10 @@ struct Queue {
 }
 
 /// Millisecond, link, number on the link.
-type Key = (u64, u32, u64);
+type Key = (u64, u32, Number);
+
+/// The call on its link, from 1, and the message of that call, from 1.
+pub type Number = (u64, u32);
 
 /// A server that is reachable under a name.
 #[derive(Clone)]
@@ -67,7 +73,13 @@ pub struct Bound {
 impl Fabric {
     /// An empty network on `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self(Arc::new(Inner { clock, queue: Mutex::default(), earlier: Notify::new(), names: Mutex::default() }))
+        Self(Arc::new(Inner {
+            clock,
+            queue: Mutex::default(),
+            earlier: Notify::new(),
+            names: Mutex::default(),
+            polls: AtomicU64::new(0),
+        }))
     }
 
     /// Makes `service` of process `ctx` reachable as `name`, until the process goes down or the name is bound again.
@@ -87,14 +99,14 @@ impl Fabric {
         queue.links
     }
 
-    /// A message that arrives `after` from now; numbers on one link must grow.
-    pub fn travel(&self, link: u32, number: u64, after: Duration) -> Travel {
+    /// A message that arrives `after` from now; each needs a number of its own.
+    pub fn travel(&self, link: u32, number: Number, after: Duration) -> Travel {
         let at = self.0.clock.mono() + after;
         self.travel_until(link, number, at)
     }
 
     /// A message that arrives at the monotonic time `at`.
-    pub fn travel_until(&self, link: u32, number: u64, at: Duration) -> Travel {
+    pub fn travel_until(&self, link: u32, number: Number, at: Duration) -> Travel {
         let key = (at.as_millis() as u64, link, number);
         let mut queue = self.queue();
         let first = queue.waiting.keys().next().is_none_or(|k| key < *k);
@@ -122,8 +134,30 @@ impl Fabric {
                 }
             }
             // Lets everything else that is ready in this instant run first: local timers come before messages.
-            rest().await;
+            self.rest().await;
             self.deliver_one();
+        }
+    }
+
+    /// Runs `work`, counting its polls, so that [`Fabric::rest`] sees whether it still moves.
+    pub(crate) async fn counted<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        std::future::poll_fn(|cx| {
+            self.0.polls.fetch_add(1, Ordering::Relaxed);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Returns once no process and no story has anything left to do in this instant: a round of the scheduler passed
+    /// in which none of them was polled. (A yielded task runs after all that were ready before it.)
+    async fn rest(&self) {
+        loop {
+            let before = self.0.polls.load(Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            if self.0.polls.load(Ordering::Relaxed) == before {
+                return;
+            }
         }
     }
 
@@ -147,16 +181,6 @@ impl Fabric {
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<String, Bound>> {
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns once no other task is ready to run.
-///
-/// A yielded task is woken only when the scheduler's queue is empty or after its event interval, so a few yields
-/// see even long chains of wake-ups to their end.
-async fn rest() {
-    for _ in 0..3 {
-        tokio::task::yield_now().await;
     }
 }
 

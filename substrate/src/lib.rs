@@ -13,6 +13,7 @@ pub mod fault;
 pub mod guard;
 pub mod host;
 pub mod ids;
+pub mod latest;
 pub mod link;
 pub mod listen;
 pub mod process;

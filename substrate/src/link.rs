@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng as _, SeedableRng as _};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tower::Service;
@@ -58,8 +58,45 @@ struct Inner {
     to: Arc<str>,
     carrier: Carrier,
     number: u32,
-    sent: AtomicU64,
-    rng: Mutex<ChaCha8Rng>,
+    calls: Mutex<Calls>,
+}
+
+/// What each call on a link takes its number and its latencies from.
+struct Calls {
+    made: u64,
+    rng: ChaCha8Rng,
+}
+
+/// The messages of one call. Their latencies, and their place among other messages of the same millisecond, are
+/// settled when the call is made: which of several answers a server happens to write first must not show.
+struct Messages {
+    link: Link,
+    call: u64,
+    sent: u32,
+    there: Duration,
+    back: Duration,
+    lines: u64,
+}
+
+impl Messages {
+    fn of(link: &Link) -> Self {
+        let mut calls = link.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.made += 1;
+        let (there, back) = (link.draw(&mut calls.rng), link.draw(&mut calls.rng));
+        Self { link: link.clone(), call: calls.made, sent: 0, there, back, lines: calls.rng.next_u64() }
+    }
+
+    fn travel(&mut self, after: Duration) -> Travel {
+        self.sent += 1;
+        self.link.0.world.fabric().travel(self.link.0.number, (self.call, self.sent), after)
+    }
+
+    /// Lets one message pass in simulation; the live world has a network of its own.
+    async fn pass(&mut self, after: Duration) {
+        if self.link.simulated() {
+            self.travel(after).await;
+        }
+    }
 }
 
 enum Carrier {
@@ -88,8 +125,7 @@ impl Link {
             to: to.into(),
             carrier,
             number: ctx.world().fabric().new_link(),
-            sent: AtomicU64::new(0),
-            rng: Mutex::new(rng),
+            calls: Mutex::new(Calls { made: 0, rng }),
         })))
     }
 
@@ -105,26 +141,9 @@ impl Link {
         self.0.world.kind() == WorldKind::Simulated
     }
 
-    fn draw(&self) -> Duration {
+    fn draw(&self, rng: &mut ChaCha8Rng) -> Duration {
         let latency = self.0.world.options().latency;
-        let ms = between(
-            &mut *self.0.rng.lock().unwrap_or_else(PoisonError::into_inner),
-            latency.min_ms.max(1),
-            latency.max_ms,
-        );
-        Duration::from_millis(ms)
-    }
-
-    fn travel(&self, after: Duration) -> Travel {
-        let number = self.0.sent.fetch_add(1, Ordering::Relaxed);
-        self.0.world.fabric().travel(self.0.number, number, after)
-    }
-
-    /// Lets one message pass in simulation; the live world has a network of its own.
-    async fn pass(&self) {
-        if self.simulated() {
-            self.travel(self.draw()).await;
-        }
+        Duration::from_millis(between(rng, latency.min_ms.max(1), latency.max_ms))
     }
 
     async fn scaled_sleep(&self, d: Duration) {
@@ -161,7 +180,7 @@ impl Link {
         self.0.world.fault(&self.0.from, &point).map(|firing| firing.effect)
     }
 
-    async fn exchange(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn exchange(self, mut messages: Messages, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let streaming = request.extensions().get::<Streaming>().is_some();
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let uri = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -183,7 +202,7 @@ impl Link {
         if !self.wait_out_partition(true, CONNECT_TIMEOUT).await {
             return Err(self.timed_out());
         }
-        self.pass().await;
+        messages.pass(messages.there).await;
         let (response, server) = self.dispatch(request).await?;
         let (parts, body) = response.into_parts();
         if self.fault("request", Moment::AfterEffect, &method, &path) == Some(Effect::DropReply(true)) {
@@ -191,10 +210,10 @@ impl Link {
         }
         let body = if streaming && parts.status.is_success() {
             // The peer goes on writing while the head of the answer is under way.
-            let head = if self.simulated() { self.draw() } else { Duration::ZERO };
-            let lines = LineStream::new(self.clone(), body, server, path.clone(), head);
-            if self.simulated() {
-                self.travel(head).await;
+            let head = self.simulated().then(|| messages.travel(messages.back));
+            let lines = LineStream::new(messages, body, server, path.clone());
+            if let Some(head) = head {
+                head.await;
             }
             boxed(StreamBody::new(lines))
         } else {
@@ -202,7 +221,7 @@ impl Link {
             if !self.wait_out_partition(false, KEEPALIVE_TIMEOUT).await {
                 return Err(self.reset());
             }
-            self.pass().await;
+            messages.pass(messages.back).await;
             boxed(collected)
         };
         self.0.world.trace().trace(
@@ -248,7 +267,7 @@ impl Service<Request<Body>> for Link {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().exchange(request))
+        Box::pin(self.clone().exchange(Messages::of(self), request))
     }
 }
 
@@ -260,15 +279,18 @@ enum Item {
 
 /// Cuts a response body into lines and sends each on its way, never out of order.
 struct LineSender {
-    link: Link,
+    messages: Messages,
+    rng: ChaCha8Rng,
     partial: BytesMut,
     last_arrival: Duration,
 }
 
 impl LineSender {
-    fn new(link: Link, after: Duration) -> Self {
-        let last_arrival = link.0.world.clock().mono() + after;
-        Self { link, partial: BytesMut::new(), last_arrival }
+    /// For the lines that follow the head of an answer.
+    fn new(messages: Messages) -> Self {
+        let last_arrival = messages.link.0.world.clock().mono() + messages.back;
+        let rng = ChaCha8Rng::seed_from_u64(messages.lines);
+        Self { messages, rng, partial: BytesMut::new(), last_arrival }
     }
 
     fn lines(&mut self, mut data: Bytes) -> Vec<Item> {
@@ -289,10 +311,10 @@ impl LineSender {
     }
 
     fn send(&mut self, line: Bytes) -> Item {
-        let travel = self.link.simulated().then(|| {
-            let now = self.link.0.world.clock().mono();
-            self.last_arrival = self.last_arrival.max(now + self.link.draw());
-            self.link.travel(self.last_arrival.saturating_sub(now))
+        let travel = self.messages.link.simulated().then(|| {
+            let now = self.messages.link.0.world.clock().mono();
+            self.last_arrival = self.last_arrival.max(now + self.messages.link.draw(&mut self.rng));
+            self.messages.travel(self.last_arrival.saturating_sub(now))
         });
         Item::Line(line, travel)
     }
@@ -346,8 +368,9 @@ enum Source {
 }
 
 impl LineStream {
-    fn new(link: Link, body: Body, server: Option<Ctx>, path: String, head: Duration) -> Self {
-        let sender = LineSender::new(link.clone(), head);
+    fn new(messages: Messages, body: Body, server: Option<Ctx>, path: String) -> Self {
+        let link = messages.link.clone();
+        let sender = LineSender::new(messages);
         let source = match server {
             Some(ctx) => {
                 let (out, inbox) = mpsc::unbounded_channel();

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::clock::{Clock, Now};
 use crate::fault::{Faults, Firing, Point};
+use crate::latest;
 use crate::seed::Seed;
 use crate::trace::Trace;
 use crate::world::{World, WorldKind};
@@ -33,7 +34,7 @@ struct Inner {
     clock: Clock,
     world: World,
     tasks: mpsc::UnboundedSender<Task>,
-    down: watch::Receiver<bool>,
+    down: latest::Receiver<bool>,
 }
 
 impl std::fmt::Debug for Ctx {
@@ -148,7 +149,7 @@ struct ProcessInner {
 
 struct Running {
     ctx: Ctx,
-    down: Arc<watch::Sender<bool>>,
+    down: Arc<latest::Sender<bool>>,
     abort: tokio::task::AbortHandle,
 }
 
@@ -198,8 +199,8 @@ impl Process {
         let inner = &self.0;
         let incarnation = inner.incarnations.fetch_add(1, Ordering::Relaxed) + 1;
         let (tasks, inbox) = mpsc::unbounded_channel();
-        let (down_tx, down) = watch::channel(false);
-        let down_tx = Arc::new(down_tx);
+        let down_tx = Arc::new(latest::Sender::new(false));
+        let down = down_tx.subscribe();
         let own = inner.world.seed().child(&inner.name);
         let ctx = Ctx(Arc::new(Inner {
             name: inner.name.clone(),
@@ -213,7 +214,11 @@ impl Process {
         inner.world.trace().info(&inner.name, "process.started", serde_json::json!({ "incarnation": incarnation }));
         let main = (inner.factory)(ctx.clone());
         let abort = match inner.world.kind() {
-            WorldKind::Simulated => tokio::task::spawn_local(local(main, inbox, Ended(down_tx.clone()))).abort_handle(),
+            WorldKind::Simulated => {
+                let (fabric, ended) = (inner.world.fabric().clone(), Ended(down_tx.clone()));
+                let work = async move { fabric.counted(local(main, inbox, ended)).await };
+                tokio::task::spawn_local(work).abort_handle()
+            }
             WorldKind::Live => spawn_live(threaded(main, inbox, Ended(down_tx.clone()))),
         };
         *self.slot() = Some(Running { ctx, down: down_tx, abort });
@@ -225,7 +230,7 @@ impl Process {
 }
 
 /// Marks the process as down when its last task is dropped.
-struct Ended(Arc<watch::Sender<bool>>);
+struct Ended(Arc<latest::Sender<bool>>);
 
 impl Drop for Ended {
     fn drop(&mut self) {

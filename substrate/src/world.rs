@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 
 use crate::clock::{Clock, TimeScale};
@@ -168,8 +170,12 @@ where
     tokio::task::LocalSet::new().block_on(&runtime, async move {
         let world = World::new(WorldKind::Simulated, Clock::simulated(), options);
         let _ = watched.set(world.trace().clone());
-        tokio::task::spawn_local(world.fabric().clone().run());
-        story(world).await
+        let fabric = world.fabric().clone();
+        tokio::task::spawn_local(fabric.clone().run());
+        // On its own the story would be polled, and counted, whenever anything is; in a set only when it is woken.
+        let mut story = FuturesUnordered::from_iter([fabric.counted(story(world))]);
+        let Some(result) = story.next().await else { unreachable!("one future has one result") };
+        result
     })
 }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rand_core::Rng;
+use substrate::latest;
 use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
-use tokio::sync::watch as flag;
 
 use super::api::{Api, ListParams};
 use super::backoff::Backoff;
@@ -42,7 +42,7 @@ impl<K> Clone for Informer<K> {
 
 struct Inner<K> {
     state: Mutex<State<K>>,
-    synced: flag::Sender<bool>,
+    synced: latest::Sender<bool>,
 }
 
 type Objects<K> = BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<K>>>;
@@ -70,7 +70,7 @@ impl<K: Kind> Informer<K> {
         }
         let informer = Self(Arc::new(Inner {
             state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
-            synced: flag::Sender::new(false),
+            synced: latest::Sender::new(false),
         }));
         let reflector = Reflector {
             ctx: ctx.clone(),

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
-use substrate::Ctx;
+use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
-use super::changes::{Changes, Watch};
 use super::config::NodeAgentConfig;
 use super::csi::Driver;
 use super::names::Paths;
@@ -37,7 +36,7 @@ pub struct Agent {
     drivers: Mutex<BTreeMap<String, Driver>>,
     pods: Mutex<Pods>,
     reconcile_due: Notify,
-    changes: Changes,
+    changes: latest::Sender<()>,
     pod_ips: AtomicU64,
 }
 
@@ -62,7 +61,7 @@ impl Agent {
             drivers: Mutex::default(),
             pods: Mutex::default(),
             reconcile_due: Notify::new(),
-            changes: Changes::default(),
+            changes: latest::Sender::new(()),
             pod_ips: AtomicU64::new(0),
             config,
         })
@@ -82,13 +81,13 @@ impl Agent {
 
     /// Something about volumes or pods is different: the reconciler and all who wait for volumes look again.
     pub(super) fn changed(&self) {
-        self.changes.bump();
+        self.changes.send_replace(());
         self.reconcile_due.notify_one();
     }
 
     /// A receiver that is told of every change from now on.
-    pub(super) fn changes(&self) -> Watch {
-        self.changes.watch()
+    pub(super) fn changes(&self) -> latest::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Waits until the reconciler has a reason to run.

@@ -7,7 +7,6 @@
 
 pub mod affinity;
 mod agent;
-mod changes;
 pub mod config;
 pub mod csi;
 mod lease;

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use substrate::link::Link;
-use substrate::{HttpService, dial};
-use tokio::sync::watch;
+use substrate::{HttpService, dial, latest};
 
 use super::agent::Agent;
 use super::registration::{deregister, keep_trying};
@@ -23,9 +22,9 @@ type Identity = (u64, u64, i64, i64);
 struct Known {
     identity: Identity,
     /// The driver's name once it is registered.
-    driver: watch::Receiver<Option<String>>,
+    driver: latest::Receiver<Option<String>>,
     /// Dropped to give up.
-    _keep: watch::Sender<()>,
+    _keep: latest::Sender<()>,
 }
 
 /// Watches `directory` for ever.
@@ -50,8 +49,10 @@ pub(super) async fn run(agent: Arc<Agent>, directory: PathBuf) {
             if known.contains_key(&path) {
                 continue;
             }
-            let (keep, mut kept) = watch::channel(());
-            let (registered, driver) = watch::channel(None);
+            let keep = latest::Sender::new(());
+            let mut kept = keep.subscribe();
+            let registered = latest::Sender::new(None);
+            let driver = registered.subscribe();
             let (agent_, socket) = (agent.clone(), path.clone());
             agent.ctx.spawn(async move {
                 let registration = peer(&agent_, &socket);

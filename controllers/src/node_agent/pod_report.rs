@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use tokio::sync::watch;
+use substrate::latest;
 
 use super::agent::Agent;
 use super::pod_status::{Phase, PodFacts, patch};
@@ -26,7 +26,7 @@ pub(super) enum Report {
 }
 
 /// Writes what `reports` says until the pod is finished.
-pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, facts: PodFacts, mut reports: watch::Receiver<Report>) {
+pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, facts: PodFacts, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
     while reports.changed().await.is_ok() {
         loop {

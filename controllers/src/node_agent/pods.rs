@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use substrate::latest;
 use substrate::seed::{between, unit};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::agent::Agent;
-use super::changes::Watch;
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
@@ -39,7 +39,7 @@ struct Entry {
     pod: Arc<Pod>,
     wants_volumes: bool,
     unprocessed: bool,
-    orders: watch::Sender<Orders>,
+    orders: latest::Sender<Orders>,
 }
 
 /// The pods that the agent works on, by uid.
@@ -132,7 +132,7 @@ fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     if over && terminate.is_none() {
         return;
     }
-    let orders = watch::Sender::new(Orders { terminate, deleted: false });
+    let orders = latest::Sender::new(Orders { terminate, deleted: false });
     let receiver = orders.subscribe();
     // A pod that is over, or on its way out before it began, is only cleaned up.
     let run = !over && terminate.is_none();
@@ -154,18 +154,18 @@ fn gone(agent: &Agent, pod: &Pod) {
 /// Containers that run.
 struct Running {
     since: Timestamp,
-    stop: watch::Sender<bool>,
-    kill: watch::Sender<bool>,
+    stop: latest::Sender<bool>,
+    kill: latest::Sender<bool>,
     done: mpsc::Receiver<()>,
 }
 
-async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: watch::Receiver<Orders>) {
+async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: latest::Receiver<Orders>) {
     let facts = PodFacts {
         start_time: agent.ctx.now().wall,
         host_ip: super::node_object::internal_ip(&agent.config),
         pod_ip: run.then(|| agent.next_pod_ip()),
     };
-    let reports = watch::Sender::new(Report::Nothing);
+    let reports = latest::Sender::new(Report::Nothing);
     agent.ctx.spawn(reporter(agent.clone(), pod.clone(), facts, reports.subscribe()));
     let mut running = None;
     if run {
@@ -190,7 +190,7 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     agent.pods().0.remove(&uid);
 }
 
-async fn ordered_to_stop(orders: &mut watch::Receiver<Orders>) {
+async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
     // The sender lives in the table as long as the worker.
     let _ = orders.wait_for(|orders| orders.terminate.is_some()).await;
 }
@@ -200,7 +200,7 @@ async fn start(
     agent: &Arc<Agent>,
     uid: &str,
     pod: &Arc<Pod>,
-    reports: &watch::Sender<Report>,
+    reports: &latest::Sender<Report>,
     running: &mut Option<Running>,
 ) {
     reports.send_replace(Report::Phase(Phase::Waiting));
@@ -246,7 +246,7 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
     });
     let readonly: BTreeMap<String, bool> = claims(pod).into_iter().map(|c| (c.volume, c.readonly)).collect();
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
-    let (stop, kill) = (watch::Sender::new(false), watch::Sender::new(false));
+    let (stop, kill) = (latest::Sender::new(false), latest::Sender::new(false));
     let (alive, done) = mpsc::channel(1);
     let mounted = agent.volumes().mounted(uid);
     for (volume_in_pod, spec) in mounted {
@@ -272,7 +272,7 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
 }
 
 /// Stops a pod's containers: SIGTERM, then SIGKILL when the grace is over. A shorter grace may be ordered meanwhile.
-async fn stop(agent: &Agent, pod: &Pod, mut running: Running, orders: &mut watch::Receiver<Orders>) {
+async fn stop(agent: &Agent, pod: &Pod, mut running: Running, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let message = format!("Stopping container {}", container.name);
@@ -335,9 +335,14 @@ async fn wait_for_unmount(agent: &Agent, uid: &str) {
 }
 
 /// Waits for a change, and then for the next instant of a 300 ms grid that began at `begun`; false at the deadline.
-async fn next_look(agent: &Agent, changes: &mut Watch, begun: Duration, deadline: Option<Duration>) -> bool {
+async fn next_look(
+    agent: &Agent,
+    changes: &mut latest::Receiver<()>,
+    begun: Duration,
+    deadline: Option<Duration>,
+) -> bool {
     tokio::select! { biased;
-        () = changes.changed() => {}
+        _ = changes.changed() => {}
         () = agent.ctx.sleep_until(deadline.unwrap_or_default()), if deadline.is_some() => return false,
     }
     let poll = agent.ctx.scaled(agent.config.timers.pod_attach_and_mount_poll);

@@ -9,7 +9,7 @@ use csi_mock::disk::DiskError;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use serde_json::json;
 use substrate::fault::Span;
-use tokio::sync::watch;
+use substrate::latest;
 
 use super::agent::Agent;
 use super::config::WorkloadDefaults;
@@ -74,12 +74,12 @@ enum Trouble {
 
 impl Writer {
     /// Verifies, then writes until `stop` is true.
-    pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(super) async fn run(self, mut stop: latest::Receiver<bool>) {
         self.work(&mut stop).await;
         self.emit("workload.stopped", json!({}));
     }
 
-    async fn work(&self, stop: &mut watch::Receiver<bool>) {
+    async fn work(&self, stop: &mut latest::Receiver<bool>) {
         match self.verify().await {
             Ok(found) => self.emit("workload.started", json!({ "records_found": found, "verified": true })),
             Err(trouble) => {
@@ -179,7 +179,7 @@ impl Writer {
     }
 }
 
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+async fn stopped(stop: &mut latest::Receiver<bool>) {
     // An error means that the pod's worker is gone, which stops the workload too.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -23,8 +23,7 @@ use serde_json::{Value, json};
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use substrate::fault::Moment;
 use substrate::seed::between;
-use substrate::{Ctx, Now, Seed};
-use tokio::sync::watch as cell;
+use substrate::{Ctx, Now, Seed, latest};
 
 use self::call::Call;
 use self::content::content;
@@ -65,7 +64,7 @@ impl std::fmt::Debug for Apiserver {
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// The revision of the last commit, for those who wait for one.
-    revision: cell::Sender<u64>,
+    revision: latest::Sender<u64>,
     limits: Limits,
 }
 
@@ -96,7 +95,7 @@ impl Apiserver {
         let store = Store::new(&seed, config.limits);
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
         let state = State { store, hub: Hub::new(), epoch: 0, lifetimes };
-        Self(Arc::new(Shared { state: Mutex::new(state), revision: cell::Sender::new(0), limits: config.limits }))
+        Self(Arc::new(Shared { state: Mutex::new(state), revision: latest::Sender::new(0), limits: config.limits }))
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
