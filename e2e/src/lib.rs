@@ -1,7 +1,12 @@
 //! What the suites share: where things are, what this machine has, how Mooring is started and stopped.
 
+pub mod ec2;
+pub mod python;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -46,19 +51,37 @@ pub fn scenario(name: &str) -> PathBuf {
 /// # Panics
 /// When it is required and missing.
 pub fn have(what: &str) -> bool {
-    let found = match what {
-        "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
-        "boto3" => succeeds(Command::new("python3").args(["-c", "import boto3"])),
-        "kubectl" => succeeds(Command::new("kubectl").args(["version", "--client"])),
-        "aws" => succeeds(Command::new("aws").arg("--version")),
-        other => succeeds(Command::new(other).arg("--version")),
-    };
+    static FOUND: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+    let found =
+        *FOUND.lock().unwrap_or_else(PoisonError::into_inner).entry(what.to_owned()).or_insert_with(|| find(what));
     let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
     assert!(found || !required.split(',').any(|r| r == what), "MOORING_REQUIRE names {what}, and it is missing");
     if !found {
         eprintln!("skipped: this machine has no {what}");
     }
     found
+}
+
+fn find(what: &str) -> bool {
+    match what {
+        "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
+        // Looked for and not imported, which takes as long as a test.
+        "boto3" => {
+            succeeds(Command::new("python3").args(["-c", "import importlib.util as u; u.find_spec('boto3') or 1/0"]))
+        }
+        "kubectl" => succeeds(Command::new("kubectl").args(["version", "--client"])),
+        "aws" => succeeds(Command::new("aws").arg("--version")),
+        other => succeeds(Command::new(other).arg("--version")),
+    }
+}
+
+/// Takes from `command` every AWS setting that this process has been given.
+pub(crate) fn without_aws_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
 }
 
 fn rustix_is_root() -> bool {

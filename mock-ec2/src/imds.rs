@@ -16,6 +16,7 @@ use crate::cloud::Ec2;
 use crate::state::State;
 use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
+use crate::state::instance_types;
 
 /// The operation's name for faults.
 pub const OPERATION: &str = "Imds";
@@ -140,7 +141,7 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
     if path == "/latest/dynamic/instance-identity/document" {
         let document = json!({
             "accountId": settings.account_id,
-            "architecture": "x86_64",
+            "architecture": instance_types::architecture(&instance.instance_type),
             "availabilityZone": instance.zone,
             "imageId": instance.image_id,
             "instanceId": instance.id,

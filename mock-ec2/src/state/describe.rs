@@ -137,6 +137,11 @@ pub(crate) fn time(t: Timestamp) -> String {
     format!("{}.{:03}Z", t.strftime("%Y-%m-%dT%H:%M:%S"), t.subsec_millisecond().max(0))
 }
 
+/// The same to the second, as attachments and launches are told.
+pub(crate) fn seconds(t: Timestamp) -> String {
+    t.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
+}
+
 struct VolumeView<'a> {
     volume: &'a Volume,
     state: &'a State,
@@ -200,7 +205,7 @@ impl Filterable for VolumeView<'_> {
 
 fn attachment_value(attachment: &Attachment, field: &str, found: &mut dyn FnMut(&str)) {
     match field {
-        "attach-time" => found(&time(attachment.attach_time)),
+        "attach-time" => found(&seconds(attachment.attach_time)),
         "delete-on-termination" => found(flag(attachment.delete_on_termination)),
         "device" | "device-name" => found(&attachment.device),
         "status" => found(attachment.state.as_str()),
@@ -376,13 +381,15 @@ impl Filterable for InstanceView<'_> {
             "reservation-id" => found(&instance.reservation_id),
             "root-device-name" => found(ROOT_DEVICE),
             "root-device-type" => found("ebs"),
-            "architecture" => found("x86_64"),
+            "architecture" => found(instance_types::architecture(&instance.instance_type)),
+            "ena-support" | "source-dest-check" => found("true"),
             "ebs-optimized" | "operator.managed" => found("false"),
             "hypervisor" => found("xen"),
             "launch-index" => found(&instance.launch_index.to_string()),
-            "launch-time" => found(&time(instance.launch_time)),
+            "launch-time" => found(&seconds(instance.launch_time)),
             "monitoring-state" => found("disabled"),
-            "network-interface.status" | "network-interface.attachment.status" => found("attached"),
+            "network-interface.status" => found("in-use"),
+            "network-interface.attachment.status" => found("attached"),
             "network-interface.subnet-id" | "subnet-id" => found(&self.state.subnet_id(&instance.zone)),
             "network-interface.vpc-id" | "vpc-id" => found(&self.state.vpc_id()),
             "tenancy" => found("default"),

@@ -37,6 +37,17 @@ pub struct InstanceType {
     pub ebs_cards: u32,
 }
 
+/// What the type called `name` computes with: families with a `g` after their generation are Graviton.
+pub fn architecture(name: &str) -> &'static str {
+    let family = name.split('.').next().unwrap_or_default();
+    let generation = family.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    match generation.trim_start_matches(|c: char| c.is_ascii_digit()) {
+        options if options.contains('g') => "arm64",
+        _ if family.starts_with("mac") => "x86_64_mac",
+        _ => "x86_64",
+    }
+}
+
 impl InstanceType {
     /// Most network interfaces: as on m5, by size.
     pub fn network_interfaces(&self) -> u32 {
@@ -181,6 +192,13 @@ mod tests {
         ] {
             assert_eq!(limit(name).devices(interfaces), devices, "{name} with {interfaces}");
         }
+    }
+
+    #[test]
+    fn graviton_is_told_by_the_family() {
+        let names = ["m6g.large", "r8gb.48xlarge", "t4g.nano", "g5.xlarge", "m5.large", "c6i.large", "mac1.metal"];
+        let wanted = ["arm64", "arm64", "arm64", "x86_64", "x86_64", "x86_64", "x86_64_mac"];
+        assert_eq!(names.map(architecture), wanted);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod status;
 mod tags;
 mod volumes;
 
-pub(crate) use describe::time;
+pub(crate) use describe::{seconds, time};
 pub(crate) use status::{instance_word, reachability, volume_words};
 
 use std::collections::BTreeMap;

@@ -7,10 +7,10 @@ use crate::state::State;
 use crate::state::command::{AttachmentReply, InstanceReply, ModificationReply, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::instance::ROOT_DEVICE;
-use crate::state::instance_types::{AttachLimit, InstanceType};
+use crate::state::instance_types::{self, AttachLimit, InstanceType};
 use crate::state::volume::{Attachment, Volume};
 use crate::state::zone::Zone;
-use crate::state::{Settings, time};
+use crate::state::{Settings, seconds, time};
 
 mod more;
 
@@ -95,7 +95,7 @@ impl Surroundings {
                 xml.text("regionEndpoint", &format!("ec2.{region}.amazonaws.com"));
                 xml.text("optInStatus", "opt-in-not-required");
             }),
-            Reply::Snapshot(snapshot) => self.snapshot(xml, snapshot),
+            Reply::Snapshot(snapshot) => self.snapshot(xml, snapshot, false),
             Reply::SnapshotsMade(all) => {
                 xml.list("snapshotSet", all, |xml, snapshot| self.snapshot_made(xml, snapshot));
             }
@@ -104,7 +104,7 @@ impl Surroundings {
                 tags(xml, &snapshot.tags);
             }
             Reply::Snapshots { snapshots, next_token } => {
-                xml.list("snapshotSet", snapshots, |xml, snapshot| self.snapshot(xml, snapshot));
+                xml.list("snapshotSet", snapshots, |xml, snapshot| self.snapshot(xml, snapshot, true));
                 xml.optional("nextToken", next_token.as_ref());
             }
             Reply::Tags { tags, next_token } => {
@@ -144,7 +144,11 @@ impl Surroundings {
         xml.optional("throughput", volume.throughput);
         xml.value("encrypted", volume.encrypted);
         xml.optional("kmsKeyId", volume.kms_key_id.as_ref());
-        tags(xml, &volume.tags);
+        if described {
+            some_tags(xml, &volume.tags);
+        } else {
+            tags(xml, &volume.tags);
+        }
         xml.value("multiAttachEnabled", volume.multi_attach_enabled);
         xml.optional("fastRestored", volume.snapshot.is_some().then_some(volume.fast_restored));
         xml.optional("sourceVolumeId", volume.source_volume.as_ref());
@@ -171,10 +175,11 @@ impl Surroundings {
         });
         xml.text("privateDnsName", &instance.private_dns_name);
         xml.text("dnsName", "");
+        xml.text("reason", "");
         xml.value("amiLaunchIndex", instance.launch_index);
         xml.element("productCodes", |_| {});
         xml.text("instanceType", &instance.instance_type);
-        xml.value("launchTime", time(instance.launch_time));
+        xml.value("launchTime", seconds(instance.launch_time));
         xml.element("placement", |xml| {
             xml.text("availabilityZone", &instance.zone);
             xml.text("availabilityZoneId", self.zone_id(&instance.zone));
@@ -185,13 +190,13 @@ impl Surroundings {
         xml.text("subnetId", &reply.network.1);
         xml.text("vpcId", &reply.network.0);
         xml.text("privateIpAddress", &instance.private_ip);
-        xml.text("architecture", "x86_64");
+        xml.text("architecture", instance_types::architecture(&instance.instance_type));
         xml.text("rootDeviceType", "ebs");
         xml.text("rootDeviceName", ROOT_DEVICE);
         xml.list("blockDeviceMapping", &reply.mapping, block_device);
         xml.text("virtualizationType", "hvm");
         xml.text("clientToken", "");
-        tags(xml, &instance.tags);
+        some_tags(xml, &instance.tags);
         xml.text("hypervisor", "xen");
         xml.list("networkInterfaceSet", 0..instance.network_interfaces, |xml, number| {
             xml.text("networkInterfaceId", &network_interface_id(instance.id.as_str(), number));
@@ -205,6 +210,8 @@ impl Surroundings {
             });
         });
         xml.value("ebsOptimized", false);
+        xml.value("sourceDestCheck", true);
+        xml.value("enaSupport", true);
     }
 
     fn zone(&self, xml: &mut Xml, zone: &Zone) {
@@ -240,7 +247,7 @@ fn attachment(xml: &mut Xml, volume: &str, instance: &str, attachment: &Attachme
     xml.text("instanceId", instance);
     xml.text("device", &attachment.device);
     xml.text("status", attachment.state.as_str());
-    xml.value("attachTime", time(attachment.attach_time));
+    xml.value("attachTime", seconds(attachment.attach_time));
     xml.value("deleteOnTermination", attachment.delete_on_termination);
     xml.value("ebsCardIndex", attachment.ebs_card_index);
 }
@@ -251,7 +258,7 @@ fn block_device(xml: &mut Xml, item: &AttachmentReply) {
     xml.element("ebs", |xml| {
         xml.text("volumeId", item.volume.as_str());
         xml.text("status", item.attachment.state.as_str());
-        xml.value("attachTime", time(item.attachment.attach_time));
+        xml.value("attachTime", seconds(item.attachment.attach_time));
         xml.value("deleteOnTermination", item.attachment.delete_on_termination);
         xml.value("ebsCardIndex", item.attachment.ebs_card_index);
     });
@@ -262,6 +269,13 @@ fn tags(xml: &mut Xml, tags: &BTreeMap<String, String>) {
         xml.text("key", key);
         xml.text("value", value);
     });
+}
+
+/// As Describe answers have them: without tags there is no list, which scripts that print tags stumble over.
+fn some_tags(xml: &mut Xml, all: &BTreeMap<String, String>) {
+    if !all.is_empty() {
+        tags(xml, all);
+    }
 }
 
 fn instance_type(xml: &mut Xml, t: &InstanceType) {
@@ -277,8 +291,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
     // Bare metal has none.
     xml.optional("hypervisor", (!metal).then_some(t.hypervisor));
     xml.element("processorInfo", |xml| {
-        let arm = t.name.split('.').next().is_some_and(|family| family.ends_with('g') && !family.starts_with('g'));
-        xml.list("supportedArchitectures", [if arm { "arm64" } else { "x86_64" }], plain);
+        xml.list("supportedArchitectures", [instance_types::architecture(&t.name)], plain);
     });
     xml.element("vCpuInfo", |xml| {
         xml.value("defaultVCpus", t.vcpus);

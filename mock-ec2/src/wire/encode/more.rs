@@ -1,6 +1,6 @@
 //! Answers about snapshots, modifications, health and power.
 
-use super::{Surroundings, tags};
+use super::{Surroundings, some_tags, tags};
 use crate::state::command::{FastRestoreReply, ModificationReply, SnapshotReply, VolumeAttribute, VolumeStatusReply};
 use crate::state::ids::InstanceId;
 use crate::state::instance::{Instance, InstanceState};
@@ -11,7 +11,7 @@ use crate::state::{instance_word, reachability, time, volume_words};
 use crate::wire::xml::Xml;
 
 impl Surroundings {
-    pub(super) fn snapshot(&self, xml: &mut Xml, reply: &SnapshotReply) {
+    pub(super) fn snapshot(&self, xml: &mut Xml, reply: &SnapshotReply, described: bool) {
         let snapshot = &reply.snapshot;
         xml.text("snapshotId", snapshot.id.as_str());
         xml.text("volumeId", snapshot.volume.as_str());
@@ -24,7 +24,11 @@ impl Surroundings {
         xml.text("description", &snapshot.description);
         xml.value("encrypted", snapshot.encrypted);
         xml.optional("kmsKeyId", snapshot.kms_key_id.as_ref());
-        tags(xml, &snapshot.tags);
+        if described {
+            some_tags(xml, &snapshot.tags);
+        } else {
+            tags(xml, &snapshot.tags);
+        }
         xml.text("storageTier", "standard");
         xml.optional("transferType", snapshot.copied.then_some("standard"));
         xml.optional("completionTime", snapshot.completion_time.map(time));

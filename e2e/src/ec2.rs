@@ -1,0 +1,146 @@
+//! A `mock-ec2` program by itself, and the AWS CLI against it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::{eventually, without_aws_settings};
+
+/// A running `mock-ec2`, killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    endpoint: String,
+    home: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts `binary` on a free port with `instances` (a seed list in YAML) and `flags`, and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not become ready within ten seconds; with what it printed.
+    pub fn start(binary: &str, instances: &str, flags: &[&str]) -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let [ready, seeds, log] = ["ready.json", "instances.yaml", "log"].map(|name| home.path().join(name));
+        std::fs::write(&seeds, instances)?;
+        let out = std::fs::File::create(&log)?;
+        let child = Command::new(binary)
+            .args(["--listen", "127.0.0.1:0", "--ready-file"])
+            .args([&ready, Path::new("--instances"), &seeds])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("start {binary}"))?;
+        let mut server = Self { child, endpoint: String::new(), home };
+        let told = eventually(Duration::from_secs(10), || std::fs::read(&ready).context("no ready file"))
+            .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
+        let told: Value = serde_json::from_slice(&told)?;
+        server.endpoint = told["endpoint"].as_str().context("no endpoint")?.to_owned();
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The cloud's answer to a request that is sent without any client, for what a test needs to begin with: starting
+    /// a client takes longer than most tests.
+    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<String> {
+        let address = self.endpoint.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address)?;
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\
+             content-length: {length}\r\n\r\n{body}"
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "{method} {path} {body}:\n{answer}");
+        Ok(answer)
+    }
+
+    /// The answer to a request of the admin API, or of another path beside the EC2 API.
+    ///
+    /// # Errors
+    /// When it is refused; with the answer.
+    pub fn admin(&self, method: &str, path: &str) -> Result<String> {
+        self.request(method, path, "content-type: application/json\r\n", "")
+    }
+
+    /// What stands in the element `tag` of the answer to an EC2 action.
+    ///
+    /// # Errors
+    /// When it is refused or has no such element.
+    pub fn ask(&self, form: &str, tag: &str) -> Result<String> {
+        // Signed in form only, which is enough where there are no credentials.
+        let headers = "content-type: application/x-www-form-urlencoded\r\nauthorization: AWS4-HMAC-SHA256 \
+                       Credential=mooring/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0\r\n";
+        let answer = self.request("POST", "/", headers, &format!("{form}&Version=2016-11-15"))?;
+        let text = answer.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once("</"));
+        Ok(text.with_context(|| format!("no {tag} in {answer}"))?.0.to_owned())
+    }
+
+    /// The AWS CLI with this cloud's environment and a HOME of its own.
+    pub fn aws(&self) -> Command {
+        let mut command = Command::new("aws");
+        without_aws_settings(&mut command);
+        command
+            .env("HOME", self.home.path())
+            .env("AWS_ENDPOINT_URL", &self.endpoint)
+            .env("AWS_ACCESS_KEY_ID", "mooring")
+            .env("AWS_SECRET_ACCESS_KEY", "mooring")
+            .env("AWS_DEFAULT_REGION", "us-east-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .env("AWS_PAGER", "")
+            .env("COLUMNS", "100");
+        command
+    }
+
+    /// What `aws ec2 <line>` prints; `line` is split at spaces.
+    ///
+    /// # Errors
+    /// When it fails; with what it printed.
+    pub fn ec2(&self, line: &str) -> Result<String> {
+        let Output { status, stdout, stderr } = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
+        let (out, err) = (String::from_utf8(stdout)?, String::from_utf8_lossy(&stderr));
+        ensure!(status.success(), "aws ec2 {line} ended with {status}:\n{out}{err}");
+        Ok(out)
+    }
+
+    /// The same as JSON.
+    ///
+    /// # Errors
+    /// When it fails or prints something else.
+    pub fn ec2_json(&self, line: &str) -> Result<Value> {
+        let text = self.ec2(&format!("{line} --output json"))?;
+        serde_json::from_str(&text).with_context(|| text)
+    }
+
+    /// What `aws ec2 <line>` prints on standard error when it is refused.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn ec2_refused(&self, line: &str) -> Result<String> {
+        let output = self.aws().arg("ec2").args(line.split_whitespace()).output()?;
+        if output.status.success() {
+            bail!("aws ec2 {line} was not refused:\n{}", String::from_utf8_lossy(&output.stdout));
+        }
+        Ok(String::from_utf8(output.stderr)?.trim().to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

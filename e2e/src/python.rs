@@ -1,0 +1,88 @@
+//! A Python process that runs cases, one after the other: starting one costs more than most cases do.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Workers that nobody uses at the moment. They end when this process does, as their standard input ends then.
+static IDLE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+
+/// A worker: a Python program that reads names of cases line by line and answers each with a line of JSON.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    home: tempfile::TempDir,
+}
+
+impl Worker {
+    /// Starts `script` with `argument`, with a HOME of its own and no AWS setting of the user's.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(script: &Path, argument: &str) -> Result<Self> {
+        let home = tempfile::tempdir()?;
+        let mut command = Command::new("python3");
+        crate::without_aws_settings(&mut command);
+        let mut child = command
+            .arg("-B")
+            .arg(script)
+            .arg(argument)
+            .env("HOME", home.path())
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start python3 {}", script.display()))?;
+        let (requests, answers) = (child.stdin.take(), child.stdout.take());
+        let (Some(requests), Some(answers)) = (requests, answers) else { bail!("the worker has no pipes") };
+        Ok(Self { child, requests, answers: BufReader::new(answers), home })
+    }
+
+    /// Sends one line and reads the answer.
+    ///
+    /// # Errors
+    /// When the worker has ended, as it does when a case hangs; standard error says where.
+    pub fn ask(&mut self, line: &str) -> Result<Value> {
+        writeln!(self.requests, "{line}").context("the worker has ended")?;
+        let mut answer = String::new();
+        if self.answers.read_line(&mut answer)? == 0 {
+            let status = self.child.wait()?;
+            bail!("the worker ended with {status}; its standard error says why ({})", self.home.path().display());
+        }
+        serde_json::from_str(&answer).with_context(|| format!("not an answer: {answer}"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets a worker of `script` run the case `name`; tests of one process share workers.
+///
+/// # Errors
+/// What went wrong in the case, with Python's traceback.
+pub fn run(script: &Path, argument: &str, name: &str) -> Result<Value> {
+    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut worker = match idle {
+        Some(worker) => worker,
+        None => Worker::start(script, argument)?,
+    };
+    let answer = worker.ask(name)?;
+    // A runner that gives each test a process of its own shall not see one outlive it.
+    if std::env::var_os("NEXTEST").is_none() {
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+    }
+    match answer["error"].as_str() {
+        Some(error) => bail!("{error}"),
+        None => Ok(answer),
+    }
+}

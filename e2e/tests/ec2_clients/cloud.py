@@ -1,0 +1,194 @@
+"""A mock-ec2 program of its own for each case, and what cases say about it."""
+
+import functools
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+# How long anything may take before a case gives up.
+PATIENCE = 30.0
+
+INSTANCES = [
+    {"name": "node-a", "zone": "us-east-1a"},
+    {"name": "node-b", "zone": "us-east-1a"},
+    {"name": "node-c", "zone": "us-east-1b"},
+    # Three devices at most, the root volume included.
+    {"name": "narrow", "zone": "us-east-1a", "instanceType": "d3.8xlarge"},
+    {"name": "two-cards", "zone": "us-east-1a", "instanceType": "r8gb.48xlarge"},
+]
+
+CASES = {}
+
+
+def case(held=(), flags=()):
+    """Registers a case under its function's name. What `held` names does not end before the case lets it; `flags` are
+    the program's, with {directory} for one that goes with the case."""
+
+    def register(function):
+        assert function.__name__ not in CASES, f"two cases are called {function.__name__}"
+
+        @functools.wraps(function)
+        def run(binary, session):
+            with Cloud(binary, session, held, flags) as cloud:
+                function(cloud)
+
+        CASES[function.__name__] = run
+        return function
+
+    return register
+
+
+class Cloud:
+    """A running mock-ec2 and a boto3 client of it."""
+
+    def __init__(self, binary, session, held, flags):
+        self.session = session
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mooring-ec2-"))
+        ready = self.directory / "ready.json"
+        instances = self.directory / "instances.json"
+        instances.write_text(json.dumps(INSTANCES))
+        arguments = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--instances", instances]
+        arguments += [flag.format(directory=self.directory) for flag in flags]
+        if held:
+            hours = 3_600_000
+            rules = [{"operation": name, "quantiles": [[0, hours], [1, hours]]} for name in held]
+            latency = self.directory / "latency.yaml"
+            latency.write_text(json.dumps({"base": "instant", "rules": rules}))
+            arguments += ["--latency", latency]
+        self.log = (self.directory / "log").open("w+")
+        self.process = subprocess.Popen([binary, *map(str, arguments)], stdout=self.log, stderr=self.log)
+        try:
+            self.ready = json.loads(until(lambda: self.started(ready)))
+        except BaseException:
+            self.close()
+            raise
+        self.endpoint = self.ready["endpoint"]
+        self.ec2 = self.client("ec2")
+
+    def started(self, ready):
+        assert self.process.poll() is None, (self.directory / "log").read_text()
+        return ready.read_text() if ready.exists() else None
+
+    def client(self, service, retries=None, **more):
+        """A client of this cloud; it does not repeat requests unless told so."""
+        retries = retries or {"total_max_attempts": 1}
+        settings = Config(connect_timeout=10, read_timeout=PATIENCE, retries=retries)
+        return self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # What a test may do and a customer may not.
+
+    def admin(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(f"{self.endpoint}/admin/v1/{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def end(self, volume, which="volume"):
+        """Ends what the volume is in the middle of."""
+        done = self.admin("POST", f"volumes/{volume}/complete", {"which": which})
+        assert done["changed"], f"nothing was under way: {done}"
+
+    def mounted(self, instance, *volumes):
+        self.admin("PUT", f"instances/{instance}/mounts", {"volumes": list(volumes)})
+
+    def fault(self, operation, when, effect, at="before"):
+        fault = {"name": "fault", "match": {"plane": "ec2", "op": operation}, "when": when, "effect": effect, "at": at}
+        self.admin("POST", "faults", fault)
+
+    def switch(self, **switches):
+        self.admin("POST", "switches", switches)
+
+    # What customers do.
+
+    def instance(self, name):
+        found = self.ec2.describe_instances(Filters=[{"Name": "tag:Name", "Values": [name]}])
+        return found["Reservations"][0]["Instances"][0]["InstanceId"]
+
+    def volume(self, size=4, zone="us-east-1a", **more):
+        """Makes a gp3 volume and waits until it is available."""
+        more.setdefault("VolumeType", "gp3")
+        made = self.ec2.create_volume(Size=size, AvailabilityZone=zone, **more)["VolumeId"]
+        self.state_becomes(made, "available")
+        return made
+
+    def attach(self, volume, instance, device="/dev/sdf"):
+        return self.ec2.attach_volume(VolumeId=volume, InstanceId=instance, Device=device)
+
+    def attached(self, volume, instance, device="/dev/sdf"):
+        """Attaches and waits until it is done."""
+        self.attach(volume, instance, device)
+        self.attachment_becomes(volume, "attached")
+
+    def describe(self, volume):
+        return self.ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]
+
+    def state_becomes(self, volume, state):
+        return until(lambda: self.describe(volume)["State"] == state)
+
+    def attachment(self, volume):
+        """The state of its only attachment."""
+        (only,) = self.describe(volume)["Attachments"]
+        return only["State"]
+
+    def attachment_becomes(self, volume, state):
+        return until(lambda: self.attachment(volume) == state)
+
+    def mapping(self, instance):
+        """Device names and volumes as the instance has them."""
+        found = self.ec2.describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
+        return [(item["DeviceName"], item["Ebs"]["VolumeId"]) for item in found["BlockDeviceMappings"]]
+
+    def instance_state(self, instance):
+        found = self.ec2.describe_instances(InstanceIds=[instance])
+        return found["Reservations"][0]["Instances"][0]["State"]["Name"]
+
+    def instance_becomes(self, instance, state):
+        return until(lambda: self.instance_state(instance) == state)
+
+
+def until(probe):
+    """Calls `probe` until it says something true, and says it."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        answer = probe()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.002)
+
+
+def refused(code, call, status=400, **parameters):
+    """The text with which `call` is refused with `code`."""
+    try:
+        answer = call(**parameters)
+    except ClientError as error:
+        said, http = error.response["Error"], error.response["ResponseMetadata"]
+        seen = (said["Code"], http["HTTPStatusCode"])
+        assert seen == (code, status), f"{seen}: {said['Message']}"
+        assert http["RequestId"] == http["HTTPHeaders"]["x-amzn-requestid"], http
+        return said["Message"]
+    raise AssertionError(f"not refused: {answer}")
+
+
+def equal(seen, wanted):
+    assert seen == wanted, f"\nseen   {seen!r}\nwanted {wanted!r}"
