@@ -5,32 +5,13 @@ use std::sync::LazyLock;
 
 use super::Kind;
 
-/// What a kind is, in one sentence.
+/// What a kind is, in one sentence that begins with its name; empty for kinds that nothing is said of.
 pub fn kind(kind: &Kind) -> &'static str {
-    match (kind.group, kind.kind) {
-        (_, "ConfigMap") => "ConfigMap holds configuration for pods to read.",
-        (_, "Event") => "Event is a report of something that happened to an object.",
-        (_, "Namespace") => "Namespace is a scope for names.",
-        (_, "Node") => "Node is a machine that runs pods.",
-        (_, "PersistentVolumeClaim") => "PersistentVolumeClaim is a request for a volume and its use.",
-        (_, "PersistentVolume") => "PersistentVolume is a volume that the cluster knows of.",
-        (_, "Pod") => "Pod is a set of containers that run on one node.",
-        (_, "Secret") => "Secret holds secret data for pods to read.",
-        (_, "ServiceAccount") => "ServiceAccount is an identity for what runs in pods.",
-        (_, "Lease") => "Lease says who holds a role, and until when.",
-        (_, "CSIDriver") => "CSIDriver says how the cluster is to treat a CSI driver.",
-        (_, "CSINode") => "CSINode lists the CSI drivers on a node.",
-        (_, "CSIStorageCapacity") => {
-            "CSIStorageCapacity says how much storage of a class a part of the cluster has left."
-        }
-        (_, "StorageClass") => "StorageClass says how volumes of a class are made.",
-        (_, "VolumeAttachment") => "VolumeAttachment is the intent to attach a volume to a node, and what came of it.",
-        (_, "VolumeAttributesClass") => {
-            "VolumeAttributesClass is a set of volume attributes that can be changed later."
-        }
-        _ => "",
-    }
+    KINDS.lines().find(|line| line.split(' ').next() == Some(kind.kind)).unwrap_or_default()
 }
+
+/// A sentence a line.
+const KINDS: &str = include_str!("descriptions-of-kinds.txt");
 
 /// What a field is for, when there is something to say.
 pub fn field(of: &str, name: &str) -> Option<&'static str> {
@@ -63,7 +44,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_described_and_every_description_has_its_field() {
-        for kind in kinds::all() {
+        for kind in kinds::discoverable() {
             assert!(!super::kind(kind).is_empty(), "{kind:?}");
         }
         assert_eq!(FIELDS.len(), TEXT.lines().count());

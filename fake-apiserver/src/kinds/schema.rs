@@ -4,15 +4,14 @@
 //! indented line under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
 //! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
 //! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
-//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `omitzero` (an
-//! empty struct is left out). OpenAPI documents, strict field validation, patches and protobuf all read this one table.
+//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes). OpenAPI
+//! documents, field validation, patches and protobuf all read this one table. A type is parsed when it is first needed.
 //!
-//! The numbers, `zero` and `omitzero` were derived from the field tags of `types.go` in kubernetes/api at `10b39a3` and
-//! kubernetes/apimachinery at `eed236c`.
+//! `cargo run -p xtask -- kinds --types DIR` writes the file, from the tags and markers of the fields at v0.36.2:
+//! kubernetes/api 2f4cefdb, apimachinery ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::sync::LazyLock;
+use std::fmt::{self, Write};
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
@@ -23,8 +22,10 @@ use super::Kind;
 pub struct Type {
     /// `core/v1.Pod`.
     pub name: &'static str,
-    /// Its fields, by JSON name in the order of the Go type.
+    /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
+    /// The positions of the fields in the order of their names.
+    by_name: Vec<u16>,
 }
 
 /// A field of a struct.
@@ -52,8 +53,6 @@ pub struct Field {
     pub numbers: Vec<u32>,
     /// Whether a zero on the protobuf wire is a value, rather than nothing.
     pub zero: bool,
-    /// Whether an empty struct on the protobuf wire is nothing, rather than `{}`.
-    pub omit_zero: bool,
 }
 
 /// The type of a field.
@@ -81,8 +80,14 @@ pub enum Shape {
     Bytes,
     /// Any JSON value.
     Any,
-    /// A struct, by name.
-    Ref(&'static str),
+    /// A JSON schema, or whether there is one at all (`JSONSchemaPropsOrBool`).
+    SchemaOrBool,
+    /// A JSON schema, or a list of them (`JSONSchemaPropsOrArray`).
+    SchemaOrList,
+    /// A JSON schema, or a list of names (`JSONSchemaPropsOrStringArray`).
+    SchemaOrStrings,
+    /// A struct.
+    Ref(TypeRef),
     /// A list.
     List(Box<Shape>),
     /// A map with string keys.
@@ -91,21 +96,106 @@ pub enum Shape {
 
 const TEXT: &str = include_str!("schema.txt");
 
-static TYPES: LazyLock<BTreeMap<&'static str, Type>> = LazyLock::new(|| parse(TEXT));
+/// The name of the JSON schema type, which the shapes around it refer to.
+const JSON_SCHEMA: &str = "apiextensions/v1.JSONSchemaProps";
+
+/// A struct's place in the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TypeRef(u16);
+
+impl fmt::Debug for TypeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl TypeRef {
+    /// The struct.
+    pub fn get(self) -> &'static Type {
+        let row = &ROWS[self.position()];
+        row.parsed.get_or_init(|| parse(row.name, row.fields))
+    }
+
+    /// Its name, without reading its fields.
+    pub fn name(self) -> &'static str {
+        ROWS[self.position()].name
+    }
+
+    /// Its place among [`types`].
+    pub fn position(self) -> usize {
+        self.0.into()
+    }
+
+    /// The struct called `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        let i = ROWS.binary_search_by_key(&name, |row| row.name).ok()?;
+        u16::try_from(i).ok().map(Self)
+    }
+
+    /// The JSON schema type.
+    pub fn json_schema() -> Self {
+        // It is in the table, which a test of the shapes checks.
+        Self::named(JSON_SCHEMA).unwrap_or(Self(0))
+    }
+}
+
+/// The shape of an element of `SchemaOrList`.
+pub static JSON_SCHEMA_SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::Ref(TypeRef::json_schema()));
+
+/// A type as it stands in the text.
+struct Row {
+    name: &'static str,
+    fields: &'static str,
+    parsed: OnceLock<Type>,
+}
+
+/// The types, in the order of their names, as the file has them.
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let mut rows = Vec::new();
+    let mut rest = TEXT;
+    while let Some((name, after)) = rest.split_once('\n') {
+        // The fields end where a line does not begin with a tab.
+        let mut end = 0;
+        while after[end..].starts_with('\t') {
+            end += after[end..].find('\n').map_or(after.len() - end, |n| n + 1);
+        }
+        rows.push(Row { name, fields: &after[..end], parsed: OnceLock::new() });
+        rest = &after[end..];
+    }
+    rows
+});
+
+/// The struct of each kind of the table of kinds.
+static OF_KIND: LazyLock<Vec<Option<TypeRef>>> = LazyLock::new(|| {
+    let mut of_kind: Vec<(usize, Option<TypeRef>)> =
+        super::discoverable().map(|kind| (kind.index, TypeRef::named(&type_name(kind)))).collect();
+    of_kind.sort_by_key(|(index, _)| *index);
+    of_kind.into_iter().map(|(_, of)| of).collect()
+});
 
 /// The struct called `name` (`core/v1.PodSpec`).
 pub fn find(name: &str) -> Option<&'static Type> {
-    TYPES.get(name)
+    TypeRef::named(name).map(TypeRef::get)
 }
 
 /// All structs, by name.
 pub fn types() -> impl Iterator<Item = &'static Type> {
-    TYPES.values()
+    (0..ROWS.len()).filter_map(|i| u16::try_from(i).ok()).map(|i| TypeRef(i).get())
+}
+
+/// How many structs there are.
+pub fn count() -> usize {
+    ROWS.len()
 }
 
 /// The struct of a kind's objects.
 pub fn of(kind: &Kind) -> Option<&'static Type> {
-    find(&type_name(kind))
+    place_of(kind).map(TypeRef::get)
+}
+
+/// The place of the struct of a kind's objects.
+pub fn place_of(kind: &Kind) -> Option<TypeRef> {
+    OF_KIND.get(kind.index).copied().flatten()
 }
 
 /// The name of a kind's struct: the group's first label stands for its Go package.
@@ -117,7 +207,8 @@ pub fn type_name(kind: &Kind) -> String {
 impl Type {
     /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.iter().find(|f| f.name == name)
+        let i = self.by_name.binary_search_by_key(&name, |i| self.fields[usize::from(*i)].name).ok()?;
+        self.fields.get(usize::from(self.by_name[i]))
     }
 }
 
@@ -156,10 +247,9 @@ impl Search {
     fn shape(&mut self, shape: &Shape, value: &Value) {
         let length = self.path.len();
         match (shape, value) {
-            (Shape::Ref(name), _) => {
-                if let Some(of) = find(name) {
-                    self.fields(of, value);
-                }
+            (Shape::Ref(of), _) => self.fields(of.get(), value),
+            (Shape::SchemaOrBool | Shape::SchemaOrStrings | Shape::SchemaOrList, Value::Object(_)) => {
+                self.fields(TypeRef::json_schema().get(), value);
             }
             (Shape::List(element), Value::Array(list)) => {
                 for (i, value) in list.iter().enumerate() {
@@ -182,20 +272,11 @@ impl Search {
     }
 }
 
-fn parse(text: &'static str) -> BTreeMap<&'static str, Type> {
-    let mut types = BTreeMap::new();
-    let mut current: Option<Type> = None;
-    for line in text.lines() {
-        if let Some(row) = line.strip_prefix('\t') {
-            if let (Some(of), Some(field)) = (&mut current, field(row)) {
-                of.fields.push(field);
-            }
-        } else {
-            types.extend(current.replace(Type { name: line, fields: Vec::new() }).map(|t| (t.name, t)));
-        }
-    }
-    types.extend(current.map(|t| (t.name, t)));
-    types
+fn parse(name: &'static str, rows: &'static str) -> Type {
+    let fields: Vec<Field> = rows.lines().filter_map(|row| field(row.strip_prefix('\t')?)).collect();
+    let mut by_name: Vec<u16> = (0..fields.len()).filter_map(|i| u16::try_from(i).ok()).collect();
+    by_name.sort_by_key(|i| fields[usize::from(*i)].name);
+    Type { name, fields, by_name }
 }
 
 fn field(row: &'static str) -> Option<Field> {
@@ -213,14 +294,12 @@ fn field(row: &'static str) -> Option<Field> {
         map_type: None,
         numbers: Vec::new(),
         zero: false,
-        omit_zero: false,
     };
     for word in words {
         match word.split_once('=') {
             None => match word {
                 "required" => field.required = true,
                 "zero" => field.zero = true,
-                "omitzero" => field.omit_zero = true,
                 _ => {}
             },
             Some(("pb", path)) => field.numbers = path.split('.').filter_map(|number| number.parse().ok()).collect(),
@@ -257,7 +336,11 @@ fn shape(text: &'static str) -> Shape {
         "intstr" => Shape::IntOrString,
         "bytes" => Shape::Bytes,
         "any" => Shape::Any,
-        name => Shape::Ref(name),
+        "schemaorbool" => Shape::SchemaOrBool,
+        "schemaorlist" => Shape::SchemaOrList,
+        "schemaorstrings" => Shape::SchemaOrStrings,
+        // Every name that stands in the file has its rows there, which a test checks.
+        name => TypeRef::named(name).map_or(Shape::Any, Shape::Ref),
     }
 }
 
@@ -270,17 +353,16 @@ mod tests {
 
     #[test]
     fn every_kind_and_every_referenced_struct_is_in_the_table() {
-        for kind in kinds::all() {
+        for kind in kinds::discoverable() {
             assert!(of(kind).is_some(), "{kind:?}");
         }
-        fn check(shape: &Shape) {
-            match shape {
-                Shape::Ref(name) => assert!(find(name).is_some(), "{name}"),
-                Shape::List(element) | Shape::Map(element) => check(element),
-                _ => {}
-            }
+        for row in TEXT.lines().filter_map(|row| row.strip_prefix('\t')) {
+            let shape = row.split(' ').nth(1).unwrap().trim_start_matches("[]").trim_start_matches("{}");
+            let shape = shape.trim_start_matches("[]");
+            assert!(!shape.contains('/') || TypeRef::named(shape).is_some(), "{row}");
         }
-        TYPES.values().flat_map(|t| &t.fields).for_each(|f| check(&f.shape));
+        assert_eq!(TypeRef::json_schema().name(), JSON_SCHEMA);
+        assert!(ROWS.is_sorted_by_key(|row| row.name));
     }
 
     #[test]
@@ -305,15 +387,10 @@ mod tests {
         assert_eq!(unknown_fields(pod, &object), ["spec.containers[1].imagee"]);
     }
 
-    /// Objects of a real server have no field that the table lacks; reads `../shared/data/protobuf-vectors.jsonl`.
+    /// Objects of a real server have no field that the table lacks.
     #[test]
     fn recorded_objects_have_only_known_fields() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/protobuf-vectors.jsonl");
-        let Ok(text) = std::fs::read_to_string(path) else {
-            eprintln!("skipped: {path} is not there");
-            return;
-        };
-        for line in text.lines() {
+        for line in include_str!("../../testdata/protobuf-vectors.jsonl").lines() {
             let vector: Value = serde_json::from_str(line).unwrap();
             let text = |name: &str| vector[name].as_str().unwrap().to_owned();
             if let Some(kind) = kinds::find_kind(&text("groupVersion"), &text("kind")) {

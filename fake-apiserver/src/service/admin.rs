@@ -10,7 +10,6 @@ use super::hub::Hub;
 use super::respond::json_value;
 use super::{Server, body, query};
 use crate::kinds;
-use crate::state::is_view;
 
 /// What an admin request may weigh.
 const LIMIT: usize = 1 << 20;
@@ -100,7 +99,7 @@ impl Server {
     fn dump(&self) -> Value {
         let state = self.shared.lock();
         let mut resources = Map::new();
-        for kind in kinds::all().iter().filter(|kind| !is_view(kind)) {
+        for kind in kinds::all().iter().filter(|kind| !kind.is_view()) {
             let objects: Vec<Value> = state.store.all(kind).map(|object| object.value.clone()).collect();
             if !objects.is_empty() {
                 resources.insert(crate::state::qualified(kind), objects.into());

@@ -55,20 +55,19 @@ impl Call {
         }
         let name = rest.get(1).cloned();
         let subresource = rest.get(2).cloned().unwrap_or_default();
-        if rest.len() > 3 || (!subresource.is_empty() && !kind.subresources.contains(&subresource.as_str())) {
+        let sub = kind.subresource(&subresource);
+        // What is reached through a proxy has paths of its own.
+        if (rest.len() > 3 && subresource != "proxy") || (!subresource.is_empty() && sub.is_none()) {
             return Err(missing());
         }
         if kind.namespaced && namespace.is_none() && name.is_some() {
             return Err(missing());
         }
-        let verb = verb(&parts.method, name.is_some(), &subresource, watch).ok_or_else(Status::method_not_allowed)?;
+        let verb = verb(&parts.method, name.is_some(), sub.is_some(), watch).ok_or_else(Status::method_not_allowed)?;
         if verb == "create" && kind.namespaced && namespace.is_none() {
             return Err(Status::method_not_allowed());
         }
-        if !subresource.is_empty() && !kind.subresource_verbs(&subresource).contains(&verb) {
-            return Err(Status::method_not_allowed());
-        }
-        if verb == "deletecollection" && !kind.verbs().contains(&verb) {
+        if !sub.map_or(kind.verbs, |sub| sub.verbs).contains(&verb) {
             return Err(Status::method_not_allowed());
         }
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
@@ -112,18 +111,18 @@ fn split_namespace<'a>(group: &str, rest: &'a [String]) -> (Option<String>, &'a 
     }
 }
 
-fn verb(method: &Method, named: bool, subresource: &str, watch: bool) -> Option<&'static str> {
-    let posts = matches!(subresource, "binding" | "eviction" | "token");
-    match (method.as_str(), named, subresource) {
-        ("GET", _, "") if watch => Some("watch"),
-        ("GET", true, _) if !posts => Some("get"),
-        ("GET", false, _) => Some("list"),
-        ("POST", false, _) => Some("create"),
-        ("POST", true, _) if posts => Some("create"),
-        ("PUT", true, _) if !posts => Some("update"),
-        ("PATCH", true, _) if !posts => Some("patch"),
-        ("DELETE", true, "") => Some("delete"),
-        ("DELETE", false, _) => Some("deletecollection"),
+/// What a method means; whether the path has that verb is another question.
+fn verb(method: &Method, named: bool, below: bool, watch: bool) -> Option<&'static str> {
+    match (method.as_str(), named) {
+        ("GET", _) if watch && !below => Some("watch"),
+        ("GET", true) => Some("get"),
+        ("GET", false) => Some("list"),
+        ("POST", false) => Some("create"),
+        ("POST", true) if below => Some("create"),
+        ("PUT", true) => Some("update"),
+        ("PATCH", true) => Some("patch"),
+        ("DELETE", true) => Some("delete"),
+        ("DELETE", false) => Some("deletecollection"),
         _ => None,
     }
 }

@@ -32,8 +32,9 @@ use self::hub::Hub;
 use self::respond::{Shown, failure, failure_to, json_value, typed};
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
+use crate::kinds;
 use crate::state::selector::Selector;
-use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, stored_kind};
+use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, scale_of};
 use crate::wire::{discovery, openapi};
 
 /// How long a read waits for a revision that is not yet there (R8).
@@ -223,11 +224,9 @@ impl Server {
     async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
-            "get" if call.subresource == "log" => Err(Status::new(
-                501,
-                "NotImplemented",
-                "pods/log: this server does not reach into pods; read what a modelled workload wrote from its volume",
-            )),
+            "get" if matches!(call.subresource.as_str(), "attach" | "exec" | "log" | "portforward" | "proxy") => {
+                Err(write::unreached(call.kind.plural, &call.subresource))
+            }
             "get" => self.get(call, shown, twist).await,
             "list" => self.list(call, shown, twist).await,
             "watch" => self.watch(call, shown, twist).await,
@@ -244,7 +243,7 @@ impl Server {
         self.catch_up(now);
         let object = {
             let state = self.shared.lock();
-            let kind = stored_kind(call.kind);
+            let kind = kinds::stored(call.kind);
             if twist.stale > 0 {
                 let revision = state.store.revision().saturating_sub(twist.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
@@ -253,6 +252,9 @@ impl Server {
             }
         };
         let object = object.ok_or_else(|| Status::not_found(call.kind, call.named()))?;
+        if call.subresource == "scale" {
+            return Ok(shown.document(200, &scale_of(call.kind, &object.value)?));
+        }
         Ok(shown.answer(200, shown.object(&object, now.wall)))
     }
 
@@ -281,7 +283,7 @@ impl Server {
                 let revision = state.store.revision().saturating_sub(twist.stale.into()).max(1);
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
-            state.store.list(stored_kind(call.kind), call.namespace.as_deref(), &selector, &options)?
+            state.store.list(kinds::stored(call.kind), call.namespace.as_deref(), &selector, &options)?
         };
         Ok(shown.answer(200, shown.list(&listed, now.wall)))
     }
@@ -306,7 +308,7 @@ impl Server {
         }
         let now = self.ctx.now();
         self.catch_up(now);
-        let kind = stored_kind(call.kind);
+        let kind = kinds::stored(call.kind);
         let (started, ticket, receiver, epoch) = {
             let mut state = self.shared.lock();
             // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).

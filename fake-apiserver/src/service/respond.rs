@@ -11,7 +11,7 @@ use substrate::body::{Body, full};
 use super::call::Call;
 use crate::kinds::Kind;
 use crate::state::value::text;
-use crate::state::{Listed, Object, Status, encode, is_view, line, to_view};
+use crate::state::{Listed, Object, Status, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{protobuf, table};
 
@@ -38,7 +38,7 @@ impl Shown {
 
     /// Whether stored objects are shown as they are.
     fn is_plain(&self) -> bool {
-        self.representation == Representation::Object && !is_view(self.kind)
+        self.representation == Representation::Object && !self.kind.is_view()
     }
 
     /// Whether stored JSON can be sent as it is.
@@ -109,8 +109,8 @@ impl Shown {
     /// A tree of a stored object as this caller sees it.
     pub(crate) fn value(&self, value: &Value, now: Timestamp) -> Value {
         let viewed;
-        let value = if is_view(self.kind) {
-            viewed = to_view(value);
+        let value = if self.kind.is_view() {
+            viewed = to_view(self.kind, value);
             &viewed
         } else {
             value
@@ -145,8 +145,11 @@ impl Shown {
         if self.is_plain() {
             return plain_list(self.kind, &listed.items, &meta);
         }
-        let viewed: Vec<Value> =
-            if is_view(self.kind) { listed.items.iter().map(|o| to_view(&o.value)).collect() } else { Vec::new() };
+        let viewed: Vec<Value> = if self.kind.is_view() {
+            listed.items.iter().map(|o| to_view(self.kind, &o.value)).collect()
+        } else {
+            Vec::new()
+        };
         let values: Vec<&Value> =
             if viewed.is_empty() { listed.items.iter().map(|o| &o.value).collect() } else { viewed.iter().collect() };
         encode(&match self.representation {

@@ -1,4 +1,5 @@
-//! Questions that are answered and not kept: access, rules, tokens and "who am I".
+//! What is answered and not kept: questions of access, rules, tokens and "who am I"; bindings by their collection; the
+//! status of components.
 //!
 //! Nobody is held back here: RBAC is not modelled, so every access is allowed, and says why.
 
@@ -10,7 +11,7 @@ use substrate::body::Body;
 use super::respond::{document, failure_to};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind};
-use crate::state::{FieldError, Identity, Status, identify_review};
+use crate::state::{Command, FieldError, Identity, Reply, Status, identify_review, value};
 use crate::wire::negotiate;
 
 /// Why an access is allowed.
@@ -28,7 +29,7 @@ impl Server {
         match answer {
             Ok(answer) => {
                 let encoding = negotiate::accept(accepted(parts)).map(|(_, encoding)| encoding).unwrap_or_default();
-                document(201, &answer, encoding)
+                document(if parts.method == Method::GET { 200 } else { 201 }, &answer, encoding)
             }
             Err(status) => failure_to(&status, accepted(parts)),
         }
@@ -41,7 +42,10 @@ impl Server {
         namespace: Option<&str>,
         sent: Body,
     ) -> Result<Value, Status> {
-        if parts.method != Method::POST {
+        if kind.kind == "ComponentStatus" && parts.method == Method::GET {
+            return component(parts.uri.path());
+        }
+        if parts.method != Method::POST || !kind.verbs.contains(&"create") {
             return Err(Status::method_not_allowed());
         }
         let mut review = body::read(&parts.headers, sent, &(kind.api_version(), kind.kind)).await?;
@@ -49,6 +53,7 @@ impl Server {
         let status = match kind.kind {
             "SelfSubjectReview" => json!({"userInfo": self.caller(parts).user_info()}),
             "TokenReview" => self.review_token(&review["spec"])?,
+            "Binding" => return self.bind(parts, namespace.unwrap_or_default(), review),
             "SelfSubjectRulesReview" => json!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -61,6 +66,19 @@ impl Server {
         };
         review["status"] = status;
         Ok(review)
+    }
+
+    /// POST on the collection of bindings: the pod is named by the body.
+    fn bind(&self, parts: &Parts, namespace: &str, binding: Value) -> Result<Value, Status> {
+        let agent = parts.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
+        let name = value::name(&binding).to_owned();
+        let command = Command::Bind { namespace: namespace.to_owned(), name, binding, dry_run: false };
+        let now = self.ctx.now();
+        match self.commit("create", agent, |store| store.apply(now, command))? {
+            Reply::Status(status) => Ok(status),
+            // A binding is answered with nothing else.
+            _ => Err(Status::new(500, "InternalError", "a binding was answered with an object")),
+        }
     }
 
     /// Who a request comes from: a service account by its token, or else the holder of the kubeconfig.
@@ -101,12 +119,36 @@ pub(super) fn is_review(path: &str) -> bool {
 fn find(path: &str) -> Option<(&'static Kind, Option<&str>)> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (group, version, namespace, plural) = match parts[..] {
+        ["api", version, plural] | ["api", version, plural, _] if plural == "componentstatuses" => {
+            ("", version, None, plural)
+        }
+        ["api", version, "namespaces", namespace, plural] => ("", version, Some(namespace), plural),
         ["apis", group, version, plural] => (group, version, None, plural),
         ["apis", group, version, "namespaces", namespace, plural] => (group, version, Some(namespace), plural),
         _ => return None,
     };
-    let kind = kinds::reviews().iter().find(|k| k.plural == plural && k.group == group && k.version == version)?;
+    let kind = kinds::answered().iter().find(|k| k.plural == plural && k.group == group && k.version == version)?;
     (kind.namespaced == namespace.is_some()).then_some((kind, namespace))
+}
+
+/// The one component that this server knows of: its own store. (The kind is deprecated; kubectl still lists it.)
+fn component(path: &str) -> Result<Value, Status> {
+    let store = json!({
+        "kind": "ComponentStatus",
+        "apiVersion": "v1",
+        "metadata": {"name": "etcd-0"},
+        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
+    });
+    match path.trim_end_matches('/').rsplit('/').next() {
+        Some("componentstatuses") => {
+            Ok(json!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": [store]}))
+        }
+        Some("etcd-0") => Ok(store),
+        other => {
+            let message = format!("componentstatuses \"{}\" not found", other.unwrap_or_default());
+            Err(Status::new(404, "NotFound", message))
+        }
+    }
 }
 
 /// An access review asks about a resource or about a path (`pkg/apis/authorization/validation`).

@@ -50,7 +50,7 @@ impl Server {
         let mut warnings = Vec::new();
         if validation == FieldValidation::Warn
             && matches!(call.verb, "create" | "update")
-            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "token")
+            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "scale" | "token")
         {
             warnings = schema::unknown_fields(call.kind, &sent);
         }
@@ -74,7 +74,7 @@ impl Server {
                     status.get("code").and_then(Value::as_u64).and_then(|c| u16::try_from(c).ok()).unwrap_or(200);
                 shown.document(code, &status)
             }
-            Reply::Issued(document) => shown.document(201, &document),
+            Reply::Document(code, document) => shown.document(code, &document),
             Reply::List(items) => {
                 let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
                 shown.answer(200, shown.list(&listed, now.wall))
@@ -94,6 +94,9 @@ impl Server {
             "status" => Part::Status,
             "finalize" => Part::Finalize,
             "ephemeralcontainers" => Part::EphemeralContainers,
+            "resize" => Part::Resize,
+            "approval" => Part::Approval,
+            "scale" => Part::Scale,
             _ => Part::Main,
         };
         let target =
@@ -111,8 +114,7 @@ impl Server {
                 let (namespace, name) = pod();
                 Command::Evict { namespace, name, eviction: sent, dry_run: options.dry_run }
             }
-            // The last subresource that is made by POST.
-            ("create", _) => {
+            ("create", "token") => {
                 let (namespace, name) = pod();
                 Command::RequestToken { namespace, name, request: sent, dry_run: options.dry_run }
             }
@@ -131,6 +133,8 @@ impl Server {
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
                 Command::Patch { target: target(), patch_kind, patch: sent, options }
             }
+            // What would have to reach into a pod or a node.
+            (_, sub @ ("attach" | "exec" | "portforward" | "proxy")) => return Err(unreached(call.kind.plural, sub)),
             ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
             _ => Command::DeleteCollection {
                 kind: call.kind,
@@ -140,6 +144,19 @@ impl Server {
             },
         })
     }
+}
+
+/// What is asked of a pod or a node itself, which this server does not reach.
+pub(super) fn unreached(plural: &str, subresource: &str) -> Status {
+    let why = match subresource {
+        "log" => "read what a modelled workload wrote from its volume",
+        _ => "modelled pods and nodes run no processes",
+    };
+    Status::new(
+        501,
+        "NotImplemented",
+        format!("{plural}/{subresource}: this server does not reach into pods and nodes; {why}"),
+    )
 }
 
 fn is_apply(parts: &Parts) -> bool {
@@ -161,6 +178,7 @@ fn expected(call: &Call) -> (String, &'static str) {
         ("create", "binding") => ("v1".to_owned(), "Binding"),
         ("create", "eviction") => ("policy/v1".to_owned(), "Eviction"),
         ("create", "token") => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
+        (_, "scale") => ("autoscaling/v1".to_owned(), "Scale"),
         _ => (call.kind.api_version(), call.kind.kind),
     }
 }

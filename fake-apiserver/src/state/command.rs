@@ -33,6 +33,12 @@ pub enum Part {
     Finalize,
     /// `/ephemeralcontainers` of a pod.
     EphemeralContainers,
+    /// `/resize` of a pod: the resources of its containers.
+    Resize,
+    /// `/approval` of a certificate signing request: its conditions of approval.
+    Approval,
+    /// `/scale`: the number of replicas, as an `autoscaling/v1` Scale.
+    Scale,
 }
 
 /// A write.
@@ -179,8 +185,8 @@ pub enum Reply {
     Created(Arc<Object>),
     /// A `Status` of success: 200, or 201 where it carries that code.
     Status(Value),
-    /// Something that was made and is not kept: 201.
-    Issued(Value),
+    /// Something that is not an object of the kind: a token, a Scale; with its HTTP code.
+    Document(u16, Value),
     /// What a collection delete took.
     List(Vec<Arc<Object>>),
 }

@@ -7,8 +7,8 @@ use super::command::{Reply, WriteOptions};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
-use super::{Store, admission, default, event_view, shape, validate};
-use crate::kinds::Kind;
+use super::{Store, admission, default, shape, validate, view};
+use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
 const MAX_GENERATED_BASE: usize = 58;
@@ -39,7 +39,7 @@ impl Store {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Reply, Status> {
-        let kind = event_view::stored_kind(served);
+        let kind = kinds::stored(served);
         let named = name(&object).to_owned();
         self.admit_namespace(namespace, kind, &named)?;
         default::apply(kind, &mut object);
@@ -102,7 +102,7 @@ impl Store {
 
 /// The stored kind and form of an object of a served kind.
 pub(super) fn stored(served: &'static Kind, object: Value) -> (&'static Kind, Value) {
-    if event_view::is_view(served) { (event_view::core(), event_view::from_view(&object)) } else { (served, object) }
+    if served.is_view() { (kinds::stored(served), view::from_view(served, &object)) } else { (served, object) }
 }
 
 /// Checks and completes a review: an object of a kind that is answered and not kept.

@@ -11,8 +11,8 @@ use super::object::Object;
 use super::selector::Selector;
 use super::status::{Status, success};
 use super::value::{self, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{ListOptions, Part, Store, event_view};
-use crate::kinds::Kind;
+use super::{ListOptions, Part, Store};
+use crate::kinds::{self, Kind};
 
 /// Finalizer by which the garbage collector removes dependents first.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -37,7 +37,7 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 impl Store {
     pub(super) fn delete(&mut self, now: Now, target: &Target, options: DeleteOptions) -> Result<Reply, Status> {
         let served = target.kind;
-        let kind = event_view::stored_kind(served);
+        let kind = kinds::stored(served);
         let key = target.key();
         if kind.kind == "Namespace" && IMMORTAL.contains(&target.name.as_str()) {
             return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
@@ -68,7 +68,7 @@ impl Store {
         selector: &Selector,
         options: &DeleteOptions,
     ) -> Result<Reply, Status> {
-        let stored = event_view::stored_kind(kind);
+        let stored = kinds::stored(kind);
         let items = self.list(stored, namespace, selector, &ListOptions::default())?.items;
         for object in &items {
             let target = Target {

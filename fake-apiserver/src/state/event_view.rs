@@ -28,16 +28,6 @@ pub(super) fn is_event(kind: &Kind) -> bool {
     kind.kind == "Event"
 }
 
-/// Whether `kind` is served as a view of another stored kind.
-pub fn is_view(kind: &Kind) -> bool {
-    kind.group == "events.k8s.io" && is_event(kind)
-}
-
-/// The kind under which objects of `kind` are stored.
-pub fn stored_kind(kind: &'static Kind) -> &'static Kind {
-    if is_view(kind) { core() } else { kind }
-}
-
 /// A stored Event as events.k8s.io/v1.
 pub fn to_view(event: &Value) -> Value {
     rename(event, "events.k8s.io/v1", |key| RENAMED.iter().find(|(core, _)| *core == key).map(|(_, view)| *view))

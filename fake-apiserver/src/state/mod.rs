@@ -4,6 +4,7 @@
 //! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
 
 mod admission;
+mod autoscaler_view;
 mod command;
 mod create;
 mod default;
@@ -16,6 +17,7 @@ mod managed;
 mod namespace;
 mod object;
 mod quantity;
+mod scale;
 pub mod selector;
 pub mod shape;
 mod status;
@@ -24,6 +26,7 @@ mod token;
 mod update;
 mod validate;
 pub mod value;
+mod view;
 mod watch;
 
 use std::collections::VecDeque;
@@ -32,7 +35,6 @@ use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 pub use create::identify_review;
-pub use event_view::{from_view, is_view, stored_kind, to_view};
 pub use field::{FieldError, FieldFault};
 use history::History;
 pub use history::{Event, EventType, line};
@@ -40,9 +42,11 @@ use imbl::OrdMap;
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, name_of};
 use rand_core::Rng;
+pub use scale::scale_of;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
+pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
 use crate::kinds::{self, Kind};
@@ -256,9 +260,9 @@ impl Store {
     }
 }
 
-/// The place of a kind in tables that have a row for each. Kinds exist only in the table of kinds, so every one has one.
+/// The place of a kind in tables that have a row for each stored one.
 pub fn position(kind: &'static Kind) -> usize {
-    kinds::all().iter().position(|k| std::ptr::eq(k, kind)).unwrap_or_default()
+    kind.index
 }
 
 /// The kinds that the machine itself refers to.

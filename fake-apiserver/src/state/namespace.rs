@@ -14,7 +14,7 @@ use super::list::{prefix, within};
 use super::object::key;
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
-use super::{KNOWN, Store, event_view};
+use super::{KNOWN, Store};
 use crate::kinds::{self, Kind};
 
 /// Namespaces that exist from the start.
@@ -101,7 +101,7 @@ impl Store {
 
     /// Deletes everything in a namespace, as far as it lets itself be deleted.
     fn empty(&mut self, now: Now, namespace: &str) {
-        for kind in kinds::all().iter().filter(|k| k.namespaced && !event_view::is_view(k)) {
+        for kind in kinds::all().iter().filter(|k| k.namespaced && !k.is_view()) {
             let prefix = prefix(Some(namespace));
             let names: Vec<String> = within(&self.shelf(kind).objects, &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
@@ -120,7 +120,7 @@ impl Store {
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
         let holds = |kind: &&'static Kind| within(&self.shelf(kind).objects, &prefix, &prefix).next().is_some();
-        if kinds::all().iter().filter(|k| k.namespaced && !event_view::is_view(k)).any(|kind| holds(&kind)) {
+        if kinds::all().iter().filter(|k| k.namespaced && !k.is_view()).any(|kind| holds(&kind)) {
             return;
         }
         let held = value::list(&found.value, &["spec", "finalizers"]);

@@ -2,18 +2,16 @@
 //!
 //! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use super::quantity;
 use super::status::Status;
-use super::{position, quantity};
-use crate::kinds::schema::{self, Shape, Type};
-use crate::kinds::{self, Kind};
+use crate::kinds::Kind;
+use crate::kinds::schema::{self, Shape, Type, TypeRef};
 
 /// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
 ///
@@ -30,8 +28,8 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
         return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
     }
     let mut walk = Walk { unknown: Vec::new(), path: String::new() };
-    if let Some(of) = COMPILED.of_kind[position(kind)] {
-        walk.fields(&COMPILED.types[of], object).map_err(wrong)?;
+    if let Some(of) = schema::of(kind) {
+        walk.fields(of, object).map_err(wrong)?;
     }
     if strict && !walk.unknown.is_empty() {
         let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -40,62 +38,13 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
     Ok(())
 }
 
-/// The table of types with every reference resolved, so that a walk looks nothing up by a type's name.
-struct Compiled {
-    types: Vec<Resolved>,
-    of_kind: Vec<Option<usize>>,
-}
-
-struct Resolved {
-    name: &'static str,
-    /// In the order of their names.
-    fields: Vec<(&'static str, Form)>,
-}
-
-/// A [`Shape`] with resolved references.
-#[derive(PartialEq)]
-enum Form {
-    Plain(&'static Shape),
-    Struct(usize),
-    List(Box<Form>),
-    Map(Box<Form>),
-}
-
-static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
-    let names: BTreeMap<&str, usize> = schema::types().enumerate().map(|(i, of)| (of.name, i)).collect();
-    fn form(names: &BTreeMap<&str, usize>, shape: &'static Shape) -> Form {
-        match shape {
-            Shape::Ref(name) => names.get(name).map_or(Form::Plain(&Shape::Any), |i| Form::Struct(*i)),
-            Shape::List(element) => Form::List(Box::new(form(names, element))),
-            Shape::Map(element) => Form::Map(Box::new(form(names, element))),
-            plain => Form::Plain(plain),
-        }
-    }
-    let resolve = |of: &'static Type| {
-        let mut fields: Vec<_> = of.fields.iter().map(|f| (f.name, form(&names, &f.shape))).collect();
-        fields.sort_by_key(|(name, _)| *name);
-        Resolved { name: of.name, fields }
-    };
-    Compiled {
-        types: schema::types().map(resolve).collect(),
-        of_kind: kinds::all().iter().map(|kind| names.get(schema::of(kind)?.name).copied()).collect(),
-    }
-});
-
-impl Resolved {
-    fn field(&self, name: &str) -> Option<&Form> {
-        let i = self.fields.binary_search_by_key(&name, |(field, _)| *field).ok()?;
-        Some(&self.fields[i].1)
-    }
-}
-
 struct Walk {
     unknown: Vec<String>,
     path: String,
 }
 
 impl Walk {
-    fn fields(&mut self, of: &'static Resolved, value: &mut Value) -> Result<(), String> {
+    fn fields(&mut self, of: &'static Type, value: &mut Value) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(self.mismatch(value, of.name));
         };
@@ -111,7 +60,7 @@ impl Walk {
             }
             self.path.push_str(key);
             match of.field(key) {
-                Some(form) => self.form(form, value)?,
+                Some(field) => self.shape(&field.shape, value)?,
                 None => {
                     self.unknown.push(self.path.clone());
                     dropped.push(key.clone());
@@ -125,12 +74,18 @@ impl Walk {
         Ok(())
     }
 
-    fn form(&mut self, form: &'static Form, value: &mut Value) -> Result<(), String> {
-        match form {
-            Form::Plain(shape) => self.plain(shape, value),
-            Form::Struct(of) => self.fields(&COMPILED.types[*of], value),
-            Form::List(element) => self.list(element, value),
-            Form::Map(element) => self.map(element, value),
+    fn shape(&mut self, shape: &'static Shape, value: &mut Value) -> Result<(), String> {
+        match shape {
+            Shape::Ref(of) => self.fields(of.get(), value),
+            Shape::List(element) => self.list(element, value),
+            Shape::Map(values) => self.map(values, value),
+            Shape::SchemaOrBool if value.is_boolean() => Ok(()),
+            Shape::SchemaOrList if value.is_array() => self.list(&schema::JSON_SCHEMA_SHAPE, value),
+            Shape::SchemaOrStrings if value.is_array() => self.list(&Shape::String, value),
+            Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings => {
+                self.fields(TypeRef::json_schema().get(), value)
+            }
+            plain => self.plain(plain, value),
         }
     }
 
@@ -150,7 +105,12 @@ impl Walk {
             },
             Shape::Quantity => return self.quantity(value),
             // These have forms of their own.
-            Shape::Ref(_) | Shape::List(_) | Shape::Map(_) => true,
+            Shape::Ref(_)
+            | Shape::List(_)
+            | Shape::Map(_)
+            | Shape::SchemaOrBool
+            | Shape::SchemaOrList
+            | Shape::SchemaOrStrings => true,
         };
         if fits { Ok(()) } else { Err(self.mismatch(value, go_type(shape))) }
     }
@@ -188,7 +148,7 @@ impl Walk {
         Ok(())
     }
 
-    fn list(&mut self, element: &'static Form, value: &mut Value) -> Result<(), String> {
+    fn list(&mut self, element: &'static Shape, value: &mut Value) -> Result<(), String> {
         let Some(list) = value.as_array_mut() else {
             return Err(self.mismatch(value, "slice"));
         };
@@ -196,13 +156,13 @@ impl Walk {
         for (i, value) in list.iter_mut().enumerate() {
             // Writing into a string cannot fail.
             let _ = write!(self.path, "[{i}]");
-            self.form(element, value)?;
+            self.shape(element, value)?;
             self.path.truncate(length);
         }
         Ok(())
     }
 
-    fn map(&mut self, element: &'static Form, value: &mut Value) -> Result<(), String> {
+    fn map(&mut self, element: &'static Shape, value: &mut Value) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(self.mismatch(value, "map"));
         };
@@ -211,10 +171,10 @@ impl Walk {
             self.path.push('.');
             self.path.push_str(key);
             // A null in a map of strings decodes to the empty string.
-            if value.is_null() && *element == Form::Plain(&Shape::String) {
+            if value.is_null() && *element == Shape::String {
                 *value = String::new().into();
             }
-            self.form(element, value)?;
+            self.shape(element, value)?;
             self.path.truncate(length);
         }
         Ok(())
@@ -249,7 +209,10 @@ fn go_type(shape: &Shape) -> &'static str {
         Shape::IntOrString => "intstr.IntOrString",
         Shape::Bytes => "[]uint8",
         Shape::Any => "interface {}",
-        Shape::Ref(name) => name,
+        Shape::SchemaOrBool => "v1.JSONSchemaPropsOrBool",
+        Shape::SchemaOrList => "v1.JSONSchemaPropsOrArray",
+        Shape::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray",
+        Shape::Ref(of) => of.name(),
         Shape::List(_) => "slice",
         Shape::Map(_) => "map",
     }

@@ -91,16 +91,19 @@ impl Store {
         if !spec["boundObjectRef"].is_null() {
             sent.insert("boundObjectRef".into(), spec["boundObjectRef"].clone());
         }
-        Ok(Reply::Issued(json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": value::time(now.wall)},
-            "spec": sent,
-            "status": {
-                "token": if dry_run { String::new() } else { self.sign(&claims) },
-                "expirationTimestamp": value::time(expiry),
-            },
-        })))
+        Ok(Reply::Document(
+            201,
+            json!({
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "metadata": {"name": name, "namespace": namespace, "creationTimestamp": value::time(now.wall)},
+                "spec": sent,
+                "status": {
+                    "token": if dry_run { String::new() } else { self.sign(&claims) },
+                    "expirationTimestamp": value::time(expiry),
+                },
+            }),
+        ))
     }
 
     /// The object that the token is to end with: a pod, a secret or a node, which must be there.

@@ -10,8 +10,8 @@ use super::create::{identify, stored};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, Store, admission, default, event_view, managed, shape, validate};
-use crate::kinds::Kind;
+use super::{FieldError, Store, admission, default, managed, shape, validate, view};
+use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
 impl Target {
@@ -30,6 +30,9 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = target.kind;
+        if target.part == Part::Scale {
+            return self.update_scale(now, target, &object, options);
+        }
         shape::decode(served, &mut object, options.strict)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (kind, object) = stored(served, object);
@@ -65,6 +68,10 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = target.kind;
+        if target.part == Part::Scale {
+            // A Scale has one field: to apply it is to set it.
+            return self.patch_scale(now, target, PatchKind::Merge, &applied, options);
+        }
         shape::decode(served, &mut applied, options.strict)?;
         if !value::list(&applied, &["metadata", "managedFields"]).is_empty() {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
@@ -101,11 +108,14 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = target.kind;
-        let kind = event_view::stored_kind(served);
+        if target.part == Part::Scale {
+            return self.patch_scale(now, target, patch_kind, patch, options);
+        }
+        let kind = kinds::stored(served);
         let Some(old) = self.get(kind, &target.key()).cloned() else {
             return Err(Status::not_found(served, &target.name));
         };
-        let viewed = event_view::is_view(served).then(|| event_view::to_view(&old.value));
+        let viewed = served.is_view().then(|| view::to_view(served, &old.value));
         let before = viewed.as_ref().unwrap_or(&old.value);
         let mut object = patch::apply(served, patch_kind, patch, before)
             .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
@@ -118,7 +128,7 @@ impl Store {
     /// Puts `object` in the place of `old`, as far as the part that is written allows. The managers of an object that
     /// is `applied` are known already.
     #[expect(clippy::too_many_arguments, reason = "each is another fact about one write")]
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         now: Now,
         served: &'static Kind,
@@ -128,7 +138,7 @@ impl Store {
         options: WriteOptions,
         applied: bool,
     ) -> Result<Reply, Status> {
-        let kind = event_view::stored_kind(served);
+        let kind = kinds::stored(served);
         let managed_as_sent = object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
         let sent = resource_version(&object);
         if !sent.is_empty() && sent != resource_version(&old.value) {
@@ -257,6 +267,36 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
             copy(old, object, "status");
             if let (Some(spec), Some(sent)) = (value::map_mut(object, "spec"), sent) {
                 spec.insert("ephemeralContainers".into(), sent);
+            }
+        }
+        Part::Resize => {
+            let sent = std::mem::take(&mut object["spec"]);
+            copy(old, object, "spec");
+            copy(old, object, "status");
+            take_resources(object, &sent);
+        }
+        Part::Approval => {
+            let sent = object["status"].get("conditions").cloned();
+            copy(old, object, "spec");
+            copy(old, object, "status");
+            if let (Some(status), Some(sent)) = (value::map_mut(object, "status"), sent) {
+                status.insert("conditions".into(), sent);
+            }
+        }
+        // Written as the main part, after the replicas were set.
+        Part::Scale => {}
+    }
+}
+
+/// Takes the resources and resize policies of the containers from what was sent (`podResizeStrategy`).
+fn take_resources(pod: &mut Value, sent: &Value) {
+    for field in ["containers", "initContainers"] {
+        let Some(containers) = pod["spec"].get_mut(field).and_then(Value::as_array_mut) else { continue };
+        for container in containers {
+            let name = text(container, &["name"]).to_owned();
+            if let Some(wanted) = value::list(sent, &[field]).iter().find(|c| text(c, &["name"]) == name) {
+                copy(wanted, container, "resources");
+                copy(wanted, container, "resizePolicy");
             }
         }
     }

@@ -14,8 +14,8 @@ pub fn respond(path: &str, accept: &str) -> Option<Answer> {
         ["apis"] => Some(root(accept, false)),
         ["api", "v1"] => Some(Answer::json(&resource_list("", "v1"))),
         ["apis", group] => {
-            let version = versions(group).first().copied().filter(|_| !group.is_empty())?;
-            Some(Answer::json(&with_type(api_group(group, version), "APIGroup")))
+            let versions = Some(versions(group)).filter(|versions| !group.is_empty() && !versions.is_empty())?;
+            Some(Answer::json(&with_type(api_group(group, &versions), "APIGroup")))
         }
         ["apis", group, version] if !group.is_empty() && versions(group).contains(&version) => {
             Some(Answer::json(&resource_list(group, version)))
@@ -55,8 +55,7 @@ fn root(accept: &str, core: bool) -> Answer {
             "serverAddressByClientCIDRs": [],
         })),
         _ => {
-            let groups: Vec<Value> =
-                groups().into_iter().filter_map(|g| Some(api_group(g, versions(g).first()?))).collect();
+            let groups: Vec<Value> = groups().into_iter().map(|group| api_group(group, &versions(group))).collect();
             Answer::json(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
         }
     }
@@ -90,9 +89,14 @@ fn with_type(mut value: Value, kind: &str) -> Value {
     value
 }
 
-fn api_group(group: &str, version: &str) -> Value {
-    let version = json!({ "groupVersion": format!("{group}/{version}"), "version": version });
-    json!({ "name": group, "versions": [version], "preferredVersion": version })
+fn api_group(group: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({ "groupVersion": format!("{group}/{version}"), "version": version }))
+        .collect();
+    // The versions stand in the order of preference.
+    let preferred = versions.first().cloned().unwrap_or_default();
+    json!({ "name": group, "versions": versions, "preferredVersion": preferred })
 }
 
 fn resource_list(group: &str, version: &str) -> Value {
@@ -103,18 +107,18 @@ fn resource_list(group: &str, version: &str) -> Value {
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": kind.verbs(),
+            "verbs": kind.verbs,
         });
         names(kind, &mut entry);
         resources.push(entry);
         for sub in kind.subresources {
-            let (sub_group, sub_version, sub_kind) = response_kind(kind, sub);
+            let (sub_group, sub_version, sub_kind) = sub.response;
             let mut entry = json!({
-                "name": format!("{}/{sub}", kind.plural),
+                "name": format!("{}/{}", kind.plural, sub.name),
                 "singularName": "",
                 "namespaced": kind.namespaced,
                 "kind": sub_kind,
-                "verbs": kind.subresource_verbs(sub),
+                "verbs": sub.verbs,
             });
             if !sub_group.is_empty() {
                 entry["group"] = sub_group.into();
@@ -134,16 +138,6 @@ fn names(kind: &Kind, entry: &mut Value) {
     }
     if !kind.categories.is_empty() {
         entry["categories"] = json!(kind.categories);
-    }
-}
-
-/// Group, version and kind that a subresource answers with; empty group and version mean those of its resource.
-fn response_kind(kind: &Kind, subresource: &str) -> (&'static str, &'static str, &'static str) {
-    match subresource {
-        "binding" => ("", "", "Binding"),
-        "eviction" => ("policy", "v1", "Eviction"),
-        "token" => ("authentication.k8s.io", "v1", "TokenRequest"),
-        _ => ("", "", kind.kind),
     }
 }
 
@@ -181,7 +175,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
         "responseKind": gvk(("", "", kind.kind)),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": kind.verbs(),
+        "verbs": kind.verbs,
     });
     names(kind, &mut entry);
     if !kind.subresources.is_empty() {
@@ -190,9 +184,9 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
             .iter()
             .map(|sub| {
                 json!({
-                    "subresource": sub,
-                    "responseKind": gvk(response_kind(kind, sub)),
-                    "verbs": kind.subresource_verbs(sub),
+                    "subresource": sub.name,
+                    "responseKind": gvk(sub.response),
+                    "verbs": sub.verbs,
                 })
             })
             .collect();

@@ -54,7 +54,7 @@ impl Machine {
     fn answer(reply: Reply) -> Value {
         match reply {
             Reply::Object(object) | Reply::Created(object) => object.value.clone(),
-            Reply::Status(status) | Reply::Issued(status) => status,
+            Reply::Status(status) | Reply::Document(_, status) => status,
             Reply::List(items) => items.iter().map(|o| o.value.clone()).collect(),
         }
     }

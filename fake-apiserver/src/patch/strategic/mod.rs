@@ -46,7 +46,7 @@ impl Topology {
 
     fn of_shape(shape: &'static Shape) -> Self {
         match shape {
-            Shape::Ref(name) => schema::find(name).map_or(Self::Unknown, Self::Struct),
+            Shape::Ref(of) => Self::Struct(of.get()),
             Shape::Map(values) => Self::MapOf(values),
             _ => Self::Unknown,
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::kinds::schema::{self, Field, Shape, Type};
+use crate::kinds::schema::{Field, Shape, Type};
 
 /// Keys that a list's element may leave out, with the value that it then has.
 const KEY_DEFAULTS: &[(&str, &str)] = &[("protocol", "TCP")];
@@ -146,7 +146,7 @@ impl Topology {
     fn of_field(field: &'static Field) -> Self {
         match &field.shape {
             _ if field.map_type == Some("atomic") => Self::Atomic,
-            Shape::Ref(name) => schema::find(name).map_or(Self::Atomic, Self::Struct),
+            Shape::Ref(of) => Self::Struct(of.get()),
             Shape::Map(values) => Self::Map(values),
             Shape::List(element) if field.list_type == Some("map") => Self::Keyed(field, element),
             Shape::List(_) if field.list_type == Some("set") => Self::Set,
@@ -156,7 +156,7 @@ impl Topology {
 
     fn of_shape(shape: &'static Shape) -> Self {
         match shape {
-            Shape::Ref(name) => schema::find(name).map_or(Self::Atomic, Self::Struct),
+            Shape::Ref(of) => Self::Struct(of.get()),
             Shape::Map(values) => Self::Map(values),
             _ => Self::Atomic,
         }
@@ -325,7 +325,7 @@ mod tests {
     use crate::kinds;
 
     fn pod() -> Topology {
-        Topology::Struct(schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
+        Topology::Struct(kinds::schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
     }
 
     fn tree() -> impl Strategy<Value = Value> {

@@ -80,6 +80,9 @@ impl Writer<'_> {
             Part::Status => "status",
             Part::Finalize => "finalize",
             Part::EphemeralContainers => "ephemeralcontainers",
+            Part::Resize => "resize",
+            Part::Approval => "approval",
+            Part::Scale => "scale",
         };
         Manager {
             name: self.manager.to_owned(),

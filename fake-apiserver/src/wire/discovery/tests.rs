@@ -18,7 +18,7 @@ fn the_roots_answer_in_the_form_that_is_asked_for() {
     );
     assert_eq!(get("/api", "application/json")["kind"], "APIVersions");
     assert_eq!(get("/apis", "*/*")["kind"], "APIGroupList");
-    assert_eq!(get("/apis/", "")["groups"][0]["preferredVersion"]["groupVersion"], "events.k8s.io/v1");
+    assert_eq!(get("/apis/", "")["groups"][0]["preferredVersion"]["groupVersion"], "apiregistration.k8s.io/v1");
 }
 
 #[test]
@@ -42,45 +42,17 @@ fn other_paths_are_no_discovery_documents() {
         "/api/v1/pods",
         "/apis//v1",
         "/openapi/v3",
-        "/apis/apps/v1",
+        "/apis/apps/v2",
     ] {
         assert_eq!(respond(path, ""), None, "{path}");
     }
 }
 
-/// What is served is what a 1.36 server serves under these names; reads `../shared/data/discovery.json`.
+/// What is served is what a 1.36 server serves: groups, versions, resources, subresources, and their order.
 #[test]
-fn every_resource_is_as_a_real_server_has_it() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/discovery.json");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        eprintln!("skipped: {path} is not there");
-        return;
-    };
-    let recorded: Value = serde_json::from_str(&text).unwrap();
+fn the_documents_are_those_of_a_real_server() {
+    let recorded: Value = serde_json::from_str(include_str!("../../../testdata/discovery.json")).unwrap();
     for root in ["api", "apis"] {
-        let ours = get(&format!("/{root}"), V2);
-        for group in ours["items"].as_array().unwrap() {
-            let theirs = find(&recorded[root]["items"], |g| g["metadata"]["name"] == group["metadata"]["name"]);
-            let version = &group["versions"][0];
-            let real = find(&theirs["versions"], |v| v["version"] == version["version"]);
-            assert_eq!(version["freshness"], real["freshness"]);
-            for resource in version["resources"].as_array().unwrap() {
-                let mut real = find(&real["resources"], |r| r["resource"] == resource["resource"]).clone();
-                // Fewer subresources may be served, but those that are must be the same.
-                let served = resource["subresources"].as_array().cloned().unwrap_or_default();
-                for sub in &served {
-                    assert_eq!(sub, find(&real["subresources"], |s| s["subresource"] == sub["subresource"]));
-                }
-                let mut resource = resource.clone();
-                for either in [&mut resource, &mut real] {
-                    either.as_object_mut().unwrap().remove("subresources");
-                }
-                assert_eq!(resource, real);
-            }
-        }
+        assert_eq!(get(&format!("/{root}"), V2)["items"], recorded[root]["items"], "{root}");
     }
-}
-
-fn find(list: &Value, is: impl Fn(&Value) -> bool) -> &Value {
-    list.as_array().unwrap().iter().find(|v| is(v)).unwrap()
 }

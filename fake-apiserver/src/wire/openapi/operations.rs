@@ -24,14 +24,14 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map<String, Value>)
         paths.insert(root, path(kind, dialect, "", &[("get", "list")]));
     }
     let mut verbs = vec![("get", "list"), ("post", "post")];
-    verbs.extend(kind.verbs().contains(&"deletecollection").then_some(("delete", "deletecollection")));
+    verbs.extend(kind.verbs.contains(&"deletecollection").then_some(("delete", "deletecollection")));
     let one = format!("{collection}/{{name}}");
     paths.insert(collection, path(kind, dialect, "", &verbs));
     let verbs = [("get", "get"), ("put", "put"), ("patch", "patch"), ("delete", "delete")];
     paths.insert(one.clone(), path(kind, dialect, "/{name}", &verbs));
     for sub in kind.subresources {
-        let verbs: Vec<_> = kind
-            .subresource_verbs(sub)
+        let verbs: Vec<_> = sub
+            .verbs
             .iter()
             .filter_map(|verb| match *verb {
                 "get" => Some(("get", "get")),
@@ -41,7 +41,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map<String, Value>)
                 _ => None,
             })
             .collect();
-        paths.insert(format!("{one}/{sub}"), path(kind, dialect, "/{name}", &verbs));
+        paths.insert(format!("{one}/{}", sub.name), path(kind, dialect, "/{name}", &verbs));
     }
 }
 

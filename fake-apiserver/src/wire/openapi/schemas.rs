@@ -40,8 +40,8 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value
         "properties": {
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
-            "metadata": shape(&Shape::Ref("meta/v1.ListMeta"), dialect),
-            "items": { "type": "array", "items": shape(&Shape::Ref(of.name), dialect) },
+            "metadata": json!({ "$ref": dialect.reference("meta/v1.ListMeta") }),
+            "items": { "type": "array", "items": json!({ "$ref": dialect.reference(of.name) }) },
         },
         "x-kubernetes-group-version-kind": [{ "group": kind.group, "version": kind.version, "kind": kind.list_kind() }],
     });
@@ -63,6 +63,8 @@ fn public_name(name: &str) -> String {
     let (package, name) = name.split_once('/').unwrap_or(("", name));
     match package {
         "meta" => format!("io.k8s.apimachinery.pkg.apis.meta.{name}"),
+        "apiextensions" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{name}"),
+        "apiregistration" => format!("io.k8s.kube-aggregator.pkg.apis.apiregistration.{name}"),
         package => format!("io.k8s.api.{package}.{name}"),
     }
 }
@@ -98,7 +100,7 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map<String, Value
 
 fn struct_in(shape: &Shape) -> Option<&'static str> {
     match shape {
-        Shape::Ref(name) => Some(name),
+        Shape::Ref(of) => Some(of.name()),
         Shape::List(element) | Shape::Map(element) => struct_in(element),
         _ => None,
     }
@@ -157,7 +159,9 @@ fn shape(of: &Shape, dialect: Dialect) -> Value {
             Dialect::V2 => json!({ "type": "string", "format": "int-or-string" }),
             Dialect::V3 => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
         },
-        Shape::Ref(name) => json!({ "$ref": dialect.reference(name) }),
+        // What may be one of several types has none.
+        Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings => json!({}),
+        Shape::Ref(of) => json!({ "$ref": dialect.reference(of.name()) }),
         Shape::List(element) => json!({ "type": "array", "items": shape(element, dialect) }),
         Shape::Map(values) => json!({ "type": "object", "additionalProperties": shape(values, dialect) }),
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::MAGIC;
 use super::layout::{self, Entry, Form, Message, Slot};
 use super::reader::{Reader, Wire};
-use crate::kinds::schema::Shape;
+use crate::kinds::schema::{Shape, TypeRef};
 
 /// How deep messages may stand in each other; no type here comes near.
 const MAX_DEPTH: usize = 64;
@@ -81,9 +81,23 @@ pub fn decode(bytes: &[u8], expected: (&str, &str)) -> Result<Value, DecodeError
     };
     let mut object = Map::new();
     read(message, raw, &mut object, 0)?;
+    if kind == "StatefulSet" {
+        name_templates(&mut object);
+    }
     object.insert("apiVersion".into(), api_version.into());
     object.insert("kind".into(), kind.into());
     Ok(Value::Object(object))
+}
+
+/// Claims within a StatefulSet say what they are in JSON; on the wire no message names its own type.
+fn name_templates(stateful_set: &mut Map<String, Value>) {
+    let templates = stateful_set.get_mut("spec").and_then(|spec| spec.get_mut("volumeClaimTemplates"));
+    for template in templates.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(claim) = template.as_object_mut() {
+            claim.insert("apiVersion".into(), "v1".into());
+            claim.insert("kind".into(), "PersistentVolumeClaim".into());
+        }
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
@@ -135,7 +149,7 @@ fn field(
     depth: usize,
 ) -> Result<(), DecodeError> {
     match &entry.form {
-        Form::Scalar(shape) => match scalar(shape, wire)? {
+        Form::Scalar(shape) => match scalar(shape, wire, depth)? {
             Some(value) if entry.zero || !is_zero(shape, &value) => {
                 object.insert(entry.name.to_owned(), value);
             }
@@ -149,9 +163,6 @@ fn field(
             let slot = object.entry(entry.name).or_insert_with(|| json!({}));
             if let Value::Object(inner) = slot {
                 read(layout::at(*of), bytes, inner, depth + 1)?;
-                if entry.omit_zero && inner.is_empty() {
-                    object.remove(entry.name);
-                }
             }
         }
         Form::List(element) => {
@@ -179,7 +190,7 @@ fn elements(form: &'static Form, wire: Wire<'_>, list: &mut Vec<Value>, depth: u
             let mut packed = Reader(packed);
             while !packed.0.is_empty() {
                 let number = Wire::Varint(packed.varint()?);
-                list.extend(scalar(shape, number)?);
+                list.extend(scalar(shape, number, depth)?);
             }
         }
         _ => list.push(one(form, wire, depth)?),
@@ -190,7 +201,7 @@ fn elements(form: &'static Form, wire: Wire<'_>, list: &mut Vec<Value>, depth: u
 /// A value that stands for itself: an element of a list or of a map.
 fn one(form: &'static Form, wire: Wire<'_>, depth: usize) -> Result<Value, DecodeError> {
     match (form, wire) {
-        (Form::Scalar(shape), _) => Ok(scalar(shape, wire)?.unwrap_or_default()),
+        (Form::Scalar(shape), _) => Ok(scalar(shape, wire, depth)?.unwrap_or_default()),
         (Form::Struct(of), Wire::Bytes(bytes)) => {
             let mut object = Map::new();
             read(layout::at(*of), bytes, &mut object, depth + 1)?;
@@ -232,7 +243,7 @@ fn pair(values: &'static Form, bytes: &[u8], depth: usize) -> Result<(String, Va
 }
 
 /// A value that is no struct, list or map; nothing for one that is JSON's null.
-fn scalar(shape: &Shape, wire: Wire<'_>) -> Result<Option<Value>, DecodeError> {
+fn scalar(shape: &Shape, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, DecodeError> {
     Ok(Some(match (shape, wire) {
         (Shape::String, Wire::Bytes(bytes)) => text(bytes)?.into(),
         (Shape::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
@@ -266,8 +277,38 @@ fn scalar(shape: &Shape, wire: Wire<'_>) -> Result<Option<Value>, DecodeError> {
                 value => value,
             },
         },
+        (Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings, Wire::Bytes(bytes)) => {
+            schema_or(shape, bytes, depth)?
+        }
         _ => return Err(bad("wrong wire type")),
     }))
+}
+
+/// One of the types that are a JSON schema or something else: a schema is field 1 or, beside the boolean, 2.
+fn schema_or(shape: &Shape, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    let mut other = if *shape == Shape::SchemaOrBool { false.into() } else { json!([]) };
+    let mut found = None;
+    let mut reader = Reader(bytes);
+    while let Some(field) = reader.next()? {
+        let schema = |bytes| {
+            let mut schema = Map::new();
+            read(layout::at(TypeRef::json_schema()), bytes, &mut schema, depth + 1)?;
+            Ok(Value::Object(schema))
+        };
+        match (shape, field) {
+            (Shape::SchemaOrBool, (1, Wire::Varint(allows))) => other = (allows != 0).into(),
+            (Shape::SchemaOrBool, (2, Wire::Bytes(bytes))) => found = Some(schema(bytes)?),
+            (Shape::SchemaOrList | Shape::SchemaOrStrings, (1, Wire::Bytes(bytes))) => found = Some(schema(bytes)?),
+            (_, (2, Wire::Bytes(bytes))) => {
+                let element = if *shape == Shape::SchemaOrList { schema(bytes)? } else { text(bytes)?.into() };
+                if let Value::Array(list) = &mut other {
+                    list.push(element);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(found.unwrap_or(other))
 }
 
 /// Fields 1 and 2 as numbers and 3 as text: times and IntOrString.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::layout::{self, Form, Message, Slot};
 use super::writer::Writer;
 use super::{DecodeError, MAGIC};
-use crate::kinds::schema::Shape;
+use crate::kinds::schema::{Shape, TypeRef};
 
 /// The message of an object, without its envelope. What has not the type that the table gives it is left out: stored
 /// objects have been checked.
@@ -142,6 +142,9 @@ fn scalar(shape: &Shape, number: u32, value: &Value, out: &mut Writer) {
             out.integer(2, value.as_i64().unwrap_or_default());
             out.bytes(3, "");
         }),
+        (Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings, _) => {
+            out.message(number, |out| schema_or(shape, value, out));
+        }
         (Shape::Boolean, Value::Bool(is)) => out.boolean(number, *is),
         (Shape::Int32 | Shape::Int64, Value::Number(_)) => {
             if let Some(integer) = value.as_i64() {
@@ -151,6 +154,33 @@ fn scalar(shape: &Shape, number: u32, value: &Value, out: &mut Writer) {
         (Shape::Number, Value::Number(_)) => {
             if let Some(double) = value.as_f64() {
                 out.double(number, double);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One of the types that are a JSON schema or something else.
+fn schema_or(shape: &Shape, value: &Value, out: &mut Writer) {
+    let is_schema_or_bool = *shape == Shape::SchemaOrBool;
+    let schema = |number, fields: &Map<String, Value>, out: &mut Writer| {
+        out.message(number, |out| write(layout::at(TypeRef::json_schema()), fields, out));
+    };
+    match value {
+        Value::Bool(allows) => out.boolean(1, *allows),
+        Value::Object(fields) if is_schema_or_bool => {
+            // Go keeps both: a schema allows.
+            out.boolean(1, true);
+            schema(2, fields, out);
+        }
+        Value::Object(fields) => schema(1, fields, out),
+        Value::Array(list) => {
+            for element in list {
+                match element {
+                    Value::Object(fields) => schema(2, fields, out),
+                    Value::String(text) => out.bytes(2, text),
+                    _ => {}
+                }
             }
         }
         _ => {}

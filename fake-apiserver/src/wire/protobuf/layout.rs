@@ -1,10 +1,9 @@
 //! The messages of the table: fields by number, references resolved.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use crate::kinds::schema::{self, Field, Shape};
-use crate::kinds::{self};
+use crate::kinds;
+use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 
 /// A message type.
 #[derive(Debug, Default)]
@@ -27,54 +26,35 @@ pub(super) struct Entry {
     pub(super) form: Form,
     /// Whether a zero on the wire is a value.
     pub(super) zero: bool,
-    /// Whether an empty struct on the wire is nothing.
-    pub(super) omit_zero: bool,
 }
 
 /// A [`Shape`] with resolved references.
 #[derive(Debug)]
 pub(super) enum Form {
     Scalar(&'static Shape),
-    /// A position in the table.
-    Struct(usize),
+    Struct(TypeRef),
     List(Box<Form>),
     Map(Box<Form>),
 }
 
-struct Table {
-    messages: Vec<Message>,
-    by_name: BTreeMap<&'static str, usize>,
-}
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let by_name: BTreeMap<&str, usize> = schema::types().enumerate().map(|(i, of)| (of.name, i)).collect();
-    let messages = schema::types()
-        .map(|of| {
-            let mut message = Message::default();
-            for field in &of.fields {
-                message.place(&field.numbers, field, &by_name);
-            }
-            message
-        })
-        .collect();
-    Table { messages, by_name }
-});
+/// The messages by the place of their type, each made when it is first needed.
+static MESSAGES: LazyLock<Vec<OnceLock<Message>>> =
+    LazyLock::new(|| (0..schema::count()).map(|_| OnceLock::new()).collect());
 
 /// Types that are no kind of the table of kinds, with the struct of each; an empty version stands for any.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("", "DeleteOptions", "meta/v1.DeleteOptions"),
     ("v1", "Status", "meta/v1.Status"),
-    ("v1", "Binding", "core/v1.Binding"),
     ("policy/v1", "Eviction", "policy/v1.Eviction"),
     ("meta.k8s.io/v1", "PartialObjectMetadata", "meta/v1.PartialObjectMetadata"),
     ("authentication.k8s.io/v1", "TokenRequest", "authentication/v1.TokenRequest"),
+    ("autoscaling/v1", "Scale", "autoscaling/v1.Scale"),
 ];
 
 /// The message of the objects that `apiVersion` and `kind` name.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
-    let review = || kinds::reviews().iter().find(|k| k.kind == kind && k.api_version() == api_version);
-    if let Some(kind) = kinds::find_kind(api_version, kind).or_else(review) {
-        return named(schema::of(kind)?.name);
+    if let Some(kind) = kinds::find_kind(api_version, kind) {
+        return schema::place_of(kind).map(at);
     }
     let (_, _, name) = OTHERS.iter().find(|(v, k, _)| *k == kind && (*v == api_version || v.is_empty()))?;
     named(name)
@@ -82,15 +62,23 @@ pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
 
 /// The message of a struct.
 pub(super) fn named(name: &str) -> Option<&'static Message> {
-    TABLE.by_name.get(name).map(|i| &TABLE.messages[*i])
+    TypeRef::named(name).map(at)
 }
 
-/// The message at a position of the table.
-pub(super) fn at(position: usize) -> &'static Message {
-    &TABLE.messages[position]
+/// The message of the struct at a place of the table.
+pub(super) fn at(place: TypeRef) -> &'static Message {
+    MESSAGES[place.position()].get_or_init(|| Message::of(place.get()))
 }
 
 impl Message {
+    fn of(of: &'static Type) -> Self {
+        let mut message = Self::default();
+        for field in &of.fields {
+            message.place(&field.numbers, field);
+        }
+        message
+    }
+
     /// The fields and embedded messages, by number.
     pub(super) fn slots(&self) -> &[(u32, Slot)] {
         &self.0
@@ -102,15 +90,14 @@ impl Message {
         Some(&self.0[i].1)
     }
 
-    fn place(&mut self, path: &[u32], field: &'static Field, by_name: &BTreeMap<&str, usize>) {
+    fn place(&mut self, path: &[u32], field: &'static Field) {
         let Some((number, rest)) = path.split_first() else { return };
         let (i, there) = match self.0.binary_search_by_key(number, |(n, _)| *n) {
             Ok(i) => (i, true),
             Err(i) => (i, false),
         };
         if rest.is_empty() {
-            let form = form(&field.shape, by_name);
-            let entry = Entry { name: field.name, form, zero: field.zero, omit_zero: field.omit_zero };
+            let entry = Entry { name: field.name, form: form(&field.shape), zero: field.zero };
             self.0.insert(i, (*number, Slot::Field(entry)));
             return;
         }
@@ -118,7 +105,7 @@ impl Message {
             self.0.insert(i, (*number, Slot::Inline(Self::default())));
         }
         if let Slot::Inline(inner) = &mut self.0[i].1 {
-            inner.place(rest, field, by_name);
+            inner.place(rest, field);
         }
     }
 
@@ -131,11 +118,11 @@ impl Message {
     }
 }
 
-fn form(shape: &'static Shape, by_name: &BTreeMap<&str, usize>) -> Form {
+fn form(shape: &'static Shape) -> Form {
     match shape {
-        Shape::Ref(name) => by_name.get(name).map_or(Form::Scalar(&Shape::Any), |i| Form::Struct(*i)),
-        Shape::List(element) => Form::List(Box::new(form(element, by_name))),
-        Shape::Map(element) => Form::Map(Box::new(form(element, by_name))),
+        Shape::Ref(place) => Form::Struct(*place),
+        Shape::List(element) => Form::List(Box::new(form(element))),
+        Shape::Map(element) => Form::Map(Box::new(form(element))),
         scalar => Form::Scalar(scalar),
     }
 }
@@ -162,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_kind_and_every_other_type_has_its_message() {
-        for kind in kinds::all() {
+        for kind in kinds::discoverable() {
             assert!(find(&kind.api_version(), kind.kind).is_some_and(|m| !m.slots().is_empty()), "{kind:?}");
         }
         for (api_version, kind, _) in OTHERS {

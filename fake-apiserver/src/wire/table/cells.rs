@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{age, pod};
+use super::{age, network, pod, policy, workload};
 use crate::kinds::Kind;
 
 /// The cells of one object, as many as the kind has columns.
@@ -35,17 +35,20 @@ pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
             age,
         ],
         "volumeattributesclasses" => vec![name, text(&object["driverName"]), age],
-        _ => vec![name, text(&object["metadata"]["creationTimestamp"])],
+        _ => workload::cells(kind, object, now)
+            .or_else(|| network::cells(kind, object, now))
+            .or_else(|| policy::cells(kind, object, now))
+            .unwrap_or_else(|| vec![name, text(&object["metadata"]["creationTimestamp"])]),
     }
 }
 
 /// A string field; empty when it is absent.
-fn text(value: &Value) -> Value {
+pub(super) fn text(value: &Value) -> Value {
     or(value, "")
 }
 
 /// A string field, or `default` when it is absent or empty.
-fn or(value: &Value, default: &str) -> Value {
+pub(super) fn or(value: &Value, default: &str) -> Value {
     value.as_str().filter(|s| !s.is_empty()).unwrap_or(default).into()
 }
 
@@ -241,6 +244,12 @@ fn csi_driver(name: Value, spec: &Value, age: Value) -> Vec<Value> {
         if modes.is_empty() { json!("<none>") } else { modes.into() },
         age,
     ]
+}
+
+/// The name, and how long ago the object was made.
+pub(super) fn name_and_age(object: &Value, now: Timestamp) -> (Value, Value) {
+    let metadata = &object["metadata"];
+    (metadata["name"].clone(), age::since(&metadata["creationTimestamp"], now).into())
 }
 
 /// A list field; empty when it is absent.

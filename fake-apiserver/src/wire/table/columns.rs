@@ -1,5 +1,7 @@
 //! The column definitions of each kind's table.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
@@ -47,7 +49,74 @@ const NAME: Column = named("Name", "The object's name, unique among its kind in 
 const AGE: Column = text("Age", "How long ago the object was created.");
 
 /// The columns of a kind.
-pub(super) fn of(kind: &Kind) -> &'static [Column] {
+pub(super) fn of(kind: &Kind) -> Cow<'static, [Column]> {
+    match MORE.iter().find(|(plural, _)| *plural == kind.plural) {
+        Some((_, columns)) => columns.split('|').map(parse).collect::<Vec<_>>().into(),
+        None => described(kind).into(),
+    }
+}
+
+/// `Name`, `Name:type`, either with `*` for one that is wide.
+fn parse(text: &'static str) -> Column {
+    let (text, priority) = text.strip_suffix('*').map_or((text, 0), |rest| (rest, 1));
+    match text.split_once(':') {
+        _ if text == "Name" => NAME,
+        Some((name, kind)) => Column { priority, ..typed(name, kind, "") },
+        None => Column { priority, ..self::text(text, "") },
+    }
+}
+
+/// The columns of the kinds around storage's own.
+const MORE: &[(&str, &str)] = &[
+    ("apiservices", "Name|Service|Available|Age"),
+    ("certificatesigningrequests", "Name|Age|SignerName|Requestor|RequestedDuration|Condition"),
+    ("clusterrolebindings", "Name|Role|Age|Users*|Groups*|ServiceAccounts*"),
+    ("componentstatuses", "Name|Status|Message|Error"),
+    ("controllerrevisions", "Name|Controller|Revision|Age"),
+    (
+        "cronjobs",
+        "Name|Schedule|Timezone|Suspend:boolean|Active:integer|Last Schedule|Age|Containers*|Images*|Selector*",
+    ),
+    (
+        "daemonsets",
+        "Name|Desired:integer|Current:integer|Ready:integer|Up-to-date:integer|Available:integer|Node Selector|Age|\
+         Containers*|Images*|Selector*",
+    ),
+    ("deployments", "Name|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*"),
+    ("deviceclasses", "Name|Age"),
+    ("endpoints", "Name|Endpoints|Age"),
+    ("endpointslices", "Name|AddressType|Ports|Endpoints|Age"),
+    ("flowschemas", "Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL"),
+    ("horizontalpodautoscalers", "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"),
+    ("ingressclasses", "Name|Controller|Parameters|Age"),
+    ("ingresses", "Name|Class|Hosts|Address|Ports|Age"),
+    ("ipaddresses", "Name|ParentRef"),
+    ("jobs", "Name|Status|Completions|Duration|Age|Containers*|Images*|Selector*"),
+    ("mutatingadmissionpolicies", "Name|Mutations:integer|ParamKind|Age"),
+    ("mutatingadmissionpolicybindings", "Name|PolicyName|ParamRef|Age"),
+    ("mutatingwebhookconfigurations", "Name|Webhooks:integer|Age"),
+    ("networkpolicies", "Name|Pod-Selector|Age"),
+    ("poddisruptionbudgets", "Name|Min Available|Max Unavailable|Allowed Disruptions:integer|Age"),
+    ("podtemplates", "Name|Containers|Images|Pod Labels"),
+    ("priorityclasses", "Name|Value:integer|Global-Default:boolean|Age|PreemptionPolicy"),
+    ("prioritylevelconfigurations", "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age"),
+    ("replicasets", "Name|Desired:integer|Current:integer|Ready:integer|Age|Containers*|Images*|Selector*"),
+    ("replicationcontrollers", "Name|Desired:integer|Current:integer|Ready:integer|Age|Containers*|Images*|Selector*"),
+    ("resourceclaims", "Name|State|Age"),
+    ("resourceclaimtemplates", "Name|Age"),
+    ("resourcequotas", "Name|Request|Limit|Age"),
+    ("resourceslices", "Name|Node|Driver|Pool|Age"),
+    ("rolebindings", "Name|Role|Age|Users*|Groups*|ServiceAccounts*"),
+    ("runtimeclasses", "Name|Handler|Age"),
+    ("servicecidrs", "Name|CIDRs|Age"),
+    ("services", "Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*"),
+    ("statefulsets", "Name|Ready|Age|Containers*|Images*"),
+    ("validatingadmissionpolicies", "Name|Validations:integer|ParamKind|Age"),
+    ("validatingadmissionpolicybindings", "Name|PolicyName|ParamRef|Age"),
+    ("validatingwebhookconfigurations", "Name|Webhooks:integer|Age"),
+];
+
+fn described(kind: &Kind) -> &'static [Column] {
     match kind.plural {
         "configmaps" => const { &[NAME, text("Data", "How many entries it holds."), AGE] },
         "csidrivers" => {

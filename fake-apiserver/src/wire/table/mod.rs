@@ -5,7 +5,10 @@
 mod age;
 mod cells;
 mod columns;
+mod network;
 mod pod;
+mod policy;
+mod workload;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

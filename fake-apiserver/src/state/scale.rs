@@ -1,0 +1,186 @@
+//! The `scale` subresource: an `autoscaling/v1` Scale over the replicas of a workload (`registry/apps/*/storage`).
+
+use serde_json::{Map, Value, json};
+use substrate::Now;
+
+use super::command::{Part, Reply, Target, WriteOptions};
+use super::status::Status;
+use super::value::{self, at, text};
+use super::{FieldError, Store};
+use crate::kinds::Kind;
+use crate::patch::{self, PatchKind};
+
+/// Where a kind keeps what a Scale shows.
+struct Paths {
+    spec: Vec<String>,
+    status: Vec<String>,
+    /// A label selector: an object for built-in kinds, a text for custom ones; none when there is none.
+    selector: Option<Vec<String>>,
+}
+
+fn paths(_kind: &Kind) -> Paths {
+    let path = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
+    Paths {
+        spec: path("spec", "replicas"),
+        status: path("status", "replicas"),
+        selector: Some(path("spec", "selector")),
+    }
+}
+
+fn find<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    at(object, &path)
+}
+
+/// The Scale of an object.
+///
+/// # Errors
+/// 400 when what stands where the replicas should be is no number.
+pub fn scale_of(kind: &Kind, object: &Value) -> Result<Value, Status> {
+    let paths = paths(kind);
+    let number = |path: &[String]| match find(object, path) {
+        None | Some(Value::Null) => Ok(0),
+        Some(found) => {
+            found.as_i64().ok_or_else(|| Status::bad_request(format!(".{}: is no whole number", path.join("."))))
+        }
+    };
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(found) = at(object, &["metadata", field]) {
+            metadata.insert(field.into(), found.clone());
+        }
+    }
+    let mut spec = Map::new();
+    let replicas = number(&paths.spec)?;
+    if replicas != 0 {
+        spec.insert("replicas".into(), replicas.into());
+    }
+    let mut status = Map::new();
+    status.insert("replicas".into(), number(&paths.status)?.into());
+    let selector = paths.selector.and_then(|path| find(object, &path).map(selector_text)).unwrap_or_default();
+    if !selector.is_empty() {
+        status.insert("selector".into(), selector.into());
+    }
+    Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}))
+}
+
+/// A label selector as it stands in a query.
+fn selector_text(selector: &Value) -> String {
+    if let Some(text) = selector.as_str() {
+        return text.to_owned();
+    }
+    // That of a ReplicationController is a plain map.
+    let is_map = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let labels = if is_map { selector } else { &selector["matchLabels"] };
+    let mut terms: Vec<String> = labels
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for expression in value::list(selector, &["matchExpressions"]) {
+        let key = text(expression, &["key"]);
+        let values: Vec<&str> = value::list(expression, &["values"]).iter().filter_map(Value::as_str).collect();
+        terms.push(match text(expression, &["operator"]) {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    terms.sort();
+    terms.join(",")
+}
+
+impl Store {
+    /// PUT of a Scale.
+    pub(super) fn update_scale(
+        &mut self,
+        now: Now,
+        target: &Target,
+        scale: &Value,
+        options: WriteOptions,
+    ) -> Result<Reply, Status> {
+        let kind = target.kind;
+        let old = self.get(kind, &target.key()).cloned().ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let sent = text(scale, &["kind"]);
+        if sent != "Scale" {
+            return Err(Status::bad_request(format!("the body must be a Scale, not {sent}")));
+        }
+        let replicas = match at(scale, &["spec", "replicas"]) {
+            None | Some(Value::Null) => 0,
+            Some(sent) => {
+                sent.as_i64().ok_or_else(|| Status::bad_request("Scale.spec.replicas: is no whole number"))?
+            }
+        };
+        if replicas < 0 || i32::try_from(replicas).is_err() {
+            let error = FieldError::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
+            return Err(Status::invalid_type("Scale", "autoscaling", &target.name, vec![error]));
+        }
+        let mut object = old.value.clone();
+        for field in ["resourceVersion", "uid"] {
+            // A precondition, where it is sent.
+            let sent = text(scale, &["metadata", field]);
+            if field == "uid" && !sent.is_empty() && sent != value::uid(&old.value) {
+                let why = format!(
+                    "Precondition failed: UID in precondition: {sent}, UID in object meta: {}",
+                    value::uid(&old.value)
+                );
+                return Err(Status::conflict(kind, &target.name, &why));
+            }
+            value::metadata(&mut object).insert(field.into(), sent.into());
+        }
+        put_number(&mut object, &paths(kind).spec, replicas);
+        let main = Target { part: Part::Main, ..target.clone() };
+        match self.replace(now, kind, &main, &old, object, options, false)? {
+            Reply::Object(object) => Ok(Reply::Document(200, scale_of(kind, &object.value)?)),
+            other => Ok(other),
+        }
+    }
+
+    /// PATCH of a Scale.
+    pub(super) fn patch_scale(
+        &mut self,
+        now: Now,
+        target: &Target,
+        patch_kind: PatchKind,
+        patch: &Value,
+        options: WriteOptions,
+    ) -> Result<Reply, Status> {
+        let kind = target.kind;
+        let old = self.get(kind, &target.key()).cloned().ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let mut before = scale_of(kind, &old.value)?;
+        let version = value::metadata(&mut before).remove("resourceVersion");
+        let mut scale = patch::apply(kind, patch_kind, patch, &before)
+            .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+        // A version that the patch names is a precondition; without one it is that of now.
+        value::metadata(&mut scale).entry("resourceVersion").or_insert_with(|| version.unwrap_or_default());
+        self.update_scale(now, target, &scale, options)
+    }
+}
+
+/// Sets the number at `path`, making the maps on the way.
+fn put_number(object: &mut Value, path: &[String], number: i64) {
+    let mut slot = object;
+    for step in path {
+        if !slot.is_object() {
+            *slot = json!({});
+        }
+        let Some(map) = slot.as_object_mut() else { return };
+        slot = map.entry(step).or_insert(Value::Null);
+    }
+    *slot = number.into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_read_as_in_a_query() {
+        let selector = json!({"matchLabels": {"b": "1"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "y"]},
+            {"key": "c", "operator": "DoesNotExist"}]});
+        assert_eq!(selector_text(&selector), "!c,a in (x,y),b=1");
+        assert_eq!(selector_text(&json!({"app": "web"})), "app=web");
+    }
+}

@@ -1,0 +1,22 @@
+//! Kinds that are another form of a stored kind: Events of two groups, autoscalers of two versions.
+
+use serde_json::Value;
+
+use super::{autoscaler_view, event_view};
+use crate::kinds::Kind;
+
+/// A stored object as the kind `served`, which is a view, shows it.
+pub fn to_view(served: &Kind, object: &Value) -> Value {
+    match served.kind {
+        "Event" => event_view::to_view(object),
+        _ => autoscaler_view::to_view(object),
+    }
+}
+
+/// An object of the kind `served`, which is a view, as it is stored.
+pub fn from_view(served: &Kind, object: &Value) -> Value {
+    match served.kind {
+        "Event" => event_view::from_view(object),
+        _ => autoscaler_view::from_view(object),
+    }
+}

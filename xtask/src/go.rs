@@ -1,0 +1,164 @@
+//! Reads the declarations of Go API types: structs with the tags and markers of their fields, and named types.
+//!
+//! No Go parser: the API packages are formatted by gofmt, which puts each field on a line of its own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// A Go type expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A named type: the import path of its package (empty for the same one) and its name.
+    Named(String, String),
+    Pointer(Box<Type>),
+    List(Box<Type>),
+    Map(Box<Type>),
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Whether the struct is embedded.
+    pub embedded: bool,
+    pub of: Type,
+    /// Struct tags: `json`, `protobuf`, `patchStrategy`, `patchMergeKey`.
+    pub tags: BTreeMap<String, String>,
+    /// `+name` and `+name=value` markers of the comment above.
+    pub markers: Vec<(String, String)>,
+}
+
+/// What a package declares.
+#[derive(Debug, Default)]
+pub struct Package {
+    pub structs: BTreeMap<String, Vec<Field>>,
+    pub named: BTreeMap<String, Type>,
+}
+
+impl Package {
+    /// Reads the hand-written sources of a package.
+    pub fn read(dir: &Path) -> Result<Self, anyhow::Error> {
+        let mut package = Self::default();
+        let mut files: Vec<_> =
+            std::fs::read_dir(dir).with_context(|| dir.display().to_string())?.collect::<Result<_, _>>()?;
+        files.sort_by_key(std::fs::DirEntry::file_name);
+        for file in files {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let generated = name.starts_with("zz_") || name.starts_with("generated") || name.contains("_generated");
+            if name.ends_with(".go") && !name.ends_with("_test.go") && !generated {
+                let text = std::fs::read_to_string(file.path())?;
+                package.source(&text).with_context(|| file.path().display().to_string())?;
+            }
+        }
+        Ok(package)
+    }
+
+    fn source(&mut self, text: &str) -> Result<(), anyhow::Error> {
+        let imports = imports(text);
+        let mut current: Option<(String, Vec<Field>)> = None;
+        let mut markers = Vec::new();
+        let mut commented = false;
+        for line in text.lines() {
+            let trimmed = line.trim();
+            if commented || trimmed.starts_with("/*") {
+                commented = !trimmed.ends_with("*/");
+                continue;
+            }
+            if let Some((name, fields)) = &mut current {
+                if line == "}" {
+                    self.structs.insert(std::mem::take(name), std::mem::take(fields));
+                    current = None;
+                    markers.clear();
+                } else if let Some(comment) = trimmed.strip_prefix("//") {
+                    markers.extend(marker(comment));
+                } else if !trimmed.is_empty() {
+                    fields.extend(field(trimmed, &imports, std::mem::take(&mut markers))?);
+                }
+                continue;
+            }
+            let Some(rest) = line.strip_prefix("type ") else { continue };
+            let Some((name, of)) = rest.split_once(' ') else { continue };
+            if of == "struct {" {
+                current = Some((name.to_owned(), Vec::new()));
+                markers.clear();
+            } else if of.starts_with("struct{") {
+                self.structs.insert(name.to_owned(), Vec::new());
+            } else if let Ok(of) = parse(of.trim_start_matches("= ").split(" //").next().unwrap_or(of).trim(), &imports)
+            {
+                self.named.insert(name.to_owned(), of);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The packages that a file imports, by the name that it knows them by.
+fn imports(text: &str) -> BTreeMap<String, String> {
+    let block = text.split_once("import (").and_then(|(_, rest)| rest.split_once("\n)")).map_or("", |(block, _)| block);
+    let single = text.lines().filter_map(|line| line.strip_prefix("import ")).filter(|line| *line != "(");
+    let mut imports = BTreeMap::new();
+    for line in block.lines().map(str::trim).chain(single) {
+        let mut parts = line.split('"');
+        let (alias, Some(path)) = (parts.next().unwrap_or_default().trim(), parts.next()) else { continue };
+        let name = if alias.is_empty() { path.rsplit('/').next().unwrap_or(path) } else { alias };
+        imports.insert(name.to_owned(), path.to_owned());
+    }
+    imports
+}
+
+fn marker(comment: &str) -> Option<(String, String)> {
+    let text = comment.trim().strip_prefix('+')?;
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    Some((name.to_owned(), value.to_owned()))
+}
+
+fn field(
+    line: &str,
+    imports: &BTreeMap<String, String>,
+    markers: Vec<(String, String)>,
+) -> Result<Option<Field>, anyhow::Error> {
+    let (declared, tags) = match line.split_once('`') {
+        Some((declared, rest)) => (declared.trim(), tag_map(rest.split('`').next().unwrap_or_default())),
+        None => (line.split("//").next().unwrap_or_default().trim(), BTreeMap::new()),
+    };
+    let words: Vec<&str> = declared.split_whitespace().collect();
+    let (embedded, of) = match words[..] {
+        [] => return Ok(None),
+        [of] => (true, of.to_owned()),
+        [_, ref of @ ..] => (false, of.join(" ")),
+    };
+    Ok(Some(Field { embedded, of: parse(&of, imports)?, tags, markers }))
+}
+
+fn tag_map(text: &str) -> BTreeMap<String, String> {
+    let mut tags = BTreeMap::new();
+    let mut rest = text.trim();
+    while let Some((key, after)) = rest.split_once(":\"") {
+        let Some((value, after)) = after.split_once('"') else { break };
+        tags.insert(key.trim().to_owned(), value.to_owned());
+        rest = after;
+    }
+    tags
+}
+
+fn parse(text: &str, imports: &BTreeMap<String, String>) -> Result<Type, anyhow::Error> {
+    if let Some(of) = text.strip_prefix('*') {
+        return Ok(Type::Pointer(Box::new(parse(of, imports)?)));
+    }
+    if let Some(of) = text.strip_prefix("[]") {
+        return Ok(Type::List(Box::new(parse(of, imports)?)));
+    }
+    if let Some(rest) = text.strip_prefix("map[") {
+        let (_, values) = rest.split_once(']').with_context(|| format!("not a map: {text}"))?;
+        return Ok(Type::Map(Box::new(parse(values, imports)?)));
+    }
+    match text.split_once('.') {
+        Some((package, name)) => {
+            let path = imports.get(package).map_or(package, String::as_str);
+            Ok(Type::Named(path.to_owned(), name.to_owned()))
+        }
+        // Interfaces and functions are none of the API's: whoever needs one finds no struct of that name.
+        None => Ok(Type::Named(String::new(), text.to_owned())),
+    }
+}

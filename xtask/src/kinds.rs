@@ -1,0 +1,174 @@
+//! The table of kinds, from the aggregated discovery documents that a real server of version 1.36.2 gave.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// A resource as discovery tells of it.
+pub struct Resource {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    plural: String,
+    singular: String,
+    namespaced: bool,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    verbs: Vec<String>,
+    subresources: Vec<Subresource>,
+}
+
+struct Subresource {
+    name: String,
+    verbs: Vec<String>,
+    /// Group, version and kind of what it speaks of; empty group and version mean those of the resource.
+    response: [String; 3],
+}
+
+/// Kinds that a PUT without resourceVersion does not overwrite (AllowUnconditionalUpdate of their strategies).
+const CONDITIONAL: &[&str] = &[
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CSIStorageCapacity",
+    "CustomResourceDefinition",
+    "Lease",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "PodDisruptionBudget",
+    "RuntimeClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+    "VolumeAttachment",
+];
+
+/// Resources that are another form of what is stored: group, version, plural, and those of the stored one.
+const VIEWS: &[([&str; 3], [&str; 3])] = &[
+    (["events.k8s.io", "v1", "events"], ["", "v1", "events"]),
+    (["autoscaling", "v1", "horizontalpodautoscalers"], ["autoscaling", "v2", "horizontalpodautoscalers"]),
+];
+
+const VERBS: &str = "create delete deletecollection get list patch update watch";
+
+impl Resource {
+    fn is(&self, [group, version, plural]: [&str; 3]) -> bool {
+        self.group == group && self.version == version && self.plural == plural
+    }
+
+    /// Whether objects are kept, and not only answered.
+    fn is_stored(&self) -> bool {
+        self.verbs.iter().any(|verb| verb == "watch")
+    }
+}
+
+/// The resources in the order of discovery.
+pub fn read(documents: &Value) -> Result<Vec<Resource>, anyhow::Error> {
+    let mut resources = Vec::new();
+    for document in ["api", "apis"] {
+        for group in list(&documents[document]["items"]) {
+            for version in list(&group["versions"]) {
+                for resource in list(&version["resources"]) {
+                    resources.push(Resource {
+                        group: text(&group["metadata"]["name"]),
+                        version: text(&version["version"]),
+                        kind: text(&resource["responseKind"]["kind"]),
+                        plural: text(&resource["resource"]),
+                        singular: text(&resource["singularResource"]),
+                        namespaced: resource["scope"].as_str().context("scope")? == "Namespaced",
+                        short_names: texts(&resource["shortNames"]),
+                        categories: texts(&resource["categories"]),
+                        verbs: texts(&resource["verbs"]),
+                        subresources: list(&resource["subresources"]).iter().map(subresource).collect(),
+                    });
+                }
+            }
+        }
+    }
+    Ok(resources)
+}
+
+fn subresource(of: &Value) -> Subresource {
+    let response = ["group", "version", "kind"].map(|part| text(&of["responseKind"][part]));
+    Subresource { name: text(&of["subresource"]), verbs: texts(&of["verbs"]), response }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    list(value).iter().map(text).collect()
+}
+
+/// The module `table.rs`: what is stored first, then what is answered and not kept.
+pub fn render(resources: &[Resource]) -> String {
+    let mut order: Vec<usize> = (0..resources.len()).collect();
+    order.sort_by_key(|i| !resources[*i].is_stored());
+    let place = |i: usize| order.iter().position(|o| *o == i).unwrap_or_default();
+    let stored = resources.iter().filter(|r| r.is_stored()).count();
+    let mut out = String::from(
+        "//! The kinds of a Kubernetes 1.36.2 server, from its discovery documents (`testdata/discovery.json`).\n//!\n\
+         //! Written by `cargo run -p xtask -- kinds`; what is not in discovery (unconditional updates, views) is there.\n\n\
+         use super::{Kind, Subresource};\n\n\
+         const ALL: &[&str] = &[\"create\", \"delete\", \"deletecollection\", \"get\", \"list\", \"patch\", \"update\", \"watch\"];\n\
+         const WRITE: &[&str] = &[\"get\", \"patch\", \"update\"];\n\n",
+    );
+    let _ = writeln!(
+        out,
+        "/// How many of [`KINDS`], from the first on, are stored.\npub(super) const STORED: usize = {stored};\n"
+    );
+    let positions: Vec<String> = (0..resources.len()).map(|i| place(i).to_string()).collect();
+    let _ = writeln!(
+        out,
+        "/// The positions of [`KINDS`] in the order of discovery.\n#[rustfmt::skip]\npub(super) static DISCOVERY: &[usize] = &[{}];\n",
+        positions.join(", ")
+    );
+    out.push_str("/// All kinds.\n#[rustfmt::skip]\npub(super) static KINDS: &[Kind] = &[\n");
+    for (index, i) in order.iter().enumerate() {
+        let of = &resources[*i];
+        let view = VIEWS.iter().find(|(view, _)| of.is(*view));
+        let store = view.and_then(|(_, stored)| resources.iter().position(|r| r.is(*stored))).map_or(index, place);
+        let subs: Vec<String> = of.subresources.iter().map(render_sub).collect();
+        let _ = writeln!(
+            out,
+            "    Kind {{ index: {index}, store: {store}, group: {:?}, version: {:?}, kind: {:?}, plural: {:?}, singular: {:?}, \
+             short_names: &{:?}, categories: &{:?}, namespaced: {}, has_status: {}, verbs: {}, subresources: &[{}], \
+             allow_unconditional_update: {} }},",
+            of.group,
+            of.version,
+            of.kind,
+            of.plural,
+            of.singular,
+            of.short_names,
+            of.categories,
+            of.namespaced,
+            of.subresources.iter().any(|s| s.name == "status"),
+            render_verbs(&of.verbs),
+            subs.join(", "),
+            !CONDITIONAL.contains(&of.kind.as_str()),
+        );
+    }
+    out.push_str("];\n");
+    out
+}
+
+fn render_verbs(verbs: &[String]) -> String {
+    match verbs.join(" ").as_str() {
+        VERBS => "ALL".to_owned(),
+        "get patch update" => "WRITE".to_owned(),
+        _ => format!("&{verbs:?}"),
+    }
+}
+
+fn render_sub(sub: &Subresource) -> String {
+    let [group, version, kind] = &sub.response;
+    let verbs = render_verbs(&sub.verbs);
+    format!("Subresource {{ name: {:?}, verbs: {verbs}, response: ({group:?}, {version:?}, {kind:?}) }}", sub.name)
+}

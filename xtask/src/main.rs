@@ -1,0 +1,66 @@
+//! Generators of the repository itself. What they write is committed; `--check` says whether it still holds.
+
+mod go;
+mod kinds;
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Parser, Subcommand};
+
+/// Generators of the repository itself.
+#[derive(Parser)]
+#[command(name = "xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+    /// Writes nothing; fails when what is committed differs
+    #[arg(long, global = true)]
+    check: bool,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// The tables of fake-apiserver's kinds: `table.rs` from the recorded discovery documents and, where the API types
+    /// are at hand, `schema.txt` from the tags of their fields
+    Kinds {
+        /// Directory with checkouts of kubernetes/{api,apimachinery,apiextensions-apiserver,kube-aggregator}, all at
+        /// the tag that the head of schema.rs names
+        #[arg(long, value_name = "DIR")]
+        types: Option<PathBuf>,
+    },
+}
+
+fn main() -> Result<(), anyhow::Error> {
+    let args = Args::parse();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fake-apiserver");
+    match args.task {
+        Task::Kinds { types } => {
+            let discovery = root.join("testdata/discovery.json");
+            let text = std::fs::read_to_string(&discovery).with_context(|| discovery.display().to_string())?;
+            let resources = kinds::read(&serde_json::from_str(&text)?)?;
+            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), args.check)?;
+            if let Some(types) = types {
+                let text = schema::render(&types, &resources)?;
+                put(&root.join("src/kinds/schema.txt"), &text, args.check)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put(path: &Path, text: &str, check: bool) -> Result<(), anyhow::Error> {
+    let shown = path.display();
+    if check {
+        let there = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
+        if there != text {
+            bail!("{shown} is not what the generator writes: run `cargo run -p xtask -- kinds`");
+        }
+        println!("{shown}: as generated");
+    } else {
+        std::fs::write(path, text).with_context(|| shown.to_string())?;
+        println!("{shown}: written");
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! The table of types, from the declarations of the Go types at v0.36.2 (kubernetes/api 2f4cefdb, apimachinery
+//! ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::go::{Field, Package, Type};
+use crate::kinds::Resource;
+
+/// Types that are no resources, but bodies of requests and answers.
+const OTHERS: &[&str] = &[
+    "authentication/v1.TokenRequest",
+    "autoscaling/v1.Scale",
+    "meta/v1.DeleteOptions",
+    "meta/v1.ListMeta",
+    "meta/v1.PartialObjectMetadata",
+    "meta/v1.Status",
+    "policy/v1.Eviction",
+];
+
+/// The text of `schema.txt`.
+pub fn render(root: &Path, resources: &[Resource]) -> Result<String, anyhow::Error> {
+    let mut reader = Reader { root: root.to_owned(), packages: BTreeMap::new(), rows: BTreeMap::new() };
+    let kinds = resources.iter().map(|of| {
+        let package = of.group.split('.').next().filter(|p| !p.is_empty()).unwrap_or("core");
+        format!("{package}/{}.{}", of.version, of.kind)
+    });
+    let mut open: Vec<String> = OTHERS.iter().map(|name| (*name).to_owned()).chain(kinds).collect();
+    while let Some(name) = open.pop() {
+        if !reader.rows.contains_key(&name) {
+            let mut found = BTreeSet::new();
+            let rows = reader.rows_of(&name, &[], &mut found).with_context(|| name.clone())?;
+            reader.rows.insert(name, rows);
+            open.extend(found);
+        }
+    }
+    let mut text = String::new();
+    for (name, rows) in &reader.rows {
+        text.push_str(name);
+        text.push('\n');
+        for row in rows {
+            let _ = writeln!(text, "\t{row}");
+        }
+    }
+    Ok(text)
+}
+
+struct Reader {
+    root: PathBuf,
+    packages: BTreeMap<String, Package>,
+    rows: BTreeMap<String, Vec<String>>,
+}
+
+impl Reader {
+    /// Where the sources of a package (`core/v1`) are.
+    fn dir(&self, package: &str) -> PathBuf {
+        self.root.join(match package {
+            "meta/v1" => "apimachinery/pkg/apis/meta/v1".to_owned(),
+            "apiextensions/v1" => "apiextensions-apiserver/pkg/apis/apiextensions/v1".to_owned(),
+            "apiregistration/v1" => "kube-aggregator/pkg/apis/apiregistration/v1".to_owned(),
+            other => format!("api/{other}"),
+        })
+    }
+
+    fn package(&mut self, name: &str) -> Result<&Package, anyhow::Error> {
+        if !self.packages.contains_key(name) {
+            let package = Package::read(&self.dir(name))?;
+            self.packages.insert(name.to_owned(), package);
+        }
+        self.packages.get(name).context("read above")
+    }
+
+    fn rows_of(
+        &mut self,
+        name: &str,
+        outer: &[String],
+        found: &mut BTreeSet<String>,
+    ) -> Result<Vec<String>, anyhow::Error> {
+        let (package, of) = name.split_once('.').context("a qualified name")?;
+        let fields = self.package(package)?.structs.get(of).cloned().with_context(|| format!("no struct {name}"))?;
+        let mut rows = Vec::new();
+        for field in fields {
+            self.field(package, &field, outer, found, &mut rows)?;
+        }
+        Ok(rows)
+    }
+
+    fn field(
+        &mut self,
+        package: &str,
+        field: &Field,
+        outer: &[String],
+        found: &mut BTreeSet<String>,
+        rows: &mut Vec<String>,
+    ) -> Result<(), anyhow::Error> {
+        let json = field.tags.get("json").map(String::as_str).unwrap_or_default();
+        let (name, options) = json.split_once(',').unwrap_or((json, ""));
+        if name == "-" {
+            return Ok(());
+        }
+        let number = field.tags.get("protobuf").and_then(|tag| tag.split(',').nth(1)).map(str::to_owned);
+        let path: Vec<String> = outer.iter().cloned().chain(number).collect();
+        if field.embedded && name.is_empty() {
+            if let Type::Named(_, of) = &field.of
+                && of == "TypeMeta"
+            {
+                rows.extend(["apiVersion string".to_owned(), "kind string".to_owned()]);
+                return Ok(());
+            }
+            let name = self.reference(package, &field.of)?;
+            rows.extend(self.rows_of(&name, &path, found)?);
+            return Ok(());
+        }
+        let marker = |name: &str| field.markers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        let (pointer, of) = match &field.of {
+            Type::Pointer(of) => (true, &**of),
+            of => (false, of),
+        };
+        let shape = self.shape(package, of, found).with_context(|| name.to_owned())?;
+        let omitted = options.split(',').any(|o| o == "omitempty" || o == "omitzero");
+        let mut row = format!("{name} {shape}");
+        let mut say = |text: &str| {
+            row.push(' ');
+            row.push_str(text);
+        };
+        if !omitted && marker("optional").is_none() {
+            say("required");
+        }
+        if let Some(strategy) = field.tags.get("patchStrategy") {
+            say(&format!("patch={strategy}"));
+        }
+        if let Some(key) = field.tags.get("patchMergeKey") {
+            say(&format!("key={key}"));
+        }
+        if let Some(of) = marker("listType") {
+            say(&format!("list={of}"));
+        }
+        let keys: Vec<&str> =
+            field.markers.iter().filter(|(n, _)| n == "listMapKey").map(|(_, v)| v.as_str()).collect();
+        if !keys.is_empty() {
+            say(&format!("keys={}", keys.join("+")));
+        }
+        if let Some(of) = marker("mapType").or_else(|| marker("structType")) {
+            say(&format!("map={of}"));
+        }
+        if path.is_empty() {
+            bail!("{name} has no number");
+        }
+        say(&format!("pb={}", path.join(".")));
+        let scalar = !shape.contains(['/', '[', '{']);
+        if scalar && (pointer || !omitted) {
+            say("zero");
+        }
+        rows.push(row);
+        Ok(())
+    }
+
+    /// The qualified name of a struct of the API.
+    fn reference(&self, package: &str, of: &Type) -> Result<String, anyhow::Error> {
+        let Type::Named(path, name) = of else { bail!("not a struct: {of:?}") };
+        let package = match path.as_str() {
+            "" => package.to_owned(),
+            "k8s.io/apimachinery/pkg/apis/meta/v1" => "meta/v1".to_owned(),
+            path => path.strip_prefix("k8s.io/api/").with_context(|| format!("unknown package {path}"))?.to_owned(),
+        };
+        Ok(format!("{package}.{name}"))
+    }
+
+    fn shape(&mut self, package: &str, of: &Type, found: &mut BTreeSet<String>) -> Result<String, anyhow::Error> {
+        let (path, name) = match of {
+            Type::Pointer(of) => return self.shape(package, of, found),
+            Type::List(of) if **of == Type::Named(String::new(), "byte".to_owned()) => return Ok("bytes".to_owned()),
+            Type::List(of) => return Ok(format!("[]{}", self.shape(package, of, found)?)),
+            Type::Map(of) => return Ok(format!("{{}}{}", self.shape(package, of, found)?)),
+            Type::Named(path, name) => (path.as_str(), name.as_str()),
+        };
+        if path.is_empty()
+            && let Some(plain) = plain(name)
+        {
+            return Ok(plain.to_owned());
+        }
+        let special = match (path, name) {
+            ("k8s.io/apimachinery/pkg/types", _) => Some("string"),
+            ("k8s.io/apimachinery/pkg/util/intstr", "IntOrString") => Some("intstr"),
+            ("k8s.io/apimachinery/pkg/api/resource", "Quantity") => Some("quantity"),
+            ("k8s.io/apimachinery/pkg/runtime", "RawExtension") => Some("any"),
+            _ => None,
+        };
+        if let Some(special) = special {
+            return Ok(special.to_owned());
+        }
+        let qualified = self.reference(package, of)?;
+        let special = match qualified.as_str() {
+            "meta/v1.Time" => Some("time"),
+            "meta/v1.MicroTime" => Some("microtime"),
+            "meta/v1.FieldsV1" | "apiextensions/v1.JSON" => Some("any"),
+            "apiextensions/v1.JSONSchemaPropsOrBool" => Some("schemaorbool"),
+            "apiextensions/v1.JSONSchemaPropsOrArray" => Some("schemaorlist"),
+            "apiextensions/v1.JSONSchemaPropsOrStringArray" => Some("schemaorstrings"),
+            _ => None,
+        };
+        if let Some(special) = special {
+            return Ok(special.to_owned());
+        }
+        let (home, name) = qualified.split_once('.').context("a qualified name")?;
+        let (home, name) = (home.to_owned(), name.to_owned());
+        if let Some(underlying) = self.package(&home)?.named.get(&name).cloned() {
+            return self.shape(&home, &underlying, found);
+        }
+        found.insert(qualified.clone());
+        Ok(qualified)
+    }
+}
+
+fn plain(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "string" => "string",
+        "bool" => "bool",
+        "int32" => "int32",
+        "int64" | "int" => "int64",
+        "float64" => "number",
+        _ => return None,
+    })
+}
