@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use std::path::Path;
 use std::process::Command;
 
 const SCENARIOS: [&str; 5] =
@@ -9,20 +10,24 @@ const SCENARIOS: [&str; 5] =
 
 /// The trace of a run in a process of its own, at trace level.
 fn trace(scenario: &str, seed: u64, more: &[&str]) -> Vec<u8> {
+    trace_of(&e2e::scenario(scenario), seed, more)
+}
+
+fn trace_of(scenario: &Path, seed: u64, more: &[&str]) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.jsonl");
     let output = Command::new(env!("CARGO_BIN_EXE_mooring-under-test"))
         .arg("run")
-        .arg(e2e::scenario(scenario))
+        .arg(scenario)
         .args(["--seed", &seed.to_string(), "--trace"])
         .arg(&path)
         .args(more)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{scenario}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{scenario:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     let trace = std::fs::read(&path).unwrap();
     let requests = trace.windows(14).filter(|w| w == b"\"link.request\"").count();
-    assert!(requests > 50, "{scenario}: the trace is at trace level: {requests} requests");
+    assert!(requests > 50, "{scenario:?}: the trace is at trace level: {requests} requests");
     trace
 }
 
@@ -53,6 +58,25 @@ fn another_seed_gives_another_trace() {
 #[test]
 fn bytes_over_pipes_give_the_same_trace_as_direct_calls() {
     for scenario in SCENARIOS {
-        assert_same(scenario, &trace(scenario, 7, &[]), &trace(scenario, 7, &["--transport", "duplex"]));
+        for seed in [1, 7] {
+            let direct = trace(scenario, seed, &[]);
+            assert_same(scenario, &direct, &trace(scenario, seed, &["--transport", "duplex"]));
+        }
     }
+}
+
+/// Ties within a millisecond are rare in a small cluster and happen all the time in a large one.
+#[test]
+fn sixty_nodes_replay_in_another_process_and_over_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = dir.path().join("crowd.yaml");
+    std::fs::write(&scenario, harness::scenario::crowd::crash_of_many(60, 120)).unwrap();
+    let run = |transport| trace_of(&scenario, 3, &["--timeout", "10m", "--transport", transport]);
+    let (first, second, piped) = std::thread::scope(|threads| {
+        let runs = ["direct", "direct", "duplex"].map(|transport| threads.spawn(|| run(transport)));
+        let [first, second, piped] = runs.map(|run| run.join().unwrap());
+        (first, second, piped)
+    });
+    assert_same("second run", &first, &second);
+    assert_same("over pipes", &first, &piped);
 }

@@ -53,52 +53,6 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// node-crash-short with any number of nodes and volumes: all pods on node-a, which loses power; the pod objects go
-/// at once, and every volume is forced off it six minutes later.
-fn crash_scenario(nodes: usize, volumes: usize) -> String {
-    // m5.large takes 26 volumes; the largest type takes what one node of the big case needs.
-    let per_node = 20;
-    let crashed = volumes.div_ceil(per_node);
-    let mut text = format!("name: crash\ndeadline: 60m\nnodes: {{count: {nodes}}}\nobjects:\n");
-    text.push_str("  - {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: gp3}, provisioner: ebs.csi.aws.com, parameters: {type: gp3}, volumeBindingMode: WaitForFirstConsumer}\n");
-    let names: Vec<String> = (0..crashed).map(harness::cluster::spec::node_name).collect();
-    // A crashed node counts as ready for another 50 s, so the replacements say where they go.
-    let survivors: Vec<String> = (crashed..nodes).map(harness::cluster::spec::node_name).collect();
-    let pod = |suffix: &str, i: usize, node: &str| {
-        let selector = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}, ");
-        format!(
-            "      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n"
-        )
-    };
-    text.push_str("steps:\n  - apply:\n");
-    for i in 0..volumes {
-        let _ = writeln!(
-            text,
-            "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}"
-        );
-        text.push_str(&pod("", i, &names[i / per_node]));
-    }
-    for i in 0..volumes {
-        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}, is: Running, within: 10m}}");
-    }
-    text.push_str("  - sleep: 15s\n");
-    for name in &names {
-        let _ = writeln!(text, "  - crash: {name}");
-    }
-    for i in 0..volumes {
-        let _ = writeln!(text, "  - delete: {{object: pod/pod-{i}, force: true, grace: 0s}}");
-    }
-    text.push_str("  - apply:\n");
-    for i in 0..volumes {
-        text.push_str(&pod("-b", i, &survivors[i % survivors.len()]));
-    }
-    for i in 0..volumes {
-        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}-b, is: Running, within: 20m}}");
-    }
-    text.push_str("  - expect: {elapsed: {at-least: 373s}}\nteardown: false\n");
-    text
-}
-
 /// Wall milliseconds of one simulation with invariants on.
 fn simulated(text: &str) -> Option<f64> {
     let scenario = match scenario::parse("bench", text) {
@@ -207,7 +161,7 @@ fn main() {
     if std::env::args().any(|a| a == "--test") {
         return;
     }
-    let small = crash_scenario(5, 20);
+    let small = scenario::crowd::crash_of_many(5, 20);
     report(
         "node-crash-short simulated, 5 nodes × 20 volumes",
         "ms",
@@ -215,7 +169,7 @@ fn main() {
         Sample::of(11, || simulated(&small)),
         Some(("toy prototype", 25.0)),
     );
-    let large = crash_scenario(100, 200);
+    let large = scenario::crowd::crash_of_many(100, 200);
     report(
         "node-crash-short simulated, 100 nodes × 200 volumes",
         "ms",

@@ -6,6 +6,7 @@
 //! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
 //! `model`, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
+pub mod crowd;
 mod describe;
 mod diagnostic;
 mod document;

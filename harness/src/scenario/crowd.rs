@@ -1,0 +1,52 @@
+//! A scenario of any size, for figures and for the replay of large clusters.
+
+use std::fmt::Write as _;
+
+use crate::cluster::spec::node_name;
+
+/// The text of `node-crash-short` at scale: `volumes` claims and pods on as few of `nodes` nodes as hold them, 20 each;
+/// power loss of those, force deletion, and the replacements on the other nodes. There must be more nodes than
+/// those that crash.
+pub fn crash_of_many(nodes: usize, volumes: usize) -> String {
+    // m5.large takes 26 volumes; the largest type takes what one node of the big case needs.
+    let per_node = 20;
+    let crashed = volumes.div_ceil(per_node);
+    let mut text = format!("name: crash\ndeadline: 60m\nnodes: {{count: {nodes}}}\nobjects:\n");
+    text.push_str("  - {apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: gp3}, provisioner: ebs.csi.aws.com, parameters: {type: gp3}, volumeBindingMode: WaitForFirstConsumer}\n");
+    let names: Vec<String> = (0..crashed).map(node_name).collect();
+    // A crashed node counts as ready for another 50 s, so the replacements say where they go.
+    let survivors: Vec<String> = (crashed..nodes).map(node_name).collect();
+    let pod = |suffix: &str, i: usize, node: &str| {
+        let selector = format!("nodeSelector: {{kubernetes.io/hostname: {node}}}, ");
+        format!(
+            "      - {{apiVersion: v1, kind: Pod, metadata: {{name: pod-{i}{suffix}}}, spec: {{{selector}containers: [{{name: w, image: w, volumeMounts: [{{name: d, mountPath: /d}}]}}], volumes: [{{name: d, persistentVolumeClaim: {{claimName: data-{i}}}}}]}}}}\n"
+        )
+    };
+    text.push_str("steps:\n  - apply:\n");
+    for i in 0..volumes {
+        let _ = writeln!(
+            text,
+            "      - {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data-{i}}}, spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}}}"
+        );
+        text.push_str(&pod("", i, &names[i / per_node]));
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}, is: Running, within: 10m}}");
+    }
+    text.push_str("  - sleep: 15s\n");
+    for name in &names {
+        let _ = writeln!(text, "  - crash: {name}");
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - delete: {{object: pod/pod-{i}, force: true, grace: 0s}}");
+    }
+    text.push_str("  - apply:\n");
+    for i in 0..volumes {
+        text.push_str(&pod("-b", i, &survivors[i % survivors.len()]));
+    }
+    for i in 0..volumes {
+        let _ = writeln!(text, "  - wait: {{object: pod/pod-{i}-b, is: Running, within: 20m}}");
+    }
+    text.push_str("  - expect: {elapsed: {at-least: 373s}}\nteardown: false\n");
+    text
+}
