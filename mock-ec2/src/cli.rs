@@ -26,8 +26,6 @@ const USAGE: u8 = 2;
 const ENVIRONMENT: u8 = 3;
 /// Longest seed file.
 const SEED_FILE_LIMIT: u64 = 1 << 20;
-/// Newest trace events kept in memory.
-const KEPT_EVENTS: usize = 10_000;
 
 const EXAMPLE: &str = "\
 Example:
@@ -166,7 +164,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let level = if sink.is_some() { Level::Trace } else { Level::Info };
         let scale = TimeScale::new(flags.time_scale);
         let world = World::live(Options { seed: flags.seed, level, scale, ..Options::default() });
-        world.trace().keep(KEPT_EVENTS);
+        // Nobody asks for past events; whoever wants them follows the stream or names a file.
+        world.trace().keep(0);
         if let Some(sink) = sink {
             world.trace().write_to(sink);
         }

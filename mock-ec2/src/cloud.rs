@@ -1,6 +1,6 @@
 //! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,13 @@ use std::time::Duration;
 use rand_core::Rng;
 use serde_json::{Value, json};
 use substrate::fault::Effect;
-use substrate::{Ctx, HttpService, Now, Seed, WorldKind, ids as make_id};
+use substrate::{Ctx, HttpService, Now, Seed, WorldKind};
 use tokio::sync::{Notify, mpsc};
 
 use crate::admin::devices::DeviceStreams;
 use crate::admin::watch::{Figures, Watchers, by_state};
 use crate::config::{Config, Error, InstanceInfo, VolumeBytes};
+use crate::counts::Counts;
 use crate::copy::Copy;
 use crate::files::VolumeFiles;
 use crate::history::History;
@@ -38,7 +39,8 @@ struct Shared {
     surroundings: Surroundings,
     seed: Seed,
     inner: Mutex<Inner>,
-    /// The next deadline is another one.
+    counts: Counts,
+    /// The next deadline comes before the one that the driver sleeps until.
     rescheduled: Notify,
 }
 
@@ -52,9 +54,8 @@ struct Inner {
     watchers: Watchers,
     history: History,
     buckets: Buckets,
-    /// Requests by action and outcome.
-    calls: BTreeMap<(&'static str, String), u64>,
-    requests: u64,
+    /// Until when the driver sleeps; for ever when there is no deadline.
+    sleeps_until: Option<Duration>,
 }
 
 /// How often the kernel is asked again about a busy device.
@@ -114,8 +115,7 @@ impl Ec2 {
             held: BTreeSet::new(),
             history: History::default(),
             buckets: Buckets::default(),
-            calls: BTreeMap::new(),
-            requests: 0,
+            sleeps_until: Some(Duration::ZERO),
         };
         Ok(Self(Arc::new(Shared {
             surroundings: (&settings).into(),
@@ -123,6 +123,7 @@ impl Ec2 {
             config,
             seed: seed.clone(),
             inner: Mutex::new(inner),
+            counts: Counts::new(seed),
             rescheduled: Notify::new(),
         })))
     }
@@ -165,7 +166,7 @@ impl Ec2 {
             "volumes": state.volumes().collect::<Vec<_>>(),
             "snapshots": state.snapshots().collect::<Vec<_>>(),
             "switches": state.switches(),
-            "requests": inner.requests,
+            "requests": self.0.counts.requests(),
             "nextDeadlineMs": state.next_deadline().map(|d| d.as_millis() as u64),
         })
     }
@@ -219,9 +220,9 @@ impl Ec2 {
         volumes.chain(instances.map(|i| i.zone.clone())).chain(asked).collect()
     }
 
-    /// Counts a request.
-    pub(crate) fn count(&self, action: &'static str, outcome: &str) {
-        *self.lock().calls.entry((action, outcome.to_owned())).or_default() += 1;
+    /// The book of requests.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.0.counts
     }
 
     /// All transitions from now on.
@@ -235,9 +236,8 @@ impl Ec2 {
             inner.state.catch_up(now);
             let state = &inner.state;
             let attachments = state.volumes().flat_map(|v| v.attachments.values());
-            let calls = inner.calls.iter();
             Figures {
-                requests: calls.map(|((a, o), n)| (format!("action=\"{a}\",outcome=\"{o}\""), *n)).collect(),
+                requests: self.0.counts.samples(),
                 volumes: by_state(state.volumes().map(|v| v.state.as_str())),
                 attachments: by_state(attachments.map(|a| a.state.as_str())),
                 snapshots: by_state(state.snapshots().map(|s| s.state.as_str())),
@@ -379,16 +379,6 @@ impl Ec2 {
         })
     }
 
-    /// A new request id, unique in the run.
-    pub(crate) fn request_id(&self) -> String {
-        let number = {
-            let mut inner = self.lock();
-            inner.requests += 1;
-            inner.requests
-        };
-        make_id::uuid(&mut self.0.seed.child("request").child(&number.to_string()).rng()).to_string()
-    }
-
     pub(crate) fn surroundings(&self) -> &Surroundings {
         &self.0.surroundings
     }
@@ -396,15 +386,15 @@ impl Ec2 {
     fn change<T>(&self, ctx: &Ctx, work: impl FnOnce(&mut Inner, Now) -> T) -> T {
         let now = ctx.now();
         let mut inner = self.lock();
-        let before = inner.state.next_deadline();
         let faults = ctx.faults();
         inner.state.release_stuck(now, |fault| faults.get(fault).is_some());
         self.ask_kernel(ctx, &mut inner, now);
         let out = work(&mut inner, now);
         inner.publish(ctx, now);
-        let moved = inner.state.next_deadline() != before;
+        let next = inner.state.next_deadline();
+        let late = next.is_some_and(|next| inner.sleeps_until.is_none_or(|until| next < until));
         drop(inner);
-        if moved {
+        if late {
             self.0.rescheduled.notify_one();
         }
         out
@@ -413,12 +403,15 @@ impl Ec2 {
     /// Lets transitions end when they are due.
     async fn drive(self, ctx: Ctx) {
         loop {
-            let (next, busy) = {
-                let inner = self.lock();
-                (inner.state.next_deadline(), !inner.held.is_empty())
+            let next = {
+                let mut inner = self.lock();
+                let next = inner.state.next_deadline();
+                // An unmount tells nobody, so what is busy is looked at again and again.
+                let busy = !inner.held.is_empty();
+                let next = if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + KERNEL)) } else { next };
+                inner.sleeps_until = next;
+                next
             };
-            // An unmount tells nobody, so what is busy is looked at again and again.
-            let next = if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + KERNEL)) } else { next };
             let due = async {
                 match next {
                     Some(at) => ctx.sleep_until(at).await,
@@ -512,7 +505,7 @@ impl Inner {
         let failure = outcome.as_ref().err().map(ToString::to_string);
         let id = match target {
             Target::Volume(volume) => {
-                self.state.volume_copied(volume, failure.is_none());
+                self.state.volume_copied(now, volume, failure.is_none());
                 volume.as_str()
             }
             Target::Snapshot(snapshot) => {
@@ -538,7 +531,9 @@ impl Inner {
             self.history.add(now.mono, &self.state);
         }
         for event in events {
-            ctx.emit(event.kind(), event.fields());
+            if ctx.trace().is_heard() {
+                ctx.emit(event.kind(), event.fields());
+            }
             self.streams.tell(&event);
             self.watchers.tell(now.mono.as_millis(), &event);
             if let Event::Modification { volume, state: "optimizing", size_gib } = &event {

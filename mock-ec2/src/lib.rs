@@ -20,6 +20,7 @@ pub mod wire;
 mod blocks;
 mod cloud;
 mod copy;
+mod counts;
 mod ebs;
 mod files;
 mod history;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
@@ -65,7 +65,7 @@ impl From<Ec2Error> for Ending {
 
 impl Endpoint {
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        let request_id = self.ec2.request_id();
+        let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
         let (status, text) = match self.answer(&parts, body).await {
             Ok(Ending::Reply(action, reply)) => (200, self.ec2.surroundings().reply(action, &request_id, &reply)),
@@ -82,7 +82,7 @@ impl Endpoint {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml;charset=UTF-8"));
         headers.insert(header::SERVER, HeaderValue::from_static("AmazonEC2"));
         if let Ok(id) = HeaderValue::from_str(&request_id) {
-            headers.insert("x-amzn-requestid", id);
+            headers.insert(HeaderName::from_static("x-amzn-requestid"), id);
         }
         Ok(response)
     }
@@ -103,15 +103,19 @@ impl Endpoint {
     async fn perform(&self, caller: &str, mut command: Command) -> Ending {
         let action = command.action.name();
         let mut drop_reply = false;
-        let mut named = Named::of(&command, caller);
-        if !self.ctx.faults().is_empty() {
+        // What a request is about is asked for by faults only.
+        let quiet = self.ctx.faults().is_empty();
+        let mut named = Named::default();
+        if !quiet {
+            named = Named::of(&command, caller);
             named.0.extend(self.ec2.zones_of(&command.action).into_iter().map(|zone| ("zone", zone)));
         }
         if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
             return self.ended(action, caller, Ending::Error(error));
         }
         let (mut stale, mut more) = (None, 0);
-        match self.strike(action, &named, Moment::Before).await {
+        let struck = if quiet { Struck::Not } else { self.strike(action, &named, Moment::Before).await };
+        match struck {
             Struck::Not => {}
             Struck::End(ending) => return self.ended(action, caller, ending),
             Struck::DropReply => drop_reply = true,
@@ -128,10 +132,10 @@ impl Endpoint {
             let _ = self.ec2.perform(&self.ctx, &command);
         }
         let named = match &result {
-            Ok(reply) => named.with(reply),
-            Err(_) => named,
+            Ok(reply) if !quiet => named.with(reply),
+            _ => named,
         };
-        for moment in [Moment::AfterEffect, Moment::BeforeReply] {
+        for moment in [Moment::AfterEffect, Moment::BeforeReply].into_iter().filter(|_| !quiet) {
             match self.strike(action, &named, moment).await {
                 Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
                 Struck::End(ending) => return self.ended(action, caller, ending),
@@ -154,7 +158,7 @@ impl Endpoint {
             Ending::Status(_) => "http",
             Ending::Dropped => "dropped",
         };
-        self.ec2.count(action, outcome);
+        self.ec2.counts().count(action, outcome);
         self.ctx.trace().trace(self.ctx.name(), "ec2.request", || {
             let mut fields = Map::from_iter([
                 ("action".to_owned(), Value::from(action)),
@@ -206,6 +210,7 @@ enum Struck {
 }
 
 /// What a request is about, as fault attributes.
+#[derive(Default)]
 struct Named(Vec<(&'static str, String)>);
 
 impl Named {

@@ -17,6 +17,11 @@ pub fn uuid(rng: &mut impl Rng) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
+/// The version 4 uuid of these bytes.
+pub fn uuid_of(bytes: [u8; 16]) -> Uuid {
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}
+
 /// Letters that cannot spell words (apimachinery `util/rand`).
 const ALPHANUMS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ struct Inner {
     clock: Clock,
     level: Level,
     state: Mutex<State>,
+    /// Nobody keeps, writes or observes events.
+    silent: AtomicBool,
     observers: Mutex<Arc<Vec<Observer>>>,
 }
 
@@ -78,7 +81,8 @@ impl std::fmt::Debug for Trace {
 impl Trace {
     /// An empty trace at `level`, stamped by `clock`.
     pub fn new(clock: Clock, level: Level) -> Self {
-        Self(Arc::new(Inner { clock, level, state: Mutex::default(), observers: Mutex::default() }))
+        let (state, observers) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { clock, level, state, silent: AtomicBool::new(false), observers }))
     }
 
     /// The level that is kept.
@@ -89,11 +93,24 @@ impl Trace {
     /// Keeps only the newest `events`; for servers that run for days.
     pub fn keep(&self, events: usize) {
         self.state().keep = Some(events);
+        self.listen();
+    }
+
+    /// Whether anybody keeps, writes or observes events; to spare who would record them the making of their fields.
+    pub fn is_heard(&self) -> bool {
+        !self.0.silent.load(Ordering::Relaxed)
+    }
+
+    fn listen(&self) {
+        let state = self.state();
+        let observed = !self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.0.silent.store(state.keep == Some(0) && state.sink.is_none() && !observed, Ordering::Relaxed);
     }
 
     /// Also writes every event from now on, as a JSON line, to `sink`.
     pub fn write_to(&self, sink: Box<dyn Write + Send>) {
         self.state().sink = Some(sink);
+        self.listen();
     }
 
     /// Calls `observer` for every event from now on, in order, before [`Trace::info`] returns.
@@ -102,6 +119,8 @@ impl Trace {
         let mut next = Vec::clone(&list);
         next.push(Arc::new(observer));
         *list = Arc::new(next);
+        drop(list);
+        self.listen();
     }
 
     /// Records a domain event. `fields` is a JSON object; anything else becomes the field `value`.
@@ -122,6 +141,10 @@ impl Trace {
     }
 
     fn record(&self, ms: u64, process: Arc<str>, kind: &str, fields: Value) {
+        if !self.is_heard() {
+            self.state().n += 1;
+            return;
+        }
         let fields = match fields {
             Value::Object(map) => map,
             Value::Null => Map::new(),

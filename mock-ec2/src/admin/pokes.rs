@@ -132,9 +132,9 @@ pub(super) async fn volume(
 ) -> Outcome {
     let volume: VolumeId = id("volume", &volume)?;
     let outcome = match verb.as_str() {
-        "vanish" => app.ec2.poke(&app.ctx, |state, _| {
+        "vanish" => app.ec2.poke(&app.ctx, |state, now| {
             state.volume(&volume)?;
-            state.vanish_volume(&volume);
+            state.vanish_volume(now, &volume);
             Ok(true)
         }),
         "state" => {

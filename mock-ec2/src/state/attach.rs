@@ -45,7 +45,8 @@ impl State {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
         let limit = instance.device_limit();
-        let full = self.free_slots(instance) == 0;
+        // Who waits for a slot is counted only where it matters.
+        let full = instance.slots.len() >= limit as usize && self.free_slots(instance) == 0;
         if full && self.switches.limit_mode == LimitMode::Error {
             return Err(Ec2Error::AttachmentLimit(limit));
         }
@@ -218,7 +219,16 @@ impl State {
         if free {
             self.note_volume(id);
         }
-        self.release_held(now, instance_id, Hold::OverLimit);
+        self.slot_freed(now, instance_id);
+    }
+
+    /// Lets an attachment go on that waits for a slot of `instance_id`, now that one is free.
+    pub(super) fn slot_freed(&mut self, now: Duration, instance_id: &InstanceId) {
+        // Somebody waits only when there were more devices than slots before, so at least as many are left.
+        let waited = |i: &Arc<Instance>| i.slots.len() >= i.device_limit() as usize;
+        if self.instances.get(instance_id).is_some_and(waited) {
+            self.release_held(now, instance_id, Hold::OverLimit);
+        }
     }
 
     /// Devices that `instance` can still get; those that wait for a slot do not count.
@@ -336,8 +346,8 @@ impl State {
             v.draws += 1;
             v.draws
         });
-        let draw = format!("{verb} {volume} {instance} {draws}");
-        self.begin(call, operation, &draw, Subject::Attachment(volume.clone(), instance.clone()))
+        let subject = Subject::Attachment(volume.clone(), instance.clone());
+        self.begin(call, operation, format_args!("{verb} {volume} {instance} {draws}"), subject)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The Describe actions: by id, filtered, page by page.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use substrate::ids as make_id;
 
 use super::State;
@@ -10,7 +12,8 @@ use super::command::{
     DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeRegions, DescribeVolumes, Reply,
 };
 use super::error::{Ec2Error, Missing};
-use super::filter::{Filterable, check, matches};
+use super::filter::{Filter, Filterable, check, literal, matches};
+use super::ids::VolumeId;
 use super::instance::ROOT_DEVICE;
 use super::instance_types::{self, InstanceType};
 use super::volume::{Attachment, Volume};
@@ -20,40 +23,33 @@ impl State {
     pub(super) fn describe_volumes(&self, request: &DescribeVolumes) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("volumeSet"))?;
         check::<VolumeView<'_>>(&request.filters, true)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.volumes.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::VolumeNotFound(Missing(missing)));
-        }
-        let passes = |v: &&std::sync::Arc<Volume>| matches(&VolumeView { volume: v, state: self }, &request.filters);
-        let (volumes, next_token) = if request.ids.is_empty() {
-            page.cut(self.volumes.values().filter(passes).cloned(), |v| v.id.as_str())
-        } else {
-            let asked = distinct(&request.ids).into_iter().filter_map(|id| self.volumes.get(id));
-            page.cut(asked.filter(passes).cloned(), |v| v.id.as_str())
+        let rows: Box<dyn Iterator<Item = &Arc<Volume>>> = match self.held_by(request) {
+            Some(rows) => Box::new(rows.into_iter()),
+            None => {
+                let rows = self.volumes.select(&request.ids, &request.filters, page.after());
+                rows.map_err(Ec2Error::VolumeNotFound)?
+            }
         };
+        let wanted = rows.filter(|v| matches(&VolumeView { volume: v, state: self }, &request.filters));
+        let (volumes, next_token) = page.cut(wanted.cloned(), |v| v.id.as_str());
         Ok(Reply::Volumes { volumes, next_token })
+    }
+
+    /// The volumes of the instances that `request` filters by, which know them.
+    fn held_by(&self, request: &DescribeVolumes) -> Option<Vec<&Arc<Volume>>> {
+        let exact = |f: &&Filter| f.name == "attachment.instance-id" && f.values.iter().all(|value| literal(value));
+        let filter = request.filters.iter().filter(|_| request.ids.is_empty()).find(exact)?;
+        let instances = filter.values.iter().filter_map(|id| self.instances.get(id.as_str()));
+        let ids: BTreeSet<&VolumeId> = instances.flat_map(|i| i.slots.values()).collect();
+        Some(self.volumes.named(ids))
     }
 
     pub(super) fn describe_instances(&self, request: &DescribeInstances) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("instancesSet"))?;
         check::<InstanceView<'_>>(&request.filters, true)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.instances.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::InstanceNotFound(Missing(missing)));
-        }
-        let asked = distinct(&request.ids);
-        let wanted = self
-            .instances
-            .values()
-            .filter(|i| asked.is_empty() || asked.contains(&i.id))
+        let rows = self.instances.select(&request.ids, &request.filters, page.after());
+        let wanted = rows
+            .map_err(Ec2Error::InstanceNotFound)?
             .map(|i| self.with_mapping(i))
             .filter(|i| matches(&InstanceView { reply: i, state: self }, &request.filters));
         let (instances, next_token) = page.cut(wanted, |i| i.instance.id.as_str());
@@ -128,13 +124,24 @@ impl State {
     }
 }
 
-pub(super) fn distinct<T: Ord>(ids: &[T]) -> BTreeSet<&T> {
-    ids.iter().collect()
-}
-
 /// A time as EC2 writes it: `2026-01-01T00:00:00.000Z`.
 pub(crate) fn time(t: Timestamp) -> String {
-    format!("{}.{:03}Z", t.strftime("%Y-%m-%dT%H:%M:%S"), t.subsec_millisecond().max(0))
+    let at = Offset::UTC.to_datetime(t);
+    let mut text = Vec::with_capacity(24);
+    let mut digits = |number: i32, width: u32, end: u8| {
+        let number = number.unsigned_abs();
+        text.extend((0..width).rev().map(|place| b'0' + (number / 10u32.pow(place) % 10) as u8));
+        text.push(end);
+    };
+    digits(at.year().into(), 4, b'-');
+    digits(at.month().into(), 2, b'-');
+    digits(at.day().into(), 2, b'T');
+    digits(at.hour().into(), 2, b':');
+    digits(at.minute().into(), 2, b':');
+    digits(at.second().into(), 2, b'.');
+    digits(at.millisecond().into(), 3, b'Z');
+    // Digits and punctuation are ASCII.
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The same to the second, as attachments and launches are told.

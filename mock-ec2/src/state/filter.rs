@@ -56,8 +56,16 @@ pub fn matches<T: Filterable>(item: &T, filters: &[Filter]) -> bool {
     })
 }
 
+/// Whether `pattern` matches itself and nothing else.
+pub fn literal(pattern: &str) -> bool {
+    !pattern.bytes().any(|b| matches!(b, b'*' | b'?' | b'\\'))
+}
+
 /// Whether `value` has the form of `pattern`.
 pub fn wildcard(pattern: &str, value: &str) -> bool {
+    if literal(pattern) {
+        return pattern == value;
+    }
     let pattern = tokens(pattern);
     let value: Vec<char> = value.chars().collect();
     // Greedy with one point to come back to: linear but for the last star.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::device::DeviceSlot;
 use super::ids::{InstanceId, VolumeId};
 use super::instance_types;
+use super::table::Row;
 use super::timers::Progress;
 use crate::config::InstanceInfo;
 
@@ -130,5 +131,28 @@ impl Instance {
             private_dns_name: self.private_dns_name.clone(),
             private_ip: self.private_ip.clone(),
         }
+    }
+}
+
+impl Row for Instance {
+    type Id = InstanceId;
+
+    const ID_FILTER: &'static str = "instance-id";
+    const FIXED: &'static [&'static str] = &["private-dns-name"];
+
+    fn id(&self) -> &InstanceId {
+        &self.id
+    }
+
+    fn tags(&self) -> &BTreeMap<String, String> {
+        &self.tags
+    }
+
+    fn tags_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.tags
+    }
+
+    fn fixed(&self, _: &str) -> &str {
+        &self.private_dns_name
     }
 }

@@ -113,7 +113,7 @@ impl State {
             instance.tags.clone_from(&request.tags);
             self.add_instance(instance, request.volume_tags.clone());
             let progress =
-                self.begin(call, Operation::RunInstances, &format!("run {id}"), Subject::Instance(id.clone()));
+                self.begin(call, Operation::RunInstances, format_args!("run {id}"), Subject::Instance(id.clone()));
             if let Some(instance) = self.instances.get_mut(&id) {
                 Arc::make_mut(instance).progress = progress;
             }
@@ -201,8 +201,8 @@ impl State {
         instance.boot();
         self.made.instances += 1;
         self.events.push(Event::Instance { instance: instance.id.clone(), state: instance.state.wire().0 });
-        self.volumes.insert(volume.id.clone(), Arc::new(volume));
-        self.instances.insert(instance.id.clone(), Arc::new(instance));
+        self.volumes.insert(Arc::new(volume));
+        self.instances.insert(Arc::new(instance));
     }
 
     fn root_volume(&self, instance: &Instance, tags: BTreeMap<String, String>) -> Volume {

@@ -163,7 +163,7 @@ impl LatencyFile {
 type Quantiles = &'static [(f64, f64)];
 
 /// How long 1 ms of `instant` lasts; not divided by the time scale.
-const INSTANT: Duration = Duration::from_millis(1);
+pub const INSTANT: Duration = Duration::from_millis(1);
 
 // CreateVolume → available: median 1.5 s, p99 about 4 s (driver authors, us-west-2 and ap-south-1).
 const CREATE: Quantiles = &[(0.0, 700.0), (0.5, 1_500.0), (0.9, 2_500.0), (0.99, 4_000.0), (1.0, 5_000.0)];

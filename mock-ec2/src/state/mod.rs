@@ -20,6 +20,7 @@ pub mod pokes;
 pub mod saved;
 pub mod snapshot;
 pub mod switches;
+pub mod table;
 pub mod throttle;
 pub mod timers;
 pub mod volume;
@@ -38,7 +39,7 @@ mod volumes;
 pub(crate) use describe::{seconds, time};
 pub(crate) use status::{instance_word, reachability, volume_words};
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,11 +52,12 @@ use client_token::ClientTokens;
 use command::{Action, Command, CopyVolumes, CreateVolume, Reply, RunInstances, Stick};
 use error::{Ec2Error, Missing};
 use event::Event;
-use ids::{InstanceId, SnapshotId, VolumeId};
+use ids::{InstanceId, VolumeId};
 use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
 use snapshot::Snapshot;
 use switches::Switches;
+use table::Table;
 use timers::{Progress, Subject, Timers};
 use volume::Volume;
 use zone::Zone;
@@ -91,9 +93,9 @@ pub struct State {
     seed: Seed,
     scale: TimeScale,
     switches: Switches,
-    volumes: BTreeMap<VolumeId, Arc<Volume>>,
-    snapshots: BTreeMap<SnapshotId, Arc<Snapshot>>,
-    instances: BTreeMap<InstanceId, Arc<Instance>>,
+    volumes: Table<Volume>,
+    snapshots: Table<Snapshot>,
+    instances: Table<Instance>,
     volume_tokens: ClientTokens<CreateVolume, VolumeId>,
     copy_tokens: ClientTokens<CopyVolumes, VolumeId>,
     instance_tokens: ClientTokens<RunInstances, Vec<InstanceId>>,
@@ -127,9 +129,9 @@ impl State {
             seed,
             scale: TimeScale::default(),
             switches: Switches::default(),
-            volumes: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
-            instances: BTreeMap::new(),
+            volumes: Table::default(),
+            snapshots: Table::default(),
+            instances: Table::default(),
             volume_tokens: ClientTokens::default(),
             copy_tokens: ClientTokens::default(),
             instance_tokens: ClientTokens::default(),
@@ -309,23 +311,32 @@ impl State {
     }
 
     /// Starts a transition of `subject` that takes one draw of `operation`, or none while a fault holds it.
-    fn begin(&mut self, call: Call<'_>, operation: Operation, draw: &str, subject: Subject) -> Progress {
+    fn begin(&mut self, call: Call<'_>, operation: Operation, draw: fmt::Arguments<'_>, subject: Subject) -> Progress {
         if let Some(Stick { fault, .. }) = call.stick {
             self.stuck.push((fault.clone(), subject));
             return Progress::Stuck(fault.clone());
         }
-        let lasting = self.duration(operation, draw, self.types(&subject));
+        let lasting = self.duration(operation, draw, || self.types(&subject));
         Progress::Until(self.timers.set(call.now.mono + lasting, subject))
     }
 
     /// How long one `operation` takes on these types of volume and instance.
-    fn duration(&self, operation: Operation, draw: &str, types: (Option<&str>, Option<&str>)) -> Duration {
+    fn duration<'a>(
+        &self,
+        operation: Operation,
+        draw: fmt::Arguments<'_>,
+        types: impl FnOnce() -> (Option<&'a str>, Option<&'a str>),
+    ) -> Duration {
         let Settings { latency, latency_rules, .. } = &self.settings;
-        let draw = self.seed.child("latency").child(draw);
+        if self.settings.settles_at_once() {
+            return latency::INSTANT;
+        }
+        let types = types();
+        let seed = || self.seed.child("latency").child(&draw.to_string());
         match latency_rules.iter().find(|rule| rule.fits(operation, types.0, types.1)) {
-            Some(rule) => self.scale.apply(rule.draw(&draw)),
-            None if latency.settles_at_once() => latency.draw(operation, &draw),
-            None => self.scale.apply(latency.draw(operation, &draw)),
+            Some(rule) => self.scale.apply(rule.draw(&seed())),
+            None if latency.settles_at_once() => latency::INSTANT,
+            None => self.scale.apply(latency.draw(operation, &seed())),
         }
     }
 

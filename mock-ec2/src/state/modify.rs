@@ -7,8 +7,8 @@ use std::time::Duration;
 use substrate::Now;
 
 use super::command::{DescribeVolumesModifications, ModificationReply, ModifyVolume, Reply};
-use super::describe::{distinct, time};
-use super::error::{Ec2Error, Missing, NeverModified};
+use super::describe::time;
+use super::error::{Ec2Error, NeverModified};
 use super::filter::{Filterable, check, matches};
 use super::ids::VolumeId;
 use super::latency::Operation;
@@ -48,7 +48,7 @@ impl State {
         let begun = if stick("optimizing").is_some() { Call { stick: None, ..call } } else { call };
         let stick_optimizing = stick("optimizing").map(|s| s.fault.clone());
         let draw = self.volume_draw("modify", id);
-        let progress = self.begin(begun, Operation::ModifyVolume, &draw, Subject::Modification(id.clone()));
+        let progress = self.begin(begun, Operation::ModifyVolume, format_args!("{draw}"), Subject::Modification(id.clone()));
         let modification = Modification {
             state: ModificationState::Modifying,
             status_message: None,
@@ -79,7 +79,7 @@ impl State {
                 let stick = held.map(|fault| super::command::Stick { fault, state: "optimizing".to_owned() });
                 let draw = self.volume_draw("optimize", id);
                 let call = Call { now, dry_run: false, stick: stick.as_ref() };
-                let progress = self.begin(call, Operation::OptimizeVolume, &draw, Subject::Modification(id.clone()));
+                let progress = self.begin(call, Operation::OptimizeVolume, format_args!("{draw}"), Subject::Modification(id.clone()));
                 let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
                 let Some(modification) = &mut volume.modification else { return };
                 modification.state = ModificationState::Optimizing;
@@ -117,26 +117,16 @@ impl State {
     ) -> Result<Reply, Ec2Error> {
         let page = request.page.check_most((!request.ids.is_empty()).then_some("volumeSet"), PAGE)?;
         check::<ModificationView<'_>>(&request.filters, false)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.volumes.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::VolumeNotFound(Missing(missing)));
-        }
-        let never: Vec<VolumeId> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| self.volumes.get(*id).is_some_and(|v| v.modification.is_none()))
-            .cloned()
-            .collect();
+        let rows = self.volumes.select(&request.ids, &request.filters, page.after());
+        let rows: Vec<&Arc<Volume>> = rows.map_err(Ec2Error::VolumeNotFound)?.collect();
+        let never = rows.iter().filter(|v| v.modification.is_none()).map(|v| v.id.clone());
+        let never: Vec<VolumeId> = if request.ids.is_empty() { Vec::new() } else { never.collect() };
         // Never a shorter list: clients dereference what they asked for (E1).
         if !never.is_empty() {
             return Err(Ec2Error::NeverModified(NeverModified(never)));
         }
-        let asked = distinct(&request.ids);
-        let all = self.volumes.values().filter(|v| asked.is_empty() || asked.contains(&v.id));
-        let wanted = all
+        let wanted = rows
+            .into_iter()
             .filter_map(|v| Some((v, v.modification.as_ref()?)))
             .filter(|(volume, modification)| matches(&ModificationView { volume, modification }, &request.filters));
         let replies = wanted.map(|(volume, modification)| ModificationReply {

@@ -55,6 +55,11 @@ impl PageRequest {
 }
 
 impl Page {
+    /// The id after which the page begins.
+    pub fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
     /// Takes this page from `items`, which are in the order of the ids that `id` gives, and says where it ended
     /// unless it is the last.
     pub fn cut<T>(&self, items: impl Iterator<Item = T>, id: impl Fn(&T) -> &str) -> (Vec<T>, Option<String>) {

@@ -163,7 +163,7 @@ impl State {
             let (old, draws) = (instance.progress.clone(), instance.draws + 1);
             self.timers.cancel(&old);
             let draw = format!("{verb} {id} {draws}");
-            let progress = self.begin(call, operation, &draw, Subject::Instance(id.clone()));
+            let progress = self.begin(call, operation, format_args!("{draw}"), Subject::Instance(id.clone()));
             if let Some(instance) = self.instances.get_mut(id).map(Arc::make_mut) {
                 (instance.state, instance.progress, instance.draws) = (state, progress, draws);
                 if state == InstanceState::Pending {
@@ -178,6 +178,8 @@ impl State {
 
     /// Forgets an instance that was terminated.
     pub(super) fn forget_instance(&mut self, id: &InstanceId) {
-        self.instances.retain(|i, instance| i != id || instance.state != InstanceState::Terminated);
+        if self.instances.get(id).is_some_and(|instance| instance.state == InstanceState::Terminated) {
+            self.instances.remove(id);
+        }
     }
 }

@@ -69,9 +69,9 @@ impl State {
         state.volume_tokens = saved.volume_tokens.into();
         state.copy_tokens = saved.copy_tokens.into();
         state.instance_tokens = saved.instance_tokens.into();
-        state.instances = saved.instances.into_iter().map(|i| (i.id.clone(), i)).collect();
-        state.volumes = saved.volumes.into_iter().map(|v| (v.id.clone(), v)).collect();
-        state.snapshots = saved.snapshots.into_iter().map(|s| (s.id.clone(), s)).collect();
+        state.instances = saved.instances.into_iter().collect();
+        state.volumes = saved.volumes.into_iter().collect();
+        state.snapshots = saved.snapshots.into_iter().collect();
         state.fill_slots()?;
         state.settle();
         Ok(state)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use substrate::Now;
 
 use super::ids::{SnapshotId, VolumeId};
+use super::table::Row;
 use super::timers::Progress;
 
 /// States of a snapshot.
@@ -179,4 +180,27 @@ impl Snapshot {
 pub(super) fn share((from, to): (Duration, Duration), now: Duration) -> u64 {
     let (gone, whole) = (now.saturating_sub(from).as_millis(), to.saturating_sub(from).as_millis());
     u64::try_from((gone * 100).checked_div(whole).unwrap_or(0)).unwrap_or(99).min(99)
+}
+
+impl Row for Snapshot {
+    type Id = SnapshotId;
+
+    const ID_FILTER: &'static str = "snapshot-id";
+    const FIXED: &'static [&'static str] = &["volume-id"];
+
+    fn id(&self) -> &SnapshotId {
+        &self.id
+    }
+
+    fn tags(&self) -> &BTreeMap<String, String> {
+        &self.tags
+    }
+
+    fn tags_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.tags
+    }
+
+    fn fixed(&self, _: &str) -> &str {
+        self.volume.as_str()
+    }
 }

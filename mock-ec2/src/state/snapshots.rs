@@ -11,10 +11,10 @@ use super::command::{
     CopySnapshot, CreateSnapshot, CreateSnapshots, DescribeSnapshots, EnableFastSnapshotRestores, FastRestoreReply,
     LockSnapshot, Reply, SnapshotReply,
 };
-use super::describe::{distinct, flag, time};
+use super::describe::{flag, time};
 use super::error::{Ec2Error, Missing};
 use super::event::Event;
-use super::filter::{Filterable, check, matches};
+use super::filter::{Filter, Filterable, check, matches};
 use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
 use super::modify::span;
@@ -123,23 +123,14 @@ impl State {
     pub(super) fn describe_snapshots(&self, now: Now, request: &DescribeSnapshots) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("snapshotSet"))?;
         check::<SnapshotView<'_>>(&request.filters, true)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.snapshots.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::SnapshotNotFound(Missing(missing)));
-        }
         let own = |names: &[String], all: &str| {
             names.is_empty() || names.iter().any(|n| n == "self" || n == all || *n == self.settings.account_id)
         };
         let visible = own(&request.owners, "self") && own(&request.restorable_by, "all");
-        let asked = distinct(&request.ids);
-        let wanted = self
-            .snapshots
-            .values()
-            .filter(|s| visible && (asked.is_empty() || asked.contains(&s.id)))
+        let rows = self.snapshots.select(&request.ids, &request.filters, page.after());
+        let wanted = rows
+            .map_err(Ec2Error::SnapshotNotFound)?
+            .filter(|_| visible)
             .filter(|s| matches(&SnapshotView { snapshot: s, state: self, now }, &request.filters))
             .map(|s| SnapshotReply { snapshot: s.clone(), percent: s.percent(now) });
         let (snapshots, next_token) = page.cut(wanted, |s| s.snapshot.id.as_str());
@@ -178,7 +169,7 @@ impl State {
             return there.enabling_time;
         }
         let subject = Subject::FastRestore(id.clone(), zone.to_owned());
-        let progress = self.begin(call, Operation::EnableFastRestore, &format!("fast restore {id} {zone}"), subject);
+        let progress = self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
         let entry = FastRestore { state: FastRestoreState::Enabling, enabling_time: call.now.wall, progress };
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
@@ -191,9 +182,11 @@ impl State {
         let (state, progress) = match state {
             Some(FastRestoreState::Enabling) => {
                 let subject = Subject::FastRestore(id.clone(), zone.to_owned());
-                let draw = format!("fast restore {id} {zone} optimizing");
                 let call = Call { now, dry_run: false, stick: None };
-                (FastRestoreState::Optimizing, self.begin(call, Operation::EnableFastRestore, &draw, subject))
+                (
+                    FastRestoreState::Optimizing,
+                    self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone} optimizing"), subject),
+                )
             }
             Some(_) => (FastRestoreState::Enabled, Progress::Settled),
             None => return,
@@ -271,8 +264,10 @@ impl State {
         if !matches!(volume.state, VolumeState::Available | VolumeState::InUse) {
             return Err(Ec2Error::VolumeInState { volume: volume.id.clone(), state: volume.state.as_str() });
         }
+        let own = Filter { name: "volume-id".to_owned(), values: vec![volume.id.to_string()] };
         let pending = |s: &&Arc<Snapshot>| s.volume == volume.id && s.state == SnapshotState::Pending;
-        if self.snapshots.values().filter(pending).count() >= MOST_PENDING {
+        let all = self.snapshots.candidates(&[own]).unwrap_or_default();
+        if all.into_iter().filter(pending).count() >= MOST_PENDING {
             return Err(Ec2Error::ConcurrentSnapshots);
         }
         let spacing = self.scale.apply(Duration::from_millis(self.switches.snapshot_spacing_ms));
@@ -321,7 +316,7 @@ impl State {
         let id = self.next_snapshot_id();
         self.made.snapshots += 1;
         let progress =
-            self.begin(call, Operation::CreateSnapshot, &format!("snapshot {id}"), Subject::Snapshot(id.clone()));
+            self.begin(call, Operation::CreateSnapshot, format_args!("snapshot {id}"), Subject::Snapshot(id.clone()));
         Snapshot {
             id,
             volume: volume.clone(),
@@ -345,7 +340,7 @@ impl State {
 
     fn add_snapshot(&mut self, snapshot: Snapshot) -> Arc<Snapshot> {
         let snapshot = Arc::new(snapshot);
-        self.snapshots.insert(snapshot.id.clone(), snapshot.clone());
+        self.snapshots.insert(snapshot.clone());
         self.note_snapshot(&snapshot.id);
         snapshot
     }

@@ -10,8 +10,7 @@ use super::command::{
     DescribeInstanceStatus, DescribeVolumeAttribute, DescribeVolumeStatus, ModifyVolumeAttribute, Reply,
     VolumeStatusReply,
 };
-use super::describe::distinct;
-use super::error::{Ec2Error, Missing};
+use super::error::Ec2Error;
 use super::filter::{Filterable, check, matches};
 use super::instance::{Instance, InstanceState};
 use super::snapshot::share;
@@ -22,19 +21,9 @@ impl State {
     pub(super) fn describe_volume_status(&self, now: Now, request: &DescribeVolumeStatus) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("volumeSet"))?;
         check::<VolumeStatusView<'_>>(&request.filters, false)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.volumes.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::VolumeNotFound(Missing(missing)));
-        }
-        let asked = distinct(&request.ids);
-        let wanted = self
-            .volumes
-            .values()
-            .filter(|v| asked.is_empty() || asked.contains(&v.id))
+        let rows = self.volumes.select(&request.ids, &request.filters, page.after());
+        let wanted = rows
+            .map_err(Ec2Error::VolumeNotFound)?
             .map(|v| VolumeStatusReply { volume: v.clone(), initializing: initializing(v, now.mono) })
             .filter(|s| matches(&VolumeStatusView { status: s, state: self }, &request.filters));
         let (statuses, next_token) = page.cut(wanted, |s| s.volume.id.as_str());
@@ -64,19 +53,9 @@ impl State {
     pub(super) fn describe_instance_status(&self, request: &DescribeInstanceStatus) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("instancesSet"))?;
         check::<InstanceStatusView<'_>>(&request.filters, false)?;
-        let missing: Vec<String> = distinct(&request.ids)
-            .into_iter()
-            .filter(|id| !self.instances.contains_key(*id))
-            .map(ToString::to_string)
-            .collect();
-        if !missing.is_empty() {
-            return Err(Ec2Error::InstanceNotFound(Missing(missing)));
-        }
-        let asked = distinct(&request.ids);
-        let wanted = self
-            .instances
-            .values()
-            .filter(|i| asked.is_empty() || asked.contains(&i.id))
+        let rows = self.instances.select(&request.ids, &request.filters, page.after());
+        let wanted = rows
+            .map_err(Ec2Error::InstanceNotFound)?
             .filter(|i| request.all || i.state == InstanceState::Running)
             .filter(|i| matches(&InstanceStatusView { instance: i, state: self }, &request.filters))
             .cloned();

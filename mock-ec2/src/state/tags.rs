@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::command::{CreateTags, DeleteTags, DescribeTags, Reply, ResourceId, TagReply};
 use super::error::Ec2Error;
-use super::filter::{Filterable, check, matches};
+use super::filter::{Filter, Filterable, check, matches};
+use super::table::{Row, Table};
 use super::{Call, State};
 
 /// Most tags of one resource.
@@ -40,9 +41,7 @@ impl State {
         }
         call.check_dry_run()?;
         for resource in &request.resources {
-            if let Some(tags) = self.tags_mut(resource) {
-                tags.extend(request.tags.clone());
-            }
+            self.retag(resource, |tags| tags.extend(request.tags.clone()));
         }
         Ok(Reply::Done)
     }
@@ -53,14 +52,14 @@ impl State {
         }
         call.check_dry_run()?;
         for resource in &request.resources {
-            if let Some(tags) = self.tags_mut(resource) {
+            self.retag(resource, |tags| {
                 tags.retain(|key, value| match request.tags.get(key) {
                     _ if request.tags.is_empty() => false,
                     None => true,
                     Some(None) => false,
                     Some(Some(only)) => value != only,
                 });
-            }
+            });
         }
         Ok(Reply::Done)
     }
@@ -68,9 +67,9 @@ impl State {
     pub(super) fn describe_tags(&self, request: &DescribeTags) -> Result<Reply, Ec2Error> {
         let page = request.page.check(None)?;
         check::<TagReply>(&request.filters, false)?;
-        let instances = self.instances.values().map(|i| (i.id.as_str(), "instance", &i.tags));
-        let snapshots = self.snapshots.values().map(|s| (s.id.as_str(), "snapshot", &s.tags));
-        let volumes = self.volumes.values().map(|v| (v.id.as_str(), "volume", &v.tags));
+        let instances = carriers(&self.instances, &request.filters).map(|i| (i.id.as_str(), "instance", &i.tags));
+        let snapshots = carriers(&self.snapshots, &request.filters).map(|s| (s.id.as_str(), "snapshot", &s.tags));
+        let volumes = carriers(&self.volumes, &request.filters).map(|v| (v.id.as_str(), "volume", &v.tags));
         // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: i-, snap-, vol-.
         let wanted = instances
             .chain(snapshots)
@@ -97,12 +96,31 @@ impl State {
         })
     }
 
-    fn tags_mut(&mut self, resource: &ResourceId) -> Option<&mut BTreeMap<String, String>> {
+    fn retag(&mut self, resource: &ResourceId, change: impl FnOnce(&mut BTreeMap<String, String>)) {
         match resource {
-            ResourceId::Volume(volume) => self.volumes.get_mut(volume).map(|v| &mut Arc::make_mut(v).tags),
-            ResourceId::Instance(instance) => self.instances.get_mut(instance).map(|i| &mut Arc::make_mut(i).tags),
-            ResourceId::Snapshot(snapshot) => self.snapshots.get_mut(snapshot).map(|s| &mut Arc::make_mut(s).tags),
+            ResourceId::Volume(volume) => self.volumes.retag(volume, change),
+            ResourceId::Instance(instance) => self.instances.retag(instance, change),
+            ResourceId::Snapshot(snapshot) => self.snapshots.retag(snapshot, change),
         }
+    }
+}
+
+/// The rows of `table` that can carry a tag which `filters` let pass.
+fn carriers<'a, R: Row>(table: &'a Table<R>, filters: &[Filter]) -> Box<dyn Iterator<Item = &'a Arc<R>> + 'a> {
+    let known: Vec<Filter> = filters
+        .iter()
+        .filter_map(|filter| {
+            let name = match filter.name.as_str() {
+                "resource-id" => R::ID_FILTER,
+                "key" => "tag-key",
+                _ => return None,
+            };
+            Some(Filter { name: name.to_owned(), values: filter.values.clone() })
+        })
+        .collect();
+    match table.candidates(&known) {
+        Some(rows) => Box::new(rows.into_iter()),
+        None => Box::new(table.values()),
     }
 }
 

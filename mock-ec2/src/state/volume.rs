@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Ec2Error;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 use super::modification::{Modification, Shape};
+use super::table::Row;
 use super::timers::Progress;
 
 /// Volume types.
@@ -381,6 +382,29 @@ impl Volume {
             throughput: self.throughput,
             multi_attach_enabled: self.multi_attach_enabled,
         }
+    }
+}
+
+impl Row for Volume {
+    type Id = VolumeId;
+
+    const ID_FILTER: &'static str = "volume-id";
+    const FIXED: &'static [&'static str] = &[];
+
+    fn id(&self) -> &VolumeId {
+        &self.id
+    }
+
+    fn tags(&self) -> &BTreeMap<String, String> {
+        &self.tags
+    }
+
+    fn tags_mut(&mut self) -> &mut BTreeMap<String, String> {
+        &mut self.tags
+    }
+
+    fn fixed(&self, _: &str) -> &str {
+        ""
     }
 }
 

@@ -255,11 +255,14 @@ impl State {
         self.made.volumes += 1;
         volume.initialization = self.initialization(call.now.mono, &volume);
         // In its place before its first transition, whose length depends on its type.
-        self.volumes.insert(id.clone(), Arc::new(volume.clone()));
-        volume.progress =
-            self.begin(call, Operation::CreateVolume, &format!("create {id}"), Subject::Volume(id.clone()));
-        let volume = Arc::new(volume);
-        self.volumes.insert(id.clone(), volume.clone());
+        let mut volume = Arc::new(volume);
+        self.volumes.insert(volume.clone());
+        let progress =
+            self.begin(call, Operation::CreateVolume, format_args!("create {id}"), Subject::Volume(id.clone()));
+        if let Some(own) = self.volumes.get_mut(&id) {
+            Arc::make_mut(own).progress = progress;
+            volume = own.clone();
+        }
         self.note_volume(&id);
         volume
     }
@@ -283,7 +286,7 @@ impl State {
 
     fn per_gib(&self, volume: &Volume) -> Duration {
         let types = (Some(volume.volume_type.as_str()), None);
-        let one = self.duration(Operation::InitializeVolume, &format!("initialize {}", volume.id), types);
+        let one = self.duration(Operation::InitializeVolume, format_args!("initialize {}", volume.id), || types);
         one.saturating_mul(u32::try_from(volume.size_gib).unwrap_or(u32::MAX))
     }
 
@@ -295,18 +298,18 @@ impl State {
     }
 
     /// Says that the bytes of volume `id` are there; without them it vanishes, as one whose key cannot be used does.
-    pub fn volume_copied(&mut self, id: &VolumeId, arrived: bool) {
+    pub fn volume_copied(&mut self, now: Now, id: &VolumeId, arrived: bool) {
         let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
         volume.copying = false;
         if !arrived {
-            self.vanish_volume(id);
+            self.vanish_volume(now, id);
         } else if volume.state == VolumeState::Creating && volume.progress == Progress::Settled {
             self.end_volume_transition(id);
         }
     }
 
     /// Takes volume `id` away at once, whatever its state; its client token stays known (C1, D10).
-    pub fn vanish_volume(&mut self, id: &VolumeId) {
+    pub fn vanish_volume(&mut self, now: Now, id: &VolumeId) {
         let Some(gone) = self.volumes.remove(id) else { return };
         self.timers.cancel(&gone.progress);
         if let Some(modification) = &gone.modification {
@@ -317,6 +320,7 @@ impl State {
             if let Some(instance) = self.instances.get_mut(instance).map(Arc::make_mut) {
                 instance.slots.retain(|_, held| held != id);
                 instance.mounted.remove(id);
+                instance.held.remove(id);
             }
             self.events.push(Event::Attachment {
                 volume: id.clone(),
@@ -328,6 +332,9 @@ impl State {
             });
         }
         self.note_deleted(&gone);
+        for instance in gone.attachments.keys() {
+            self.slot_freed(now.mono, instance);
+        }
     }
 
     pub(super) fn note_deleted(&mut self, v: &Volume) {
@@ -348,7 +355,7 @@ impl State {
             VolumeState::Deleting => return call.check_dry_run().map(|()| Reply::Done),
             VolumeState::Available | VolumeState::InUse | VolumeState::Error => call.check_dry_run()?,
         }
-        let progress = self.begin(call, Operation::DeleteVolume, &format!("delete {id}"), Subject::Volume(id.clone()));
+        let progress = self.begin(call, Operation::DeleteVolume, format_args!("delete {id}"), Subject::Volume(id.clone()));
         if let Some(volume) = self.volumes.get_mut(id) {
             let volume = Arc::make_mut(volume);
             volume.state = VolumeState::Deleting;

@@ -17,6 +17,9 @@ mod more;
 /// The namespace of every answer.
 const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
+/// About as long as a volume with a few tags gets.
+const VOLUME_BYTES: usize = 1_000;
+
 /// What answers need besides the reply.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
@@ -45,7 +48,8 @@ impl Surroundings {
     /// The answer to `action`.
     pub fn reply(&self, action: &str, request_id: &str, reply: &Reply) -> String {
         let mut xml = Xml::document();
-        xml.root(&format!("{action}Response"), NAMESPACE, |xml| {
+        xml.reserve(1_200);
+        xml.root(&[action, "Response"].concat(), NAMESPACE, |xml| {
             xml.text("requestId", request_id);
             self.content(xml, reply);
         });
@@ -58,6 +62,7 @@ impl Surroundings {
             Reply::Attachment(a) => attachment(xml, a.volume.as_str(), a.instance.as_str(), &a.attachment),
             Reply::Volume(volume) => self.volume(xml, volume, false),
             Reply::Volumes { volumes, next_token } => {
+                xml.reserve(volumes.len() * VOLUME_BYTES);
                 xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
                 // Absent on the last page: a client that loops until it is absent must end (E2).
                 xml.optional("nextToken", next_token.as_ref());
@@ -127,13 +132,13 @@ impl Surroundings {
 
     fn volume(&self, xml: &mut Xml, volume: &Volume, described: bool) {
         xml.text("volumeId", volume.id.as_str());
-        xml.value("size", volume.size_gib);
+        xml.number("size", volume.size_gib);
         // Present and empty without a snapshot (csi#1140).
         xml.text("snapshotId", volume.snapshot.as_ref().map_or("", |s| s.as_str()));
         xml.text("availabilityZone", &volume.zone);
         xml.text("availabilityZoneId", self.zone_id(&volume.zone));
         xml.text("status", volume.state.as_str());
-        xml.value("createTime", time(volume.create_time));
+        xml.text("createTime", &time(volume.create_time));
         if described {
             xml.list("attachmentSet", &volume.attachments, |xml, (instance, a)| {
                 attachment(xml, volume.id.as_str(), instance.as_str(), a);
@@ -142,14 +147,14 @@ impl Surroundings {
         xml.text("volumeType", volume.volume_type.as_str());
         xml.optional("iops", volume.iops);
         xml.optional("throughput", volume.throughput);
-        xml.value("encrypted", volume.encrypted);
+        xml.flag("encrypted", volume.encrypted);
         xml.optional("kmsKeyId", volume.kms_key_id.as_ref());
         if described {
             some_tags(xml, &volume.tags);
         } else {
             tags(xml, &volume.tags);
         }
-        xml.value("multiAttachEnabled", volume.multi_attach_enabled);
+        xml.flag("multiAttachEnabled", volume.multi_attach_enabled);
         xml.optional("fastRestored", volume.snapshot.is_some().then_some(volume.fast_restored));
         xml.optional("sourceVolumeId", volume.source_volume.as_ref());
         xml.optional("volumeInitializationRate", volume.initialization_rate);
@@ -247,9 +252,9 @@ fn attachment(xml: &mut Xml, volume: &str, instance: &str, attachment: &Attachme
     xml.text("instanceId", instance);
     xml.text("device", &attachment.device);
     xml.text("status", attachment.state.as_str());
-    xml.value("attachTime", seconds(attachment.attach_time));
-    xml.value("deleteOnTermination", attachment.delete_on_termination);
-    xml.value("ebsCardIndex", attachment.ebs_card_index);
+    xml.text("attachTime", &seconds(attachment.attach_time));
+    xml.flag("deleteOnTermination", attachment.delete_on_termination);
+    xml.number("ebsCardIndex", attachment.ebs_card_index.into());
 }
 
 fn block_device(xml: &mut Xml, item: &AttachmentReply) {

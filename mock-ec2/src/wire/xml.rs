@@ -1,4 +1,6 @@
-//! A writer of XML text: elements only, everything escaped.
+//! A writer of XML text: elements only, everything escaped, into one growing string.
+
+use std::fmt::{self, Display, Write};
 
 /// XML under construction.
 #[derive(Debug, Default)]
@@ -10,9 +12,16 @@ impl Xml {
         Self("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned())
     }
 
+    /// Makes room for `bytes` more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.0.reserve(bytes);
+    }
+
     /// Opens the root element with a namespace.
     pub fn root(&mut self, tag: &str, namespace: &str, content: impl FnOnce(&mut Self)) {
-        self.0.push_str(&format!("<{tag} xmlns=\"{namespace}\">"));
+        for part in ["<", tag, " xmlns=\"", namespace, "\">"] {
+            self.0.push_str(part);
+        }
         content(self);
         self.close(tag);
     }
@@ -32,12 +41,29 @@ impl Xml {
     }
 
     /// An element with anything that prints.
-    pub fn value(&mut self, tag: &str, value: impl ToString) {
-        self.text(tag, &value.to_string());
+    pub fn value(&mut self, tag: &str, value: impl Display) {
+        self.open(tag);
+        // Writing to a string cannot fail.
+        let _ = write!(Escaped(self), "{value}");
+        self.close(tag);
+    }
+
+    /// An element with a whole number inside.
+    pub fn number(&mut self, tag: &str, number: u64) {
+        self.open(tag);
+        let _ = write!(self.0, "{number}");
+        self.close(tag);
+    }
+
+    /// An element with `true` or `false` inside.
+    pub fn flag(&mut self, tag: &str, flag: bool) {
+        self.open(tag);
+        self.0.push_str(if flag { "true" } else { "false" });
+        self.close(tag);
     }
 
     /// An element that is absent when there is nothing to say.
-    pub fn optional(&mut self, tag: &str, value: Option<impl ToString>) {
+    pub fn optional(&mut self, tag: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.value(tag, value);
         }
@@ -75,7 +101,14 @@ impl Xml {
     }
 
     fn escape(&mut self, text: &str) {
-        for c in text.chars() {
+        let mut rest = text;
+        // Most text has nothing to escape and is copied as a whole. All that must not stand as it is begins with one
+        // of these bytes; 0xef begins U+FFFE and U+FFFF, among others.
+        while let Some(at) = rest.bytes().position(|b| matches!(b, b'&' | b'<' | b'>' | b'"' | 0xef) || b < 0x20) {
+            let (plain, special) = rest.split_at(at);
+            self.0.push_str(plain);
+            let mut chars = special.chars();
+            let Some(c) = chars.next() else { break };
             match c {
                 '&' => self.0.push_str("&amp;"),
                 '<' => self.0.push_str("&lt;"),
@@ -85,11 +118,23 @@ impl Xml {
                 // A bare carriage return would be read as a newline.
                 '\r' => self.0.push_str("&#13;"),
                 // XML 1.0 has no other control characters, not even escaped.
-                c if c.is_control() && u32::from(c) < 0x20 => self.0.push('\u{fffd}'),
+                c if u32::from(c) < 0x20 => self.0.push('\u{fffd}'),
                 '\u{fffe}' | '\u{ffff}' => self.0.push('\u{fffd}'),
                 c => self.0.push(c),
             }
+            rest = chars.as_str();
         }
+        self.0.push_str(rest);
+    }
+}
+
+/// What is written to it is escaped.
+struct Escaped<'a>(&'a mut Xml);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.escape(text);
+        Ok(())
     }
 }
 

@@ -142,7 +142,7 @@ impl Surroundings {
 
 /// No service manages anything here.
 pub(super) fn operator(xml: &mut Xml) {
-    xml.element("operator", |xml| xml.value("managed", false));
+    xml.element("operator", |xml| xml.flag("managed", false));
 }
 
 fn instance_state(xml: &mut Xml, tag: &str, state: InstanceState) {

@@ -1,0 +1,154 @@
+//! The load generator: plain HTTP/1.1 on tokio's sockets, all connections on one thread, so that it takes as little as
+//! it can of the cores that it shares with the server.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What one connection sends, one request after the other.
+#[derive(Clone)]
+pub struct Load {
+    pub requests: Vec<String>,
+    /// The element whose first text is kept of each answer.
+    pub keep: Option<&'static str>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Done {
+    /// From the first byte sent to the last byte read, for each request.
+    pub took: Vec<Duration>,
+    pub kept: Vec<String>,
+}
+
+/// Sends each load on a connection of its own, all at once.
+pub fn run(port: u16, loads: Vec<Load>) -> Vec<Done> {
+    runtime().block_on(async {
+        let tasks: Vec<_> = loads.into_iter().map(|load| one(port, load)).collect();
+        futures_util::future::join_all(tasks).await
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn one(port: u16, load: Load) -> Done {
+    let requests: Vec<Vec<u8>> = load.requests.iter().map(|form| request(port, form)).collect();
+    let (mut connection, mut done) = (Connection::new(port), Done::default());
+    for request in requests {
+        let began = Instant::now();
+        let (status, body) = connection.ask(&request).await;
+        done.took.push(began.elapsed());
+        assert_eq!(status, 200, "{}\n{body}", String::from_utf8_lossy(&request));
+        done.kept.extend(load.keep.map(|tag| texts(body, tag).next().unwrap_or_default().to_owned()));
+    }
+    done
+}
+
+fn request(port: u16, form: &str) -> Vec<u8> {
+    let body = format!("Version=2016-11-15&{form}");
+    format!(
+        "POST / HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: AWS4-HMAC-SHA256 \
+         Credential=bench/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+fn texts<'a>(body: &'a str, tag: &str) -> impl Iterator<Item = &'a str> {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    body.split(&open).skip(1).map(|rest| &rest[..rest.find(&close).unwrap()]).collect::<Vec<_>>().into_iter()
+}
+
+/// One client without hurry.
+pub struct Client {
+    port: u16,
+    runtime: tokio::runtime::Runtime,
+    connection: Connection,
+}
+
+impl Client {
+    pub fn new(port: u16) -> Self {
+        Self { port, runtime: runtime(), connection: Connection::new(port) }
+    }
+
+    pub fn ask(&mut self, form: &str) -> String {
+        let request = request(self.port, form);
+        let (status, body) = self.runtime.block_on(self.connection.ask(&request));
+        assert_eq!(status, 200, "{form}\n{body}");
+        body.to_owned()
+    }
+
+    /// The texts of all elements `tag` of the answer.
+    pub fn all(&mut self, form: &str, tag: &str) -> Vec<String> {
+        texts(&self.ask(form), tag).map(str::to_owned).collect()
+    }
+}
+
+/// A connection that is made again when the server closes it.
+struct Connection {
+    port: u16,
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn new(port: u16) -> Self {
+        Self { port, stream: None, buffer: vec![0; 16 << 10] }
+    }
+
+    async fn ask(&mut self, request: &[u8]) -> (u16, &str) {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                stream
+            }
+        };
+        stream.write_all(request).await.unwrap();
+        let (mut filled, mut whole) = (0, None);
+        let (head, length, status, close) = loop {
+            if let Some((head, Some(length), status, close)) = whole
+                && filled >= head + length
+            {
+                break (head, length, status, close);
+            }
+            if self.buffer.len() - filled < 4 << 10 {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+            let read = stream.read(&mut self.buffer[filled..]).await.unwrap();
+            filled += read;
+            if whole.is_none() {
+                whole = parse(&self.buffer[..filled]);
+            }
+            if read == 0 {
+                // Without a length the answer ends with the connection.
+                let (head, length, status, _) = whole.expect("an answer");
+                assert!(length.is_none_or(|length| filled >= head + length), "the answer broke off");
+                break (head, filled - head, status, true);
+            }
+        };
+        if !close {
+            self.stream = Some(stream);
+        }
+        (status, std::str::from_utf8(&self.buffer[head..head + length]).unwrap())
+    }
+}
+
+/// Where the body begins, its length, the status, and whether the connection ends with it; nothing before the head is
+/// there.
+fn parse(bytes: &[u8]) -> Option<(usize, Option<usize>, u16, bool)> {
+    let head = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).unwrap();
+    let status = text[9..12].parse().unwrap();
+    let field = |name: &str| {
+        text.lines().find_map(|line| line.split_once(':').filter(|(n, _)| n.eq_ignore_ascii_case(name))).map(|f| f.1.trim())
+    };
+    assert!(field("transfer-encoding").is_none(), "chunked answers are not read");
+    let close = field("connection").is_some_and(|v| v.eq_ignore_ascii_case("close")) || text.starts_with("HTTP/1.0");
+    Some((head, field("content-length").map(|l| l.parse().unwrap()), status, close))
+}
