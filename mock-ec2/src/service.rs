@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Map, Value};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
@@ -13,6 +15,7 @@ use substrate::{Body, BoxError, Ctx, HttpService, body};
 use crate::cloud::Ec2;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
+use crate::wire::encode::Pieces;
 use crate::wire::form::Form;
 use crate::wire::{auth, decode, encode, signature};
 
@@ -67,16 +70,23 @@ impl Endpoint {
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
+        let whole = |text: String| body::full(text);
         let (status, text) = match self.answer(&parts, body).await {
-            Ok(Ending::Reply(action, reply)) => (200, self.ec2.surroundings().reply(action, &request_id, &reply)),
+            Ok(Ending::Reply(action, reply)) => match self.ec2.surroundings().answer(action, &request_id, reply) {
+                Pieces::Whole(text) => (200, whole(text)),
+                Pieces::List(list) => {
+                    let frames = list.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece))));
+                    (200, body::boxed(StreamBody::new(futures_util::stream::iter(frames))))
+                }
+            },
             Ok(Ending::Error(error)) | Err(Ending::Error(error)) => {
-                (error.status(), encode::error(&request_id, &error))
+                (error.status(), whole(encode::error(&request_id, &error)))
             }
-            Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, String::new()),
+            Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, body::empty()),
             Ok(Ending::Dropped) | Err(Ending::Dropped) => return Err(ReplyDropped.into()),
             Err(Ending::Reply(..)) => return Err("a reply is no failure".into()),
         };
-        let mut response = Response::new(body::full(text));
+        let mut response = Response::new(text);
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml;charset=UTF-8"));

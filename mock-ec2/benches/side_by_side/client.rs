@@ -110,45 +110,76 @@ impl Connection {
             }
         };
         stream.write_all(request).await.unwrap();
-        let (mut filled, mut whole) = (0, None);
-        let (head, length, status, close) = loop {
-            if let Some((head, Some(length), status, close)) = whole
-                && filled >= head + length
+        let (mut filled, mut head) = (0, None);
+        let (head, end) = loop {
+            if let Some(head) = &head
+                && let Some(end) = ended(head, &self.buffer[..filled])
             {
-                break (head, length, status, close);
+                break (*head, end);
             }
             if self.buffer.len() - filled < 4 << 10 {
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
             let read = stream.read(&mut self.buffer[filled..]).await.unwrap();
             filled += read;
-            if whole.is_none() {
-                whole = parse(&self.buffer[..filled]);
+            if head.is_none() {
+                head = parse(&self.buffer[..filled]);
             }
             if read == 0 {
                 // Without a length the answer ends with the connection.
-                let (head, length, status, _) = whole.expect("an answer");
-                assert!(length.is_none_or(|length| filled >= head + length), "the answer broke off");
-                break (head, filled - head, status, true);
+                let head = head.expect("an answer");
+                assert!(matches!(head.length, Length::Rest), "the answer broke off");
+                break (Head { close: true, ..head }, filled);
             }
         };
-        if !close {
+        if !head.close {
             self.stream = Some(stream);
         }
-        (status, std::str::from_utf8(&self.buffer[head..head + length]).unwrap())
+        (head.status, std::str::from_utf8(&self.buffer[head.bytes..end]).unwrap())
     }
 }
 
-/// Where the body begins, its length, the status, and whether the connection ends with it; nothing before the head is
-/// there.
-fn parse(bytes: &[u8]) -> Option<(usize, Option<usize>, u16, bool)> {
-    let head = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
-    let text = std::str::from_utf8(&bytes[..head]).unwrap();
-    let status = text[9..12].parse().unwrap();
+/// What stands before the body.
+#[derive(Clone, Copy)]
+struct Head {
+    bytes: usize,
+    length: Length,
+    status: u16,
+    /// Whether the connection ends with the answer.
+    close: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Length {
+    Known(usize),
+    Chunked,
+    /// Up to the end of the connection.
+    Rest,
+}
+
+/// Where the answer ends, once all of it is there. Chunks are not taken apart: whoever counts elements in the body
+/// needs none of their borders.
+fn ended(head: &Head, bytes: &[u8]) -> Option<usize> {
+    match head.length {
+        Length::Known(length) => Some(head.bytes + length).filter(|end| bytes.len() >= *end),
+        Length::Chunked => bytes.ends_with(b"\r\n0\r\n\r\n").then_some(bytes.len()),
+        Length::Rest => None,
+    }
+}
+
+/// The head, when it is there.
+fn parse(bytes: &[u8]) -> Option<Head> {
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..end]).unwrap();
     let field = |name: &str| {
-        text.lines().find_map(|line| line.split_once(':').filter(|(n, _)| n.eq_ignore_ascii_case(name))).map(|f| f.1.trim())
+        let line = text.lines().find_map(|line| line.split_once(':').filter(|(n, _)| n.eq_ignore_ascii_case(name)));
+        line.map(|f| f.1.trim())
     };
-    assert!(field("transfer-encoding").is_none(), "chunked answers are not read");
+    let length = match (field("transfer-encoding"), field("content-length")) {
+        (Some(_), _) => Length::Chunked,
+        (None, Some(length)) => Length::Known(length.parse().unwrap()),
+        (None, None) => Length::Rest,
+    };
     let close = field("connection").is_some_and(|v| v.eq_ignore_ascii_case("close")) || text.starts_with("HTTP/1.0");
-    Some((head, field("content-length").map(|l| l.parse().unwrap()), status, close))
+    Some(Head { bytes: end, length, status: text[9..12].parse().unwrap(), close })
 }

@@ -70,7 +70,9 @@ fn print(figures: &[Figure]) {
         let verdict = match target {
             None => String::new(),
             Some(Target::Most(most)) => format!("at most {most}: {}", if value <= most { "met" } else { "MISSED" }),
-            Some(Target::Least(least)) => format!("at least {least}: {}", if value >= least { "met" } else { "MISSED" }),
+            Some(Target::Least(least)) => {
+                format!("at least {least}: {}", if value >= least { "met" } else { "MISSED" })
+            }
         };
         println!("  {name:<58} {value:>12.3} {unit:<8} {verdict}");
     }
@@ -113,7 +115,12 @@ fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: boo
 
     rates(&server, &ids, &instances, volumes, &mut add);
     describes(&server, volumes, &mut add);
-    add(&format!("resident, {volumes} volumes, after all of that"), server.resident_mib(), "MiB", Some(Target::Most(40.0)));
+    add(
+        &format!("resident, {volumes} volumes, after all of that"),
+        server.resident_mib(),
+        "MiB",
+        Some(Target::Most(40.0)),
+    );
     if large {
         let more = create_from(&server, volumes, 100_000);
         ids.extend(more);
@@ -170,8 +177,7 @@ fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, 
         let (instance, device) = place(n);
         format!("Action=AttachVolume&VolumeId={}&InstanceId={instance}&Device={device}", spread[n])
     });
-    let detach =
-        loads(&|n| format!("Action=DetachVolume&VolumeId={}&InstanceId={}", spread[n], place(n).0));
+    let detach = loads(&|n| format!("Action=DetachVolume&VolumeId={}&InstanceId={}", spread[n], place(n).0));
     let describe = loads(&|n| format!("Action=DescribeVolumes&VolumeId.1={}", spread[n]));
     let kinds = [("AttachVolume", attach), ("DetachVolume", detach), ("DescribeVolumes of one id", describe)];
     let mut sums = kinds.each_ref().map(|_| (Duration::ZERO, Duration::ZERO, Vec::new()));
@@ -207,7 +213,7 @@ fn describes(server: &Server, volumes: usize, add: Add<'_>) {
             let answer = client.ask(form);
             let lasted = ms(began.elapsed());
             // Root volumes are volumes, too.
-            let found = answer.matches("<snapshotId").count();
+            let found = answer.matches("<createTime>").count();
             assert!(found >= hits && found <= hits + INSTANCES, "{found} of {hits} volumes");
             lasted
         });
@@ -217,7 +223,8 @@ fn describes(server: &Server, volumes: usize, add: Add<'_>) {
     let most = if volumes <= 10_000 { Some(Target::Most(50.0)) } else { None };
     let all = time("Action=DescribeVolumes", if slow { 1 } else { 9 }, volumes);
     add(&format!("DescribeVolumes of all {volumes}, to the last byte"), all, "ms", most);
-    let form = format!("Action=DescribeVolumes&Filter.1.Name=tag:CSIVolumeName&Filter.1.Value.1=pvc-{:08}", volumes / 2);
+    let form =
+        format!("Action=DescribeVolumes&Filter.1.Name=tag:CSIVolumeName&Filter.1.Value.1=pvc-{:08}", volumes / 2);
     let one = time(&form, if slow { 1 } else { 999 }, 1);
     add(&format!("DescribeVolumes by tag among {volumes}"), one, "ms", Some(Target::Most(1.0)));
 }

@@ -36,14 +36,13 @@ impl Server {
     fn start(mut command: Command, port: u16, slow: bool) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let began = Instant::now();
-        let child = command.spawn().unwrap();
-        loop {
-            if answers(port) {
-                return Self { child, port, first_answer: began.elapsed(), slow };
-            }
+        let mut server = Self { child: command.spawn().unwrap(), port, first_answer: Duration::ZERO, slow };
+        while !answers(port) {
             assert!(began.elapsed() < Duration::from_secs(60), "the server does not answer");
             std::thread::sleep(Duration::from_micros(200));
         }
+        server.first_answer = began.elapsed();
+        server
     }
 
     /// Resident memory in MiB.

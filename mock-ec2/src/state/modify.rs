@@ -48,7 +48,8 @@ impl State {
         let begun = if stick("optimizing").is_some() { Call { stick: None, ..call } } else { call };
         let stick_optimizing = stick("optimizing").map(|s| s.fault.clone());
         let draw = self.volume_draw("modify", id);
-        let progress = self.begin(begun, Operation::ModifyVolume, format_args!("{draw}"), Subject::Modification(id.clone()));
+        let progress =
+            self.begin(begun, Operation::ModifyVolume, format_args!("{draw}"), Subject::Modification(id.clone()));
         let modification = Modification {
             state: ModificationState::Modifying,
             status_message: None,
@@ -79,7 +80,12 @@ impl State {
                 let stick = held.map(|fault| super::command::Stick { fault, state: "optimizing".to_owned() });
                 let draw = self.volume_draw("optimize", id);
                 let call = Call { now, dry_run: false, stick: stick.as_ref() };
-                let progress = self.begin(call, Operation::OptimizeVolume, format_args!("{draw}"), Subject::Modification(id.clone()));
+                let progress = self.begin(
+                    call,
+                    Operation::OptimizeVolume,
+                    format_args!("{draw}"),
+                    Subject::Modification(id.clone()),
+                );
                 let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
                 let Some(modification) = &mut volume.modification else { return };
                 modification.state = ModificationState::Optimizing;

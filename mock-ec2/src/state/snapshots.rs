@@ -169,7 +169,8 @@ impl State {
             return there.enabling_time;
         }
         let subject = Subject::FastRestore(id.clone(), zone.to_owned());
-        let progress = self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
+        let progress =
+            self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
         let entry = FastRestore { state: FastRestoreState::Enabling, enabling_time: call.now.wall, progress };
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
@@ -185,7 +186,12 @@ impl State {
                 let call = Call { now, dry_run: false, stick: None };
                 (
                     FastRestoreState::Optimizing,
-                    self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone} optimizing"), subject),
+                    self.begin(
+                        call,
+                        Operation::EnableFastRestore,
+                        format_args!("fast restore {id} {zone} optimizing"),
+                        subject,
+                    ),
                 )
             }
             Some(_) => (FastRestoreState::Enabled, Progress::Settled),

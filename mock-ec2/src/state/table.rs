@@ -311,7 +311,9 @@ mod tests {
         let table: Table<Volume> = (0..4).map(|n| volume(n, &[])).collect();
         let id = |n: u32| volume(n, &[]).id.clone();
         let select = |ids: &[VolumeId], after: Option<VolumeId>| {
-            table.select(ids, &[], after.as_ref().map(VolumeId::as_str)).map(|rows| numbers(Some(rows.collect())).unwrap_or_default())
+            table
+                .select(ids, &[], after.as_ref().map(VolumeId::as_str))
+                .map(|rows| numbers(Some(rows.collect())).unwrap_or_default())
         };
         assert_eq!(select(&[id(2), id(1), id(2)], None), Ok(vec![1, 2]));
         assert_eq!(select(&[], Some(id(1))), Ok(vec![2, 3]));

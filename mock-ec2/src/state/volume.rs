@@ -341,7 +341,7 @@ pub struct Volume {
 
 impl Volume {
     /// A volume that nobody asked anything of yet.
-    pub(super) fn blank(id: VolumeId) -> Self {
+    pub(crate) fn blank(id: VolumeId) -> Self {
         Self {
             id,
             size_gib: 0,

@@ -355,7 +355,8 @@ impl State {
             VolumeState::Deleting => return call.check_dry_run().map(|()| Reply::Done),
             VolumeState::Available | VolumeState::InUse | VolumeState::Error => call.check_dry_run()?,
         }
-        let progress = self.begin(call, Operation::DeleteVolume, format_args!("delete {id}"), Subject::Volume(id.clone()));
+        let progress =
+            self.begin(call, Operation::DeleteVolume, format_args!("delete {id}"), Subject::Volume(id.clone()));
         if let Some(volume) = self.volumes.get_mut(id) {
             let volume = Arc::make_mut(volume);
             volume.state = VolumeState::Deleting;

@@ -13,12 +13,12 @@ use crate::state::zone::Zone;
 use crate::state::{Settings, seconds, time};
 
 mod more;
+mod pieces;
+
+pub use pieces::{Pieces, VolumeList};
 
 /// The namespace of every answer.
 const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
-
-/// About as long as a volume with a few tags gets.
-const VOLUME_BYTES: usize = 1_000;
 
 /// What answers need besides the reply.
 #[derive(Clone, Debug)]
@@ -62,7 +62,6 @@ impl Surroundings {
             Reply::Attachment(a) => attachment(xml, a.volume.as_str(), a.instance.as_str(), &a.attachment),
             Reply::Volume(volume) => self.volume(xml, volume, false),
             Reply::Volumes { volumes, next_token } => {
-                xml.reserve(volumes.len() * VOLUME_BYTES);
                 xml.list("volumeSet", volumes, |xml, volume| self.volume(xml, volume, true));
                 // Absent on the last page: a client that loops until it is absent must end (E2).
                 xml.optional("nextToken", next_token.as_ref());

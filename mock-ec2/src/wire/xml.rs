@@ -19,9 +19,7 @@ impl Xml {
 
     /// Opens the root element with a namespace.
     pub fn root(&mut self, tag: &str, namespace: &str, content: impl FnOnce(&mut Self)) {
-        for part in ["<", tag, " xmlns=\"", namespace, "\">"] {
-            self.0.push_str(part);
-        }
+        self.open_root(tag, namespace);
         content(self);
         self.close(tag);
     }
@@ -88,13 +86,25 @@ impl Xml {
         self.0
     }
 
-    fn open(&mut self, tag: &str) {
+    /// Only the beginning of the root element, for what is written in pieces.
+    pub(super) fn open_root(&mut self, tag: &str, namespace: &str) {
+        for part in ["<", tag, " xmlns=\"", namespace, "\">"] {
+            self.0.push_str(part);
+        }
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn open(&mut self, tag: &str) {
         self.0.push('<');
         self.0.push_str(tag);
         self.0.push('>');
     }
 
-    fn close(&mut self, tag: &str) {
+    pub(super) fn close(&mut self, tag: &str) {
         self.0.push_str("</");
         self.0.push_str(tag);
         self.0.push('>');
