@@ -146,7 +146,7 @@ pub(crate) fn time(t: Timestamp) -> String {
 
 /// The same to the second, as attachments and launches are told.
 pub(crate) fn seconds(t: Timestamp) -> String {
-    t.strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string()
+    time(Timestamp::from_second(t.as_second()).unwrap_or(t))
 }
 
 struct VolumeView<'a> {
