@@ -250,6 +250,154 @@ const STORY: &[(&str, &[&str])] = &[
     ("delete cm --all", &["deleted"]),
 ];
 
+const WORKLOADS: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: "nginx:1"}]}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: "postgres:17", volumeMounts: [{name: data, mountPath: /data}]}]}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {schedule: "0 3 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
+spec: {rules: [{host: a.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+"#;
+
+/// What users do with workloads; nothing runs them here, so that nothing becomes ready.
+const WORKLOAD_STORY: &[(&str, &[&str])] = &[
+    ("api-resources --api-group=apps", &["deployments", "deploy", "statefulsets", "sts", "controllerrevisions"]),
+    (
+        "api-resources --namespaced=false -o name",
+        &["clusterroles.rbac.authorization.k8s.io", "storageclasses.storage.k8s.io"],
+    ),
+    ("explain deployment.spec.strategy.rollingUpdate", &["maxSurge", "maxUnavailable", "VERSION:    v1"]),
+    ("explain crd.spec.versions.schema.openAPIV3Schema", &["KIND:       CustomResourceDefinition"]),
+    (
+        "apply -f workloads.yaml",
+        &["deployment.apps/web created", "statefulset.apps/db created", "ingress.networking.k8s.io/web created"],
+    ),
+    ("apply -f workloads.yaml", &["deployment.apps/web unchanged", "service/web unchanged"]),
+    ("apply --server-side -f workloads.yaml --force-conflicts", &["deployment.apps/web serverside-applied"]),
+    ("get deploy web", &["READY", "UP-TO-DATE", "AVAILABLE", "0/2"]),
+    ("get deploy web -o wide", &["CONTAINERS", "IMAGES", "SELECTOR", "nginx:1", "app=web"]),
+    ("get sts", &["db", "0/1"]),
+    ("get svc web", &["CLUSTER-IP", "ClusterIP", "10.96.", "80/TCP"]),
+    ("get pdb", &["MIN AVAILABLE", "ALLOWED DISRUPTIONS", "N/A"]),
+    ("get cj", &["SCHEDULE", "0 3 * * *", "False", "<none>"]),
+    ("get ing", &["CLASS", "HOSTS", "a.example"]),
+    ("get all", &["deployment.apps/web", "statefulset.apps/db", "service/web", "cronjob.batch/nightly"]),
+    ("describe deploy web", &["StrategyType:           RollingUpdate", "25% max unavailable, 25% max surge"]),
+    ("describe svc web", &["TargetPort:               8080/TCP"]),
+    ("scale deploy web --replicas=5", &["deployment.apps/web scaled"]),
+    ("get deploy web -o jsonpath={.spec.replicas}/{.metadata.generation}", &["5/2"]),
+    ("scale sts db --current-replicas=1 --replicas=3", &["statefulset.apps/db scaled"]),
+    ("!scale sts db --current-replicas=1 --replicas=4", &["Expected replicas to be 1, was 3"]),
+    (
+        "get --raw /apis/apps/v1/namespaces/default/deployments/web/scale",
+        &["\"kind\":\"Scale\"", "\"selector\":\"app=web\""],
+    ),
+    ("set image deploy/web c=nginx:2", &["image updated"]),
+    ("set env deploy/web A=1", &["env updated"]),
+    ("set resources deploy/web --limits=cpu=1", &["resource requirements updated"]),
+    ("get deploy web -o jsonpath={.spec.template.spec.containers[0].image}", &["nginx:2"]),
+    ("rollout restart deploy/web", &["restarted"]),
+    ("rollout pause deploy/web", &["paused"]),
+    ("rollout resume deploy/web", &["resumed"]),
+    ("!rollout status deploy/web --timeout=1s", &["Waiting for deployment"]),
+    ("rollout history deploy/web", &["No rollout history found"]),
+    ("autoscale deploy web --min=1 --max=4 --cpu-percent=70", &["autoscaled"]),
+    ("get hpa web", &["Deployment/web", "70%"]),
+    ("get horizontalpodautoscalers.v1.autoscaling web -o jsonpath={.spec.targetCPUUtilizationPercentage}", &["70"]),
+    ("create deployment made --image=busybox --replicas=2", &["deployment.apps/made created"]),
+    ("create job once --image=busybox", &["job.batch/once created"]),
+    ("create job again --from=cronjob/nightly", &["job.batch/again created"]),
+    ("get jobs", &["STATUS", "COMPLETIONS", "0/1"]),
+    ("create cronjob tick --image=busybox --schedule=*/5\u{a0}*\u{a0}*\u{a0}*\u{a0}*", &["created"]),
+    ("create service clusterip plain --tcp=80:80", &["service/plain created"]),
+    ("create service nodeport open --tcp=80:80", &["service/open created"]),
+    ("get svc open", &["NodePort", "80:300"]),
+    ("expose deploy web --name=exposed --port=81", &["service/exposed exposed"]),
+    ("create role reader --verb=get --resource=pods", &["created"]),
+    ("create rolebinding readers --role=reader --user=ann --serviceaccount=default:default", &["created"]),
+    ("get rolebindings -o wide", &["Role/reader", "ann", "default/default"]),
+    ("create clusterrole all --verb=* --resource=*.*", &["created"]),
+    ("create clusterrolebinding all --clusterrole=all --group=admins", &["created"]),
+    ("create pdb other --selector=app=other --max-unavailable=50%", &["created"]),
+    ("create quota q --hard=pods=4", &["created"]),
+    ("create priorityclass high --value=1000", &["created"]),
+    ("get pc", &["VALUE", "GLOBAL-DEFAULT", "1000"]),
+    ("create ingress simple --rule=b.example/=web:80", &["created"]),
+    ("run single --image=busybox --restart=Never", &["pod/single created"]),
+    ("!logs single", &["does not reach into pods"]),
+    ("!exec single -- true", &["does not reach into pods"]),
+    ("get cs", &["etcd-0", "Healthy"]),
+    ("auth can-i delete deployments --subresource=scale", &["yes"]),
+    ("drain node-x --ignore-daemonsets --force --dry-run=client", &[]),
+    ("delete deploy,sts,svc,job,cronjob --all --timeout=20s", &["\"web\" deleted", "\"db\" deleted"]),
+];
+
+#[test]
+fn a_day_with_workloads() {
+    if !available("kubectl") {
+        return;
+    }
+    let server = Server::start();
+    if minor(&server) < 30 {
+        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", WORKLOAD_STORY.len());
+        return;
+    }
+    server.file("workloads.yaml", WORKLOADS);
+    server.file("node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-x}\n");
+    assert!(server.kubectl(&["apply", "-f", "node.yaml"]).status.success());
+    tell(&server, WORKLOAD_STORY, &[]);
+}
+
+/// Types the commands of a story, but those that begin with what is `left_out`.
+fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
+    let mut failures = Vec::new();
+    for (line, wanted) in story {
+        let (command, fails) = line.strip_prefix('!').map_or((*line, false), |rest| (rest, true));
+        if left_out.iter().any(|newer| command.starts_with(newer)) {
+            continue;
+        }
+        // A space within an argument is written as \u{a0}.
+        let words: Vec<String> = command.split(' ').map(|word| word.replace('\u{a0}', " ")).collect();
+        let output = server.kubectl(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let missing: Vec<_> = wanted.iter().filter(|w| !text.contains(**w)).collect();
+        if output.status.success() == fails || !missing.is_empty() {
+            failures.push(format!("$ kubectl {command}\n{text}\n  missing: {missing:?}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), story.len(), failures.join("\n"));
+}
+
 /// Commands whose flags or answers came with kubectl 1.24 to 1.30; what follows from them is left out with them.
 const SINCE_1_30: &[&str] = &[
     "api-resources --categories",
@@ -296,20 +444,7 @@ fn a_users_day_with_kubectl() {
         "unknown-field.yaml",
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: odd}\nspec: {storageClas: x, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
     );
-    let mut failures = Vec::new();
-    for (line, wanted) in STORY {
-        let (command, fails) = line.strip_prefix('!').map_or((*line, false), |rest| (rest, true));
-        if minor < 30 && SINCE_1_30.iter().any(|newer| command.starts_with(newer)) {
-            continue;
-        }
-        let output = server.kubectl(&command.split(' ').collect::<Vec<_>>());
-        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let missing: Vec<_> = wanted.iter().filter(|w| !text.contains(**w)).collect();
-        if output.status.success() == fails || !missing.is_empty() {
-            failures.push(format!("$ kubectl {command}\n{text}\n  missing: {missing:?}"));
-        }
-    }
-    assert!(failures.is_empty(), "{} of {} commands:\n{}", failures.len(), STORY.len(), failures.join("\n"));
+    tell(&server, STORY, if minor < 30 { SINCE_1_30 } else { &[] });
 }
 
 const LIST: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [

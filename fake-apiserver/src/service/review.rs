@@ -12,7 +12,8 @@ use super::respond::{document, failure_to};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind};
 use crate::state::{Command, FieldError, Identity, Reply, Status, identify_review, value};
-use crate::wire::negotiate;
+use crate::wire::negotiate::{self, IncludeObject, Representation};
+use crate::wire::table;
 
 /// Why an access is allowed.
 const REASON: &str = "this server does not check access";
@@ -43,7 +44,7 @@ impl Server {
         sent: Body,
     ) -> Result<Value, Status> {
         if kind.kind == "ComponentStatus" && parts.method == Method::GET {
-            return component(parts.uri.path());
+            return Ok(self.component(component(parts.uri.path())?, kind, accepted(parts)));
         }
         if parts.method != Method::POST || !kind.verbs.contains(&"create") {
             return Err(Status::method_not_allowed());
@@ -78,6 +79,20 @@ impl Server {
             Reply::Status(status) => Ok(status),
             // A binding is answered with nothing else.
             _ => Err(Status::new(500, "InternalError", "a binding was answered with an object")),
+        }
+    }
+
+    /// The status of components as it is asked for.
+    fn component(&self, found: Value, kind: &Kind, accept: Option<&str>) -> Value {
+        match negotiate::accept(accept) {
+            Ok((Representation::Table, _)) => {
+                let items = match &found["items"] {
+                    Value::Array(items) => items.clone(),
+                    _ => vec![found],
+                };
+                table::table(kind, items.iter(), json!({}), self.ctx.now().wall, IncludeObject::Metadata)
+            }
+            _ => found,
         }
     }
 

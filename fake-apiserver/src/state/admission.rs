@@ -1,10 +1,9 @@
 //! The default admission steps that touch what this server holds (R25), and what strategies set at creation.
 
 use serde_json::{Value, json};
-use substrate::Now;
 
 use super::status::Status;
-use super::value::{self, at, copy_meta, has, list, name, text};
+use super::value::{self, at, has, list, name, text};
 use super::{KNOWN, Store, quantity};
 use crate::kinds::Kind;
 
@@ -14,12 +13,20 @@ const DEFAULT_CLASS: &[&str] =
 /// How long a pod stays on a node that is not ready or not reachable (`DefaultTolerationSeconds`).
 const TOLERATION_SECONDS: i64 = 300;
 
+/// What a pod's priority does unless its class says otherwise.
+const PREEMPT: &str = "PreemptLowerPriority";
+/// Priority classes that every cluster has (`pkg/apis/scheduling`).
+const SYSTEM_CLASSES: &[(&str, i64)] =
+    &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
 impl Store {
     /// The mutating and validating steps of a creation, in upstream's order.
     pub(super) fn admit_create(&self, kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
         match (kind.group, kind.kind) {
             ("", "Pod") => {
+                self.limit_ranges(kind, object)?;
                 self.admit_service_account(kind, object)?;
+                self.admit_priority(kind, object)?;
                 default_tolerations(object);
                 let node = text(object, &["spec", "nodeName"]).to_owned();
                 if !node.is_empty() {
@@ -27,7 +34,12 @@ impl Store {
                 }
             }
             ("", "Node") => taint_new_node(object),
-            ("", "PersistentVolumeClaim") => self.default_class(object),
+            ("", "PersistentVolumeClaim") => {
+                self.limit_ranges(kind, object)?;
+                self.default_class(object);
+            }
+            ("", "Service") => self.give_addresses(object, None)?,
+            ("networking.k8s.io", "Ingress") => self.default_ingress_class(object),
             _ => {}
         }
         if let Some(finalizer) = protection(kind) {
@@ -44,6 +56,7 @@ impl Store {
                 default_tolerations(object);
                 Ok(())
             }
+            ("", "Service") => self.give_addresses(object, Some(old)),
             _ => Ok(()),
         }
     }
@@ -79,6 +92,60 @@ impl Store {
                     labels.insert(label.to_owned(), found.clone());
                 }
             }
+        }
+    }
+
+    /// The number behind a pod's priority class (admission `Priority`).
+    fn admit_priority(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
+        let class = text(pod, &["spec", "priorityClassName"]).to_owned();
+        let found = |class: &Value| {
+            let policy = text(class, &["preemptionPolicy"]);
+            (value::int(class, &["value"]).unwrap_or(0), if policy.is_empty() { PREEMPT } else { policy }.to_owned())
+        };
+        let ((priority, policy), named) = if class.is_empty() {
+            let default = self.all(KNOWN.priority_classes).find(|class| class.value["globalDefault"] == true);
+            default.map_or(((0, PREEMPT.to_owned()), None), |class| {
+                (found(&class.value), Some(name(&class.value).to_owned()))
+            })
+        } else if let Some(there) = self.get(KNOWN.priority_classes, &class) {
+            (found(&there.value), None)
+        } else if let Some((_, priority)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == class) {
+            ((*priority, PREEMPT.to_owned()), None)
+        } else {
+            return Err(Status::forbidden(kind, name(pod), &format!("no PriorityClass with name {class} was found")));
+        };
+        let sent = value::int(pod, &["spec", "priority"]);
+        if sent.is_some_and(|sent| sent != priority) {
+            let why = format!(
+                "the integer value of priority ({}) must not be provided in pod spec; priority admission controller \
+                 computed {priority} from the given PriorityClass name",
+                sent.unwrap_or_default()
+            );
+            return Err(Status::forbidden(kind, name(pod), &why));
+        }
+        if let Some(spec) = value::map_mut(pod, "spec") {
+            spec.insert("priority".into(), priority.into());
+            value::default(spec, "preemptionPolicy", policy);
+            if let Some(named) = named {
+                spec.insert("priorityClassName".into(), named.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// An ingress without a class gets the default one (`DefaultIngressClass`).
+    fn default_ingress_class(&self, ingress: &mut Value) {
+        if has(ingress, &["spec", "ingressClassName"])
+            || has(ingress, &["metadata", "annotations", "kubernetes.io/ingress.class"])
+        {
+            return;
+        }
+        let marked = |class: &Value| {
+            text(class, &["metadata", "annotations", "ingressclass.kubernetes.io/is-default-class"]) == "true"
+        };
+        let class = self.all(KNOWN.ingress_classes).find(|class| marked(&class.value));
+        if let (Some(class), Some(spec)) = (class, value::map_mut(ingress, "spec")) {
+            spec.insert("ingressClassName".into(), name(&class.value).into());
         }
     }
 
@@ -185,43 +252,5 @@ fn taint_new_node(node: &mut Value) {
     let Some(spec) = value::map_mut(node, "spec") else { return };
     if let Some(taints) = spec.entry("taints").or_insert_with(|| json!([])).as_array_mut() {
         taints.push(json!({"key": key, "effect": "NoSchedule"}));
-    }
-}
-
-/// What a strategy sets on a new object, whatever the client sent (PrepareForCreate).
-pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
-    let status = match kind.kind {
-        "Pod" => {
-            value::metadata(object).insert("generation".into(), 1.into());
-            json!({"phase": "Pending", "qosClass": super::default::qos_class(object)})
-        }
-        "PersistentVolumeClaim" => json!({"phase": "Pending"}),
-        "PersistentVolume" => json!({"phase": "Pending", "lastPhaseTransitionTime": value::time(now.wall)}),
-        "VolumeAttachment" => json!({"attached": false}),
-        "Namespace" => {
-            if let Some(spec) = value::map_mut(object, "spec") {
-                let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
-                if let Some(list) = finalizers.as_array_mut().filter(|l| !l.iter().any(|f| f == "kubernetes")) {
-                    list.push("kubernetes".into());
-                }
-            }
-            json!({"phase": "Active"})
-        }
-        _ => return,
-    };
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert("status".into(), status);
-    }
-}
-
-/// metadata.generation counts changes of the spec, for the kinds that keep one (R6).
-pub(super) fn count_generation(kind: &Kind, object: &mut Value, old: &Value) {
-    if !matches!(kind.kind, "Pod" | "CSIDriver") {
-        return;
-    }
-    copy_meta(old, object, "generation");
-    if object.get("spec") != old.get("spec") {
-        let generation = value::int(old, &["metadata", "generation"]).unwrap_or(0);
-        value::metadata(object).insert("generation".into(), (generation + 1).into());
     }
 }

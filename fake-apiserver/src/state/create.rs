@@ -1,13 +1,13 @@
 //! Creation (apiserver `registry/rest/create.go`, `registry/generic/registry/store.go`).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use substrate::Now;
 
 use super::command::{Reply, WriteOptions};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
-use super::{Store, admission, default, shape, validate, view};
+use super::{Store, default, initial, shape, validate, view};
 use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
@@ -56,7 +56,7 @@ impl Store {
         shape::tidy_metadata(metadata);
         metadata.insert("creationTimestamp".into(), value::time(now.wall).into());
         self.admit_create(kind, &mut object)?;
-        admission::begin(kind, &mut object, now);
+        initial::begin(kind, &mut object, now);
         let key = self.choose_key(kind, namespace, &mut object)?;
         let errors = validate::create(kind, &object);
         if !errors.is_empty() {
@@ -66,6 +66,9 @@ impl Store {
             return Err(Status::already_exists(served, name(&object)));
         }
         let uid = self.new_uid();
+        if kind.kind == "Job" {
+            select_own_pods(&mut object, &uid);
+        }
         value::metadata(&mut object).insert("uid".into(), uid.into());
         if options.dry_run {
             return Ok(Reply::Created(Object::transient(object)));
@@ -97,6 +100,31 @@ impl Store {
         }
         value::metadata(object).insert("name".into(), drawn.as_str().into());
         Ok(key(namespace, &drawn))
+    }
+}
+
+/// A job that does not choose its pods by itself gets a selector and labels that no other has (`generateSelector`).
+fn select_own_pods(job: &mut Value, uid: &str) {
+    if job["spec"]["manualSelector"] == true {
+        return;
+    }
+    let named = name(job).to_owned();
+    let Some(spec) = value::map_mut(job, "spec") else { return };
+    let selector = spec.entry("selector").or_insert_with(|| json!({}));
+    if let Some(labels) = value::map_mut(selector, "matchLabels") {
+        labels.insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+    }
+    let Some(template) = spec.get_mut("template") else { return };
+    let labels = value::metadata(template).entry("labels").or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        for (label, text) in [
+            ("batch.kubernetes.io/controller-uid", uid),
+            ("batch.kubernetes.io/job-name", &named),
+            ("controller-uid", uid),
+            ("job-name", &named),
+        ] {
+            labels.insert(label.into(), text.into());
+        }
     }
 }
 

@@ -26,6 +26,8 @@ const RETURNED: &[&str] = &[
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Pod",
+    "PodTemplate",
+    "ResourceQuota",
     "ServiceAccount",
     "StorageClass",
     "VolumeAttachment",
@@ -143,7 +145,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         let gone = period == 0 && finalizers(old).is_empty();
         return Outcome { object, changed: true, gone };
     }
-    let finalizers_changed = set_propagation(&mut object, options.propagation);
+    let finalizers_changed = set_propagation(&mut object, options.propagation.or_else(|| usual_propagation(kind)));
     let held = !finalizers(&object).is_empty() || holds_namespace(kind, &object);
     if graceful {
         let period = grace_period(old, options);
@@ -199,6 +201,11 @@ fn bump_generation(object: &mut Value) {
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
         metadata.insert("generation".into(), (generation + 1).into());
     }
+}
+
+/// What happens to dependents when nobody says so: two old kinds leave theirs behind.
+fn usual_propagation(kind: &Kind) -> Option<Propagation> {
+    matches!(kind.kind, "Job" | "ReplicationController").then_some(Propagation::Orphan)
 }
 
 /// Adds or removes the garbage collector's finalizers; whether that changed anything.

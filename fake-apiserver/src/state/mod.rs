@@ -12,6 +12,8 @@ mod delete;
 mod event_view;
 mod field;
 mod history;
+mod initial;
+mod limits;
 mod list;
 mod managed;
 mod namespace;
@@ -19,6 +21,7 @@ mod object;
 mod quantity;
 mod scale;
 pub mod selector;
+mod service;
 pub mod shape;
 mod status;
 mod subresource;
@@ -273,6 +276,11 @@ struct Known {
     events: &'static Kind,
     service_accounts: &'static Kind,
     storage_classes: &'static Kind,
+    priority_classes: &'static Kind,
+    ingress_classes: &'static Kind,
+    limit_ranges: &'static Kind,
+    services: &'static Kind,
+    budgets: &'static Kind,
 }
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
@@ -285,6 +293,11 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         events: of("", "events"),
         service_accounts: of("", "serviceaccounts"),
         storage_classes: of("storage.k8s.io", "storageclasses"),
+        priority_classes: of("scheduling.k8s.io", "priorityclasses"),
+        ingress_classes: of("networking.k8s.io", "ingressclasses"),
+        limit_ranges: of("", "limitranges"),
+        services: of("", "services"),
+        budgets: of("policy", "poddisruptionbudgets"),
     }
 });
 
@@ -294,9 +307,21 @@ mod tests {
 
     #[test]
     fn the_kinds_that_the_machine_needs_are_served() {
-        let found =
-            [KNOWN.namespaces, KNOWN.nodes, KNOWN.pods, KNOWN.events, KNOWN.service_accounts, KNOWN.storage_classes];
-        let expected = ["Namespace", "Node", "Pod", "Event", "ServiceAccount", "StorageClass"];
-        assert_eq!(found.map(|kind| kind.kind), expected);
+        let found = [
+            (KNOWN.namespaces, "Namespace"),
+            (KNOWN.nodes, "Node"),
+            (KNOWN.pods, "Pod"),
+            (KNOWN.events, "Event"),
+            (KNOWN.service_accounts, "ServiceAccount"),
+            (KNOWN.storage_classes, "StorageClass"),
+            (KNOWN.priority_classes, "PriorityClass"),
+            (KNOWN.ingress_classes, "IngressClass"),
+            (KNOWN.limit_ranges, "LimitRange"),
+            (KNOWN.services, "Service"),
+            (KNOWN.budgets, "PodDisruptionBudget"),
+        ];
+        for (kind, expected) in found {
+            assert_eq!(kind.kind, expected);
+        }
     }
 }

@@ -117,6 +117,15 @@ impl Status {
         Self::about(403, "Forbidden", kind, name, format!("{}{name_part} is forbidden: {why}", qualified(kind)))
     }
 
+    /// 429: a disruption budget does not allow an eviction; `retry` is in seconds, 0 for none.
+    pub fn disrupted(why: String, retry: u32) -> Self {
+        let mut status =
+            Self::new(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.");
+        status.details.causes = vec![Cause { reason: "DisruptionBudget", message: why, field: String::new() }];
+        status.details.retry_after_seconds = (retry > 0).then_some(retry);
+        status
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)

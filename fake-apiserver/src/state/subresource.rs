@@ -4,10 +4,11 @@ use serde_json::{Map, Value, json};
 use substrate::Now;
 
 use super::command::{DeleteOptions, Part, Reply, Target};
+use super::list::{prefix, within};
 use super::object::key;
 use super::status::{Status, created};
 use super::value::{self, is_terminating, list, resource_version, text, uid};
-use super::{FieldError, KNOWN, Store};
+use super::{FieldError, KNOWN, Store, selector};
 
 /// Node labels that a binding copies to the pod (admission `PodTopologyLabels`).
 const TOPOLOGY_LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -82,8 +83,7 @@ impl Store {
         }
     }
 
-    /// Deletes a pod on behalf of an Eviction. There are no disruption budgets among the kinds of this server yet, so
-    /// nothing holds it back.
+    /// Deletes a pod on behalf of an Eviction, as far as its disruption budget allows.
     pub(super) fn evict(
         &mut self,
         now: Now,
@@ -101,8 +101,74 @@ impl Store {
         options.dry_run |= dry_run;
         let target =
             Target { kind: KNOWN.pods, namespace: Some(namespace.to_owned()), name: name.to_owned(), part: Part::Main };
+        let dry_run = options.dry_run;
+        if let Some(budget) = self.spend(now, &target, &options)?.filter(|_| !dry_run) {
+            let key = key(Some(namespace), value::name(&budget));
+            self.put(now, KNOWN.budgets, key, budget);
+        }
         self.delete(now, &target, options)?;
         Ok(Reply::Status(created()))
+    }
+
+    /// The disruption budget of a pod with one disruption less; nothing when no budget is concerned
+    /// (`registry/core/pod/storage/eviction.go`).
+    fn spend(&self, now: Now, target: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
+        let Some(pod) = self.get(KNOWN.pods, &target.key()) else { return Ok(None) };
+        let phase = text(&pod.value, &["status", "phase"]);
+        if matches!(phase, "Pending" | "Succeeded" | "Failed") || is_terminating(&pod.value) {
+            return Ok(None);
+        }
+        if options.uid.as_deref().is_some_and(|wanted| wanted != uid(&pod.value)) {
+            return Ok(None);
+        }
+        let prefix = prefix(target.namespace.as_deref());
+        let labels = &pod.value["metadata"]["labels"];
+        let budgets: Vec<&Value> = within(&self.shelf(KNOWN.budgets).objects, &prefix, &prefix)
+            .map(|(_, budget)| &budget.value)
+            .filter(|budget| selector::matches(&budget["spec"]["selector"], labels))
+            .collect();
+        let [budget] = budgets[..] else {
+            return if budgets.is_empty() {
+                Ok(None)
+            } else {
+                let why =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                Err(Status::new(500, "InternalError", why))
+            };
+        };
+        // A pod that is not ready does not count, when the budget says so or has enough healthy ones.
+        let ready =
+            list(&pod.value, &["status", "conditions"]).iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        let count = |field: &str| value::int(budget, &["status", field]).unwrap_or(0);
+        let policy = text(budget, &["spec", "unhealthyPodEvictionPolicy"]);
+        if !ready
+            && (policy == "AlwaysAllow"
+                || (count("currentHealthy") >= count("desiredHealthy") && count("desiredHealthy") > 0))
+        {
+            return Ok(None);
+        }
+        let name = value::name(budget);
+        if count("observedGeneration") < value::int(budget, &["metadata", "generation"]).unwrap_or(0) {
+            let why = format!("The disruption budget {name} is still being processed by the server.");
+            return Err(Status::disrupted(why, 10));
+        }
+        if count("disruptionsAllowed") <= 0 {
+            let why = format!(
+                "The disruption budget {name} needs {} healthy pods and has {} currently",
+                count("desiredHealthy"),
+                count("currentHealthy")
+            );
+            return Err(Status::disrupted(why, 0));
+        }
+        let mut spent = budget.clone();
+        if let Some(status) = value::map_mut(&mut spent, "status") {
+            status.insert("disruptionsAllowed".into(), (count("disruptionsAllowed") - 1).into());
+            let pods = status.entry("disruptedPods").or_insert_with(|| json!({}));
+            if let Some(pods) = pods.as_object_mut() {
+                pods.insert(target.name.clone(), value::time(now.wall).into());
+            }
+        }
+        Ok(Some(spent))
     }
 }
 

@@ -10,7 +10,7 @@ use super::create::{identify, stored};
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, Store, admission, default, managed, shape, validate, view};
+use super::{FieldError, Store, default, initial, managed, shape, validate, view};
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
@@ -154,7 +154,7 @@ impl Store {
         if target.part == Part::Main {
             self.admit_update(kind, &mut object, &old.value)?;
         }
-        admission::count_generation(kind, &mut object, &old.value);
+        initial::count_generation(kind, &mut object, &old.value);
         errors.extend(validate::update(kind, target.part, &object, &old.value));
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));

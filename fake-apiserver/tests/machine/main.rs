@@ -12,6 +12,7 @@ mod namespaces;
 mod recorded;
 mod robust;
 mod updates;
+mod workloads;
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ struct Machine {
 type Answer = Result<Value, Status>;
 
 fn kind(plural: &str) -> &'static Kind {
-    kinds::all().iter().find(|k| k.plural == plural).unwrap()
+    kinds::all().iter().find(|k| k.plural == plural && !k.is_view()).unwrap()
 }
 
 impl Machine {

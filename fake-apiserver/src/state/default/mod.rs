@@ -1,6 +1,9 @@
 //! Default values that real controllers rely on (R24; upstream `pkg/apis/*/v1/defaults.go`).
 
+mod network;
 mod pod;
+mod policy;
+mod workload;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,10 +29,15 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
             set(object, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
         ("storage.k8s.io", "CSIDriver") => driver(object),
-        _ => {}
+        ("", "Service" | "Endpoints") | ("discovery.k8s.io" | "networking.k8s.io", _) => network::apply(kind, object),
+        ("", "PodTemplate" | "ReplicationController") | ("apps" | "batch" | "autoscaling", _) => {
+            workload::apply(kind, object);
+        }
+        _ => policy::apply(kind, object),
     }
 }
 
+/// Sets fields at the top of an object.
 fn set(object: &mut Value, defaults: &[(&str, Value)]) {
     if let Some(map) = object.as_object_mut() {
         for (key, value) in defaults {
@@ -63,7 +71,7 @@ fn persistent_volume(volume: &mut Value) {
     }
 }
 
-fn claim(claim: &mut Value) {
+pub(super) fn claim(claim: &mut Value) {
     if let Some(spec) = map_mut(claim, "spec") {
         default(spec, "volumeMode", "Filesystem");
         let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());

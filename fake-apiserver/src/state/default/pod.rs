@@ -6,16 +6,36 @@ use crate::state::value::{at, default, list, map_mut};
 
 pub(super) fn apply(pod: &mut Value) {
     let Some(spec) = map_mut(pod, "spec") else { return };
+    self::spec(spec);
+    // What follows is decided for pods only, not for the templates that they are made from.
+    default(spec, "enableServiceLinks", true);
+    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    for field in ["containers", "initContainers"] {
+        for container in elements(spec, field) {
+            if let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) {
+                requests_from_limits(resources);
+            }
+            if host_network {
+                for port in elements(container, "ports") {
+                    if let Some(inside) = port.get("containerPort").cloned() {
+                        default(port, "hostPort", inside);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What pods and templates of pods have in common.
+pub(super) fn spec(spec: &mut Map<String, Value>) {
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "restartPolicy", "Always");
     default(spec, "terminationGracePeriodSeconds", 30);
     default(spec, "schedulerName", "default-scheduler");
     default(spec, "securityContext", json!({}));
-    default(spec, "enableServiceLinks", true);
-    let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
-    for field in ["containers", "initContainers"] {
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in elements(spec, field) {
-            self::container(container, host_network);
+            self::container(container);
         }
     }
     for volume in elements(spec, "volumes") {
@@ -23,25 +43,22 @@ pub(super) fn apply(pod: &mut Value) {
     }
 }
 
-fn elements<'a>(map: &'a mut Map<String, Value>, field: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+pub(super) fn elements<'a>(
+    map: &'a mut Map<String, Value>,
+    field: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> {
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-fn container(container: &mut Map<String, Value>, host_network: bool) {
+fn container(container: &mut Map<String, Value>) {
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let pull = if floating(image) { "Always" } else { "IfNotPresent" };
     default(container, "imagePullPolicy", pull);
     default(container, "resources", json!({}));
-    if let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) {
-        requests_from_limits(resources);
-    }
     for port in elements(container, "ports") {
         default(port, "protocol", "TCP");
-        if let (true, Some(inside)) = (host_network, port.get("containerPort").cloned()) {
-            default(port, "hostPort", inside);
-        }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe).and_then(Value::as_object_mut) {

@@ -39,6 +39,33 @@ impl LabelSelector {
             .map_err(|why| Status::bad_request(format!("unable to parse requirement: {why} (labelSelector `{text}`)")))
     }
 
+    /// A `meta/v1` LabelSelector. An operator that does not exist matches nothing.
+    pub fn of(selector: &Value) -> Self {
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let equal = selector["matchLabels"].as_object().into_iter().flatten().map(|(key, value)| Requirement {
+            key: key.clone(),
+            test: Test::In(value.as_str().map(str::to_owned).into_iter().collect()),
+        });
+        let other = selector["matchExpressions"].as_array().into_iter().flatten().map(|term| Requirement {
+            key: term["key"].as_str().unwrap_or_default().to_owned(),
+            test: match term["operator"].as_str() {
+                Some("Exists") => Test::Exists,
+                Some("DoesNotExist") => Test::DoesNotExist,
+                Some("NotIn") => Test::NotIn(texts(&term["values"])),
+                Some("In") => Test::In(texts(&term["values"])),
+                _ => Test::In(Vec::new()),
+            },
+        });
+        Self(equal.chain(other).collect())
+    }
+
+    /// Whether a map of labels matches.
+    pub fn matches_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(labels))
+    }
+
     /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

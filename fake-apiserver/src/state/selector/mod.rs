@@ -19,6 +19,11 @@ pub struct Selector {
     pub fields: FieldSelector,
 }
 
+/// Whether labels match a `meta/v1` LabelSelector; an absent selector matches nothing.
+pub fn matches(selector: &Value, labels: &Value) -> bool {
+    !selector.is_null() && LabelSelector::of(selector).matches_labels(labels.as_object())
+}
+
 impl Selector {
     /// Reads both from their query parameters.
     ///

@@ -27,7 +27,10 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
 
 fn check_name(kind: &Kind, name: &str) -> Option<String> {
     match kind.kind {
-        "Namespace" => names::label(name),
+        // A service's name is a DNS label that begins with a letter.
+        "Namespace" | "Service" => names::label(name),
+        "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => names::path_segment(name),
+        "FlowSchema" | "PriorityLevelConfiguration" => names::subdomain(name),
         "Event" => names::path_segment(name),
         // A driver's name stands in label values and paths too.
         "CSIDriver" if name.len() > 63 => Some("must be no more than 63 characters".to_owned()),

@@ -5,6 +5,7 @@ mod meta;
 mod names;
 mod pod;
 mod storage;
+mod workload;
 
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, &mut errors),
         ("coordination.k8s.io", "Lease") => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
-        _ => {}
+        _ => workload::create(kind, object, &mut errors),
     }
     errors
 }
@@ -45,9 +46,31 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
         ("storage.k8s.io", "VolumeAttachment", Part::Status) => storage::attachment_status(object, &mut errors),
         ("storage.k8s.io", "VolumeAttributesClass", _) => storage::attributes_class_update(object, old, &mut errors),
         ("coordination.k8s.io", "Lease", _) => lease(object, &mut errors),
+        ("", "ConfigMap" | "Secret", _) => frozen(kind, object, old, &mut errors),
+        ("scheduling.k8s.io", "PriorityClass", _) => unchanged(object, old, &["value"], &mut errors),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding", _)
+            if object["roleRef"] != old["roleRef"] =>
+        {
+            errors.push(FieldError::invalid("roleRef", &object["roleRef"], "cannot change roleRef"));
+        }
+        (_, _, Part::Main) => workload::update(kind, object, old, &mut errors),
         _ => {}
     }
     errors
+}
+
+/// What was marked immutable stays so, and so do its data.
+fn frozen(kind: &Kind, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    if old["immutable"] == true {
+        for field in ["immutable", "data", "binaryData"] {
+            if object.get(field) != old.get(field) {
+                errors.push(FieldError::forbidden(field, "field is immutable when `immutable` is set"));
+            }
+        }
+    }
+    if kind.kind == "Secret" {
+        unchanged(object, old, &["type"], errors);
+    }
 }
 
 /// An error unless `path` is equal in both.

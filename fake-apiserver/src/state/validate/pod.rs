@@ -13,6 +13,11 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
     previously negative)";
 
 pub(super) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
+    template(pod, &[], errors);
+}
+
+/// A pod, or a template of pods whose owner adds volumes of its own.
+pub(super) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
     let containers = list(pod, &["spec", "containers"]);
     if containers.is_empty() {
         errors.push(FieldError::required("spec.containers", ""));
@@ -36,6 +41,7 @@ pub(super) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
         }
     }
+    seen.extend(added);
     let mut names_seen: Vec<&str> = Vec::new();
     for (i, container) in containers.iter().enumerate() {
         self::container(container, &format!("spec.containers[{i}]"), &seen, &mut names_seen, errors);

@@ -159,8 +159,10 @@ fn shape(of: &Shape, dialect: Dialect) -> Value {
             Dialect::V2 => json!({ "type": "string", "format": "int-or-string" }),
             Dialect::V3 => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
         },
-        // What may be one of several types has none.
-        Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings => json!({}),
+        // What may be one of several types has none; kubectl takes a schema that says nothing for none at all.
+        Shape::SchemaOrBool => json!({ "description": "A JSON schema, or true or false." }),
+        Shape::SchemaOrList => json!({ "description": "A JSON schema, or a list of them." }),
+        Shape::SchemaOrStrings => json!({ "description": "A JSON schema, or a list of names." }),
         Shape::Ref(of) => json!({ "$ref": dialect.reference(of.name()) }),
         Shape::List(element) => json!({ "type": "array", "items": shape(element, dialect) }),
         Shape::Map(values) => json!({ "type": "object", "additionalProperties": shape(values, dialect) }),

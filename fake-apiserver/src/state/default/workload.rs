@@ -1,0 +1,213 @@
+//! Defaults of workloads (`pkg/apis/{apps,batch,core,autoscaling}/v1/defaults.go`): controllers dereference all of them.
+
+use serde_json::{Map, Value, json};
+
+use super::pod::{self, elements};
+use crate::kinds::Kind;
+use crate::state::value::{at, default, map_mut};
+
+pub(super) fn apply(kind: &Kind, object: &mut Value) {
+    if kind.kind == "PodTemplate" {
+        return template(object);
+    }
+    if kind.kind == "ControllerRevision" {
+        return;
+    }
+    if kind.kind == "ReplicationController" {
+        labels_of_template(object);
+    }
+    let Some(spec) = map_mut(object, "spec") else { return };
+    match kind.kind {
+        "Deployment" => deployment(spec),
+        "StatefulSet" => stateful_set(spec),
+        "DaemonSet" => daemon_set(spec),
+        "ReplicaSet" | "ReplicationController" => default(spec, "replicas", 1),
+        "Job" => job(spec),
+        "CronJob" => {
+            for (field, value) in [
+                ("concurrencyPolicy", json!("Allow")),
+                ("suspend", json!(false)),
+                ("successfulJobsHistoryLimit", json!(3)),
+                ("failedJobsHistoryLimit", json!(1)),
+            ] {
+                default(spec, field, value);
+            }
+            if let Some(template) = spec.get_mut("jobTemplate").and_then(|t| t.get_mut("spec")) {
+                self::template(template);
+            }
+            return;
+        }
+        "HorizontalPodAutoscaler" => {
+            default(spec, "minReplicas", 1);
+            if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+                let target = json!({"type": "Utilization", "averageUtilization": 80});
+                spec.insert(
+                    "metrics".into(),
+                    json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
+                );
+            }
+            return;
+        }
+        _ => return,
+    }
+    if let Some(template) = spec.get_mut("template").and_then(|t| map_mut(t, "spec")) {
+        pod::spec(template);
+    }
+}
+
+/// The pod template under `template`.
+fn template(owner: &mut Value) {
+    if let Some(spec) = owner.get_mut("template").and_then(|t| map_mut(t, "spec")) {
+        pod::spec(spec);
+    }
+}
+
+/// The map under `key` of a map, made when it is missing.
+fn map_in<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    let slot = map.entry(key).or_insert_with(|| json!({}));
+    if slot.is_null() {
+        *slot = json!({});
+    }
+    slot.as_object_mut()
+}
+
+fn deployment(spec: &mut Map<String, Value>) {
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "progressDeadlineSeconds", 600);
+    let Some(strategy) = map_in(spec, "strategy") else { return };
+    default_text(strategy, "type", "RollingUpdate");
+    if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
+        && let Some(rolling) = map_in(strategy, "rollingUpdate")
+    {
+        default(rolling, "maxUnavailable", "25%");
+        default(rolling, "maxSurge", "25%");
+    }
+}
+
+fn stateful_set(spec: &mut Map<String, Value>) {
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default_text(spec, "podManagementPolicy", "OrderedReady");
+    if let Some(strategy) = map_in(spec, "updateStrategy") {
+        default_text(strategy, "type", "RollingUpdate");
+        if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
+            && let Some(rolling) = map_in(strategy, "rollingUpdate")
+        {
+            default(rolling, "partition", 0);
+        }
+    }
+    if let Some(policy) = map_in(spec, "persistentVolumeClaimRetentionPolicy") {
+        default_text(policy, "whenDeleted", "Retain");
+        default_text(policy, "whenScaled", "Retain");
+    }
+    if let Some(Value::Array(claims)) = spec.get_mut("volumeClaimTemplates") {
+        for claim in claims {
+            if let Some(map) = claim.as_object_mut() {
+                default(map, "apiVersion", "v1");
+                default(map, "kind", "PersistentVolumeClaim");
+            }
+            super::claim(claim);
+            if let Some(status) = map_mut(claim, "status") {
+                default(status, "phase", "Pending");
+            }
+        }
+    }
+}
+
+fn daemon_set(spec: &mut Map<String, Value>) {
+    default(spec, "revisionHistoryLimit", 10);
+    let Some(strategy) = map_in(spec, "updateStrategy") else { return };
+    default_text(strategy, "type", "RollingUpdate");
+    if strategy.get("type").is_some_and(|t| t == "RollingUpdate")
+        && let Some(rolling) = map_in(strategy, "rollingUpdate")
+    {
+        default(rolling, "maxUnavailable", 1);
+        default(rolling, "maxSurge", 0);
+    }
+}
+
+fn job(spec: &mut Map<String, Value>) {
+    let unset = |spec: &Map<String, Value>, field: &str| spec.get(field).is_none_or(Value::is_null);
+    if unset(spec, "completions") && unset(spec, "parallelism") {
+        spec.insert("completions".into(), 1.into());
+    }
+    default(spec, "parallelism", 1);
+    let per_index = !unset(spec, "backoffLimitPerIndex");
+    default(spec, "backoffLimit", if per_index { i64::from(i32::MAX) } else { 6 });
+    default(spec, "completionMode", "NonIndexed");
+    default(spec, "suspend", false);
+    default(spec, "manualSelector", false);
+    if spec.get("manualSelector") == Some(&Value::Bool(false)) {
+        spec.remove("manualSelector");
+    }
+    let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+    default(spec, "podReplacementPolicy", policy);
+    if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
+        for rule in elements(policy, "rules") {
+            for pattern in elements(rule, "onPodConditions") {
+                default_text(pattern, "status", "True");
+            }
+        }
+    }
+}
+
+/// Labels and selector of a replication controller follow its template.
+fn labels_of_template(object: &mut Value) {
+    let Some(labels) = at(object, &["spec", "template", "metadata", "labels"]).cloned() else { return };
+    if let Some(spec) = map_mut(object, "spec")
+        && spec.get("selector").and_then(Value::as_object).is_none_or(Map::is_empty)
+    {
+        spec.insert("selector".into(), labels.clone());
+    }
+    let metadata = crate::state::value::metadata(object);
+    if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
+        metadata.insert("labels".into(), labels);
+    }
+}
+
+/// Sets a text that is missing or empty.
+fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
+    if map.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds;
+
+    fn defaulted(plural: &str, spec: Value) -> Value {
+        let mut object = json!({ "spec": spec });
+        let kind = kinds::all().iter().find(|k| k.plural == plural).unwrap();
+        apply(kind, &mut object);
+        object["spec"].take()
+    }
+
+    #[test]
+    fn workloads_get_what_controllers_dereference() {
+        let template = json!({"spec": {"containers": [{"name": "c", "image": "x"}]}});
+        let deployment = defaulted("deployments", json!({"template": template}));
+        assert_eq!(deployment["strategy"]["rollingUpdate"], json!({"maxUnavailable": "25%", "maxSurge": "25%"}));
+        assert_eq!((&deployment["replicas"], &deployment["progressDeadlineSeconds"]), (&json!(1), &json!(600)));
+        let pod = &deployment["template"]["spec"];
+        assert_eq!((&pod["restartPolicy"], pod.get("enableServiceLinks")), (&json!("Always"), None));
+        let sets = defaulted(
+            "statefulsets",
+            json!({"template": template, "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {}}]}),
+        );
+        assert_eq!(sets["volumeClaimTemplates"][0]["kind"], "PersistentVolumeClaim");
+        assert_eq!(sets["volumeClaimTemplates"][0]["spec"]["volumeMode"], "Filesystem");
+        assert_eq!(sets["persistentVolumeClaimRetentionPolicy"]["whenScaled"], "Retain");
+        assert_eq!(
+            defaulted("daemonsets", json!({"template": template}))["updateStrategy"]["rollingUpdate"]["maxSurge"],
+            0
+        );
+        let job = defaulted("jobs", json!({"template": template}));
+        assert_eq!((&job["completions"], &job["parallelism"], &job["backoffLimit"]), (&json!(1), &json!(1), &json!(6)));
+        assert_eq!(defaulted("jobs", json!({"parallelism": 2, "template": template})).get("completions"), None);
+        let cron = defaulted("cronjobs", json!({"jobTemplate": {"spec": {"template": template}}}));
+        assert_eq!(cron["jobTemplate"]["spec"]["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+    }
+}

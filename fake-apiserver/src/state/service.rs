@@ -1,0 +1,88 @@
+//! Addresses and node ports of services (`registry/core/service/storage/alloc.go`).
+
+use serde_json::{Value, json};
+
+use super::status::Status;
+use super::value::{self, int, list, text};
+use super::{FieldError, KNOWN, Store};
+
+/// The first two bytes of service addresses, as kubeadm's default range begins.
+const NETWORK: &str = "10.96";
+/// The addresses below this are for services that ask for one by number.
+const FIRST: u32 = 256;
+/// Ports of nodes that services get (`--service-node-port-range`).
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+impl Store {
+    /// Gives a service the addresses and node ports that it needs; those of `old` stay its own.
+    pub(super) fn give_addresses(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let kind = KNOWN.services;
+        let name = value::name(service).to_owned();
+        let of = text(service, &["spec", "type"]).to_owned();
+        let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
+        let sent = text(service, &["spec", "clusterIP"]).to_owned();
+        if !had.is_empty() && !sent.is_empty() && had != sent && of != "ExternalName" {
+            let error = FieldError::invalid("spec.clusterIPs[0]", &json!(sent), "may not change once set");
+            return Err(Status::invalid(kind, &name, vec![error]));
+        }
+        let address = match (of.as_str(), sent.as_str(), had) {
+            ("ExternalName", _, _) => String::new(),
+            (_, "", "") => self.free_address(),
+            (_, "", had) => had.to_owned(),
+            (_, sent, _) => sent.to_owned(),
+        };
+        if address.is_empty() && of != "ExternalName" {
+            return Err(Status::new(500, "InternalError", "failed to allocate a serviceIP: range is full"));
+        }
+        let own: Vec<(i64, i64)> = old.map(ports_of).unwrap_or_default();
+        let mut taken = self.node_ports();
+        let Some(spec) = value::map_mut(service, "spec") else { return Ok(()) };
+        if !address.is_empty() {
+            spec.insert("clusterIPs".into(), json!([address]));
+            spec.insert("clusterIP".into(), address.into());
+            value::default(spec, "ipFamilies", json!(["IPv4"]));
+            value::default(spec, "ipFamilyPolicy", "SingleStack");
+        }
+        let on_nodes = matches!(of.as_str(), "NodePort" | "LoadBalancer");
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            let number = int(port, &["port"]).unwrap_or(0);
+            let Some(port) = port.as_object_mut().filter(|_| on_nodes) else { continue };
+            if port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0 {
+                continue;
+            }
+            let kept = own.iter().find(|(own, _)| *own == number).map(|(_, on_node)| *on_node);
+            let Some(free) = kept.or_else(|| NODE_PORTS.clone().find(|p| !taken.contains(p))) else {
+                return Err(Status::new(500, "InternalError", "failed to allocate a nodePort: range is full"));
+            };
+            taken.push(free);
+            port.insert("nodePort".into(), free.into());
+        }
+        Ok(())
+    }
+
+    /// The lowest address that no service has; empty when there is none.
+    fn free_address(&self) -> String {
+        let number = |ip: &str| {
+            let (high, low) = ip.strip_prefix(NETWORK)?.strip_prefix('.')?.split_once('.')?;
+            Some(high.parse::<u32>().ok()? * 256 + low.parse::<u32>().ok()?)
+        };
+        let taken: std::collections::BTreeSet<u32> = self
+            .all(KNOWN.services)
+            .filter_map(|service| number(text(&service.value, &["spec", "clusterIP"])))
+            .collect();
+        let free = (FIRST + 1..65_535).find(|n| !taken.contains(n));
+        free.map_or_else(String::new, |n| format!("{NETWORK}.{}.{}", n / 256, n % 256))
+    }
+
+    fn node_ports(&self) -> Vec<i64> {
+        self.all(KNOWN.services).flat_map(|service| ports_of(&service.value)).map(|(_, on_node)| on_node).collect()
+    }
+}
+
+/// Each port that has one on the nodes, with that.
+fn ports_of(service: &Value) -> Vec<(i64, i64)> {
+    list(service, &["spec", "ports"])
+        .iter()
+        .filter_map(|port| Some((int(port, &["port"])?, int(port, &["nodePort"]).filter(|n| *n > 0)?)))
+        .collect()
+}

@@ -1,0 +1,216 @@
+//! Workloads, budgets and services: what controllers rely on, and what may not change (`pkg/apis/*/validation`).
+
+use serde_json::Value;
+
+use super::{names, pod, unchanged};
+use crate::kinds::Kind;
+use crate::state::FieldError;
+use crate::state::value::{at, has, int, list, text};
+
+/// What of a StatefulSet may change, as upstream says it.
+const STATEFUL_SET: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+    'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+const CHANGEABLE: &[&str] = &[
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+pub(super) fn create(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
+    match kind.kind {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
+            selector(object, errors);
+            template(object, "spec.template", &["spec", "template"], &["Always"], errors);
+            whole(object, "replicas", errors);
+            whole(object, "minReadySeconds", errors);
+            whole(object, "revisionHistoryLimit", errors);
+        }
+        "ReplicationController" => {
+            if at(object, &["spec", "selector"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
+                errors.push(FieldError::required("spec.selector", ""));
+            }
+            template(object, "spec.template", &["spec", "template"], &["Always"], errors);
+            whole(object, "replicas", errors);
+        }
+        "Job" => {
+            template(object, "spec.template", &["spec", "template"], &["OnFailure", "Never"], errors);
+            for field in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"] {
+                whole(object, field, errors);
+            }
+        }
+        "CronJob" => cron_job(object, errors),
+        "PodDisruptionBudget" => budget(object, errors),
+        "Service" => service(object, errors),
+        "HorizontalPodAutoscaler" => {
+            let (least, most) =
+                (int(object, &["spec", "minReplicas"]), int(object, &["spec", "maxReplicas"]).unwrap_or(0));
+            if most < 1 {
+                errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than 0"));
+            } else if least.is_some_and(|least| least > most) {
+                let why = "must be greater than or equal to `minReplicas`";
+                errors.push(FieldError::invalid("spec.maxReplicas", &most.into(), why));
+            }
+            for field in ["kind", "name"] {
+                if text(object, &["spec", "scaleTargetRef", field]).is_empty() {
+                    errors.push(FieldError::required(format!("spec.scaleTargetRef.{field}"), ""));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn update(kind: &Kind, object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    create(kind, object, errors);
+    match kind.kind {
+        "Deployment" | "ReplicaSet" | "DaemonSet" => unchanged(object, old, &["spec", "selector"], errors),
+        "StatefulSet" => {
+            let rest = |of: &Value| {
+                let mut spec = of["spec"].as_object().cloned().unwrap_or_default();
+                spec.retain(|field, _| !CHANGEABLE.contains(&field.as_str()));
+                spec
+            };
+            if rest(object) != rest(old) {
+                errors.push(FieldError::forbidden("spec", STATEFUL_SET));
+            }
+        }
+        "Job" => {
+            unchanged(object, old, &["spec", "selector"], errors);
+            unchanged(object, old, &["spec", "completionMode"], errors);
+            // The template of a suspended job that never ran may be given other places to run.
+            if old["spec"]["suspend"] != true {
+                unchanged(object, old, &["spec", "template"], errors);
+            }
+            if text(object, &["spec", "completionMode"]) != "Indexed" {
+                unchanged(object, old, &["spec", "completions"], errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What may not be negative.
+fn whole(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    if let Some(number) = int(object, &["spec", field]).filter(|n| *n < 0) {
+        errors.push(FieldError::invalid(format!("spec.{field}"), &number.into(), "must be greater than or equal to 0"));
+    }
+}
+
+/// A selector there must be, it must say something, and the template must match it.
+fn selector(object: &Value, errors: &mut Vec<FieldError>) {
+    let selector = &object["spec"]["selector"];
+    if selector.is_null() {
+        errors.push(FieldError::required("spec.selector", ""));
+    } else if list(selector, &["matchExpressions"]).is_empty()
+        && at(selector, &["matchLabels"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+    {
+        errors.push(FieldError::invalid("spec.selector", selector, "empty selector is invalid for deployment"));
+    }
+    let labels = &object["spec"]["template"]["metadata"]["labels"];
+    if !super::super::selector::matches(selector, labels) {
+        let shown = if labels.is_null() { serde_json::json!({}) } else { labels.clone() };
+        errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            &shown,
+            "`selector` does not match template `labels`",
+        ));
+    }
+}
+
+/// The pod template at a path, with the restart policies that its owner can live with.
+fn template(object: &Value, at_path: &str, path: &[&str], policies: &[&str], errors: &mut Vec<FieldError>) {
+    let Some(template) = at(object, path).filter(|t| !t.is_null()) else {
+        errors.push(FieldError::required(at_path, ""));
+        return;
+    };
+    let mut found = Vec::new();
+    // The claims of a StatefulSet become volumes of its pods.
+    let claims: Vec<&str> =
+        list(object, &["spec", "volumeClaimTemplates"]).iter().map(crate::state::value::name).collect();
+    pod::template(template, &claims, &mut found);
+    errors.extend(found.into_iter().map(|mut error| {
+        error.field = format!("{at_path}.{}", error.field);
+        error
+    }));
+    let policy = text(template, &["spec", "restartPolicy"]);
+    if !policies.contains(&policy) && ["Always", "OnFailure", "Never"].contains(&policy) {
+        let field = format!("{at_path}.spec.restartPolicy");
+        if policies.len() > 1 && policy == "Always" {
+            errors.push(FieldError::required(field, "valid values: \"OnFailure\", \"Never\""));
+        } else {
+            errors.push(FieldError::not_supported(field, &policy.into(), policies));
+        }
+    }
+}
+
+fn cron_job(object: &Value, errors: &mut Vec<FieldError>) {
+    let schedule = text(object, &["spec", "schedule"]);
+    if schedule.is_empty() {
+        errors.push(FieldError::required("spec.schedule", ""));
+    } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
+        let why = format!("expected exactly 5 fields, found {}: [{schedule}]", schedule.split_whitespace().count());
+        errors.push(FieldError::invalid("spec.schedule", &schedule.into(), why));
+    }
+    let policy = text(object, &["spec", "concurrencyPolicy"]);
+    let supported = ["Allow", "Forbid", "Replace"];
+    if !supported.contains(&policy) {
+        errors.push(FieldError::not_supported("spec.concurrencyPolicy", &policy.into(), &supported));
+    }
+    let path = ["spec", "jobTemplate", "spec", "template"];
+    template(object, "spec.jobTemplate.spec.template", &path, &["OnFailure", "Never"], errors);
+}
+
+fn budget(object: &Value, errors: &mut Vec<FieldError>) {
+    if has(object, &["spec", "minAvailable"]) && has(object, &["spec", "maxUnavailable"]) {
+        let why = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(FieldError::invalid("spec", &object["spec"], why));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        let bound = &object["spec"][field];
+        let bad = match bound {
+            Value::String(text) => {
+                text.strip_suffix('%').and_then(|n| n.parse::<u32>().ok()).is_none_or(|percent| percent > 100)
+            }
+            Value::Number(number) => number.as_i64().is_none_or(|n| n < 0),
+            _ => false,
+        };
+        if bad {
+            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+                       '93%'), and a number must not be negative";
+            errors.push(FieldError::invalid(format!("spec.{field}"), bound, why));
+        }
+    }
+}
+
+fn service(object: &Value, errors: &mut Vec<FieldError>) {
+    let of = text(object, &["spec", "type"]);
+    let supported = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !supported.contains(&of) {
+        errors.push(FieldError::not_supported("spec.type", &of.into(), &supported));
+    }
+    let ports = list(object, &["spec", "ports"]);
+    let headless = text(object, &["spec", "clusterIP"]) == "None";
+    if ports.is_empty() && !headless && of != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    if of == "ExternalName" && text(object, &["spec", "externalName"]).is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    }
+    for (i, port) in ports.iter().enumerate() {
+        let (field, number) = (format!("spec.ports[{i}]"), int(port, &["port"]).unwrap_or(0));
+        if !(1..=65_535).contains(&number) {
+            let why = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(format!("{field}.port"), &number.into(), why));
+        }
+        let name = text(port, &["name"]);
+        if ports.len() > 1 && name.is_empty() {
+            errors.push(FieldError::required(format!("{field}.name"), ""));
+        } else if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {
+            errors.push(FieldError::invalid(format!("{field}.name"), &name.into(), why));
+        }
+    }
+}
