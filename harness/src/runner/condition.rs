@@ -15,7 +15,7 @@ pub fn holds(kind: Kind, object: Option<&Value>, state: State) -> bool {
         State::Terminating => !object["metadata"]["deletionTimestamp"].is_null(),
         State::Ready => condition(object, "Ready") == Some("True"),
         State::NotReady => condition(object, "Ready") == Some("False"),
-        State::Unknown if kind == Kind::Node => condition(object, "Ready") == Some("Unknown"),
+        State::Unknown if kind == Kind::node() => condition(object, "Ready") == Some("Unknown"),
         State::Attached => object["status"]["attached"] == true,
         State::Detached => object["status"]["attached"] != true,
         phase => object["status"]["phase"] == phase.to_string(),
@@ -34,7 +34,7 @@ pub fn describe(kind: Kind, object: Option<&Value>) -> String {
     if let Some(ready) = condition(object, "Ready") {
         parts.push(format!("Ready={ready}"));
     }
-    if kind == Kind::VolumeAttachment {
+    if kind == Kind::volume_attachment() {
         parts.push(format!("attached={}", object["status"]["attached"] == true));
     }
     if let Some(node) = object["spec"]["nodeName"].as_str() {
@@ -70,11 +70,11 @@ mod tests {
     #[test]
     fn phases_conditions_and_absence_are_told_apart() {
         let pod = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-        assert!(holds(Kind::Pod, Some(&pod), State::Running) && holds(Kind::Pod, Some(&pod), State::Ready));
-        assert!(!holds(Kind::Pod, Some(&pod), State::Gone) && holds(Kind::Pod, None, State::Gone));
+        assert!(holds(Kind::pod(), Some(&pod), State::Running) && holds(Kind::pod(), Some(&pod), State::Ready));
+        assert!(!holds(Kind::pod(), Some(&pod), State::Gone) && holds(Kind::pod(), None, State::Gone));
         let node = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-        assert!(holds(Kind::Node, Some(&node), State::Unknown) && !holds(Kind::Node, Some(&node), State::NotReady));
+        assert!(holds(Kind::node(), Some(&node), State::Unknown) && !holds(Kind::node(), Some(&node), State::NotReady));
         let va = json!({"status": {"attached": true}});
-        assert!(holds(Kind::VolumeAttachment, Some(&va), State::Attached));
+        assert!(holds(Kind::volume_attachment(), Some(&va), State::Attached));
     }
 }

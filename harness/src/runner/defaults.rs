@@ -14,7 +14,7 @@ pub(crate) fn csi_driver(name: &str) -> Manifest {
         "metadata": { "name": name },
         "spec": { "attachRequired": true, "podInfoOnMount": false, "fsGroupPolicy": "File" },
     });
-    Manifest { object: ObjectRef::new(Kind::CsiDriver, None, name), value }
+    Manifest { object: ObjectRef::new(Kind::csi_driver(), None, name), value }
 }
 
 fn storage_class() -> Manifest {
@@ -27,7 +27,7 @@ fn storage_class() -> Manifest {
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowVolumeExpansion": true,
     });
-    Manifest { object: ObjectRef::new(Kind::StorageClass, None, "gp3"), value }
+    Manifest { object: ObjectRef::new(Kind::storage_class(), None, "gp3"), value }
 }
 
 /// Puts them in place.

@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
     /// Waits until all nodes are ready, then puts the scenario's objects and faults in place.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         for node in &self.scenario.nodes {
-            let object = ObjectRef::new(Kind::Node, None, &node.name);
+            let object = ObjectRef::new(Kind::node(), None, &node.name);
             self.wait(&object, State::Ready, None, Duration::from_secs(120)).await?;
         }
         self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
@@ -238,13 +238,13 @@ impl<'a> Run<'a> {
             "the volume of {} is attached to {} and nowhere else, within {:?}",
             wanted.claim, wanted.node, wanted.within
         );
-        self.until(wanted.within, Sign::Any(Kind::VolumeAttachment), async || {
+        self.until(wanted.within, Sign::Any(Kind::volume_attachment()), async || {
             let claim = self.api("get the claim", self.objects.get(&wanted.claim).await)?;
             let pv = claim.as_ref().and_then(|c| c["spec"]["volumeName"].as_str());
             let Some(pv) = pv else {
                 return Err(self.failure(expected.clone(), "the claim has no volume"));
             };
-            let attachments = self.api("list attachments", self.objects.list(Kind::VolumeAttachment).await)?;
+            let attachments = self.api("list attachments", self.objects.list(Kind::volume_attachment()).await)?;
             let nodes: Vec<&str> = attachments
                 .iter()
                 .filter(|va| va["spec"]["source"]["persistentVolumeName"] == pv && va["status"]["attached"] == true)
@@ -283,7 +283,7 @@ impl<'a> Run<'a> {
     }
 
     async fn taints(&self, node: &str) -> Result<(ObjectRef, Vec<Value>), Failure> {
-        let object = ObjectRef::new(Kind::Node, None, node);
+        let object = ObjectRef::new(Kind::node(), None, node);
         let value = self.api(&format!("get {object}"), self.objects.get(&object).await)?;
         let taints = value.and_then(|n| n["spec"]["taints"].as_array().cloned()).unwrap_or_default();
         Ok((object, taints))
@@ -305,7 +305,7 @@ impl<'a> Run<'a> {
     }
 
     async fn unschedulable(&self, node: &str, on: bool) -> Result<(), Failure> {
-        let object = ObjectRef::new(Kind::Node, None, node);
+        let object = ObjectRef::new(Kind::node(), None, node);
         let patch = json!({ "spec": { "unschedulable": if on { Value::Bool(true) } else { Value::Null } } });
         self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await).map(drop)
     }

@@ -24,14 +24,14 @@ pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
         let _ = cluster.restart(&node).await;
         untaint(cluster, &node).await;
     }
-    delete_all(cluster, Kind::Pod).await;
+    delete_all(cluster, Kind::pod()).await;
     let patience = cluster.scaled(PATIENCE);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let mut waited = Duration::ZERO;
     let mut claims_deleted = false;
     loop {
-        if !claims_deleted && cluster.objects().list(Kind::Pod).await.is_ok_and(|pods| pods.is_empty()) {
-            delete_all(cluster, Kind::PersistentVolumeClaim).await;
+        if !claims_deleted && cluster.objects().list(Kind::pod()).await.is_ok_and(|pods| pods.is_empty()) {
+            delete_all(cluster, Kind::claim()).await;
             claims_deleted = true;
         }
         let left = leftovers(cluster).await;
@@ -55,7 +55,7 @@ async fn delete_all(cluster: &Cluster, kind: Kind) {
 
 /// Takes the out-of-service taint off, as an operator does once the node is back.
 async fn untaint(cluster: &Cluster, node: &str) {
-    let object = ObjectRef::new(Kind::Node, None, node);
+    let object = ObjectRef::new(Kind::node(), None, node);
     let Ok(Some(value)) = cluster.objects().get(&object).await else { return };
     let mut taints = value["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let before = taints.len();
@@ -75,9 +75,9 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
             Err(e) => vec![format!("(unknown: {e})")],
         }
     };
-    left.volume_attachments = names(cluster.objects().list(Kind::VolumeAttachment).await);
-    left.persistent_volumes = names(cluster.objects().list(Kind::PersistentVolume).await);
-    for kind in [Kind::Pod, Kind::PersistentVolumeClaim] {
+    left.volume_attachments = names(cluster.objects().list(Kind::volume_attachment()).await);
+    left.persistent_volumes = names(cluster.objects().list(Kind::volume()).await);
+    for kind in [Kind::pod(), Kind::claim()] {
         for object in cluster.objects().list(kind).await.unwrap_or_default() {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let finalizers = object["metadata"]["finalizers"].to_string();

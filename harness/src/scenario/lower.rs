@@ -312,13 +312,13 @@ impl Steps<'_> {
             return Err(Mistake::new(is.place, message, "this state").help(help));
         }
         if let Some(on) = &wait.on
-            && !matches!(kind, Kind::Pod | Kind::VolumeAttachment)
+            && ![Kind::pod(), Kind::volume_attachment()].contains(&kind)
         {
             let message = format!("a {} is on no node", kind.kind());
             return Err(Mistake::new(on.place, message, "`on` is for pods and attachments"));
         }
         if let Some(records) = &wait.records
-            && kind != Kind::Pod
+            && kind != Kind::pod()
         {
             let message = format!("a {} writes no records", kind.kind());
             return Err(Mistake::new(records.place, message, "`records` is for pods"));
@@ -353,7 +353,7 @@ impl Steps<'_> {
             return Err(Mistake::new(records.place, "`records` belongs to `bytes-intact`", "here"));
         }
         if let Some(pod) = expect.bytes_intact {
-            if pod.kind != Kind::Pod {
+            if pod.kind != Kind::pod() {
                 return Err(Mistake::new(pod.place, format!("a {} keeps no records", pod.kind.kind()), "not a pod"));
             }
             let records = expect.records.map_or(1, |r| r.value);

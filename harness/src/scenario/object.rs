@@ -1,131 +1,142 @@
 //! The names of Kubernetes objects in scenario files, and the states that a step can wait for.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use fake_apiserver::kinds;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The kinds of objects that a scenario can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A namespace.
-    Namespace,
-    /// A node.
-    Node,
-    /// A pod.
-    Pod,
-    /// A claim.
-    PersistentVolumeClaim,
-    /// A volume.
-    PersistentVolume,
-    /// A storage class.
-    StorageClass,
-    /// A CSI driver's registration.
-    CsiDriver,
-    /// What a node knows of its CSI drivers.
-    CsiNode,
-    /// An attachment.
-    VolumeAttachment,
-    /// A lease.
-    Lease,
-    /// A service account.
-    ServiceAccount,
-}
+/// A kind of objects that a scenario can name: any that the API server keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kind(&'static kinds::Kind);
 
-/// Kind, its spelling in manifests, group and version, resource, what kubectl also takes, namespaced.
-type Row = (Kind, &'static str, &'static str, &'static str, &'static [&'static str], bool);
-
-const TABLE: &[Row] = &[
-    (Kind::Namespace, "Namespace", "v1", "namespaces", &["namespace", "ns"], false),
-    (Kind::Node, "Node", "v1", "nodes", &["node", "no"], false),
-    (Kind::Pod, "Pod", "v1", "pods", &["pod", "po"], true),
-    (
-        Kind::PersistentVolumeClaim,
-        "PersistentVolumeClaim",
-        "v1",
-        "persistentvolumeclaims",
-        &["pvc", "persistentvolumeclaim"],
-        true,
-    ),
-    (Kind::PersistentVolume, "PersistentVolume", "v1", "persistentvolumes", &["pv", "persistentvolume"], false),
-    (Kind::StorageClass, "StorageClass", "storage.k8s.io/v1", "storageclasses", &["storageclass", "sc"], false),
-    (Kind::CsiDriver, "CSIDriver", "storage.k8s.io/v1", "csidrivers", &["csidriver"], false),
-    (Kind::CsiNode, "CSINode", "storage.k8s.io/v1", "csinodes", &["csinode"], false),
-    (
-        Kind::VolumeAttachment,
-        "VolumeAttachment",
-        "storage.k8s.io/v1",
-        "volumeattachments",
-        &["volumeattachment", "va"],
-        false,
-    ),
-    (Kind::Lease, "Lease", "coordination.k8s.io/v1", "leases", &["lease"], true),
-    (Kind::ServiceAccount, "ServiceAccount", "v1", "serviceaccounts", &["serviceaccount", "sa"], true),
-];
+/// Above this many letters a kind is called by its short name: `pvc`, but `storageclass`.
+const LONG: usize = 15;
 
 impl Kind {
-    fn row(self) -> &'static Row {
-        // Every kind has a row; the tests walk the table.
-        TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
+    /// A kind of the table; the tests walk those that are named here.
+    fn known(api_version: &str, kind: &str) -> Self {
+        Self(kinds::find_kind(api_version, kind).unwrap_or(&kinds::all()[0]))
+    }
+
+    /// Pods.
+    pub fn pod() -> Self {
+        Self::known("v1", "Pod")
+    }
+
+    /// Nodes.
+    pub fn node() -> Self {
+        Self::known("v1", "Node")
+    }
+
+    /// Claims.
+    pub fn claim() -> Self {
+        Self::known("v1", "PersistentVolumeClaim")
+    }
+
+    /// Volumes.
+    pub fn volume() -> Self {
+        Self::known("v1", "PersistentVolume")
+    }
+
+    /// Storage classes.
+    pub fn storage_class() -> Self {
+        Self::known("storage.k8s.io/v1", "StorageClass")
+    }
+
+    /// Registrations of CSI drivers.
+    pub fn csi_driver() -> Self {
+        Self::known("storage.k8s.io/v1", "CSIDriver")
+    }
+
+    /// Attachments.
+    pub fn volume_attachment() -> Self {
+        Self::known("storage.k8s.io/v1", "VolumeAttachment")
     }
 
     /// The kind as manifests spell it: `PersistentVolumeClaim`.
     pub fn kind(self) -> &'static str {
-        self.row().1
+        self.0.kind
     }
 
     /// Group and version as manifests spell them: `v1`, `storage.k8s.io/v1`.
-    pub fn api_version(self) -> &'static str {
-        self.row().2
+    pub fn api_version(self) -> String {
+        self.0.api_version()
     }
 
     /// The resource in URLs: `persistentvolumeclaims`.
     pub fn resource(self) -> &'static str {
-        self.row().3
+        self.0.plural
     }
 
-    /// The short name that scenario files use: `pvc`.
+    /// What messages call it: `pod`, `pvc`.
     pub fn short(self) -> &'static str {
-        self.row().4.first().copied().unwrap_or(self.row().3)
+        match self.0.short_names.first() {
+            Some(short) if self.0.singular.len() > LONG => short,
+            _ => self.0.singular,
+        }
     }
 
     /// Whether objects of this kind live in a namespace.
     pub fn namespaced(self) -> bool {
-        self.row().5
+        self.0.namespaced
     }
 
     /// The kind of a manifest.
     pub fn of_manifest(api_version: &str, kind: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.1 == kind && row.2 == api_version).map(|row| row.0)
+        kinds::find_kind(api_version, kind).filter(|kind| kind.is_stored()).map(Self)
     }
 
-    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`.
+    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`; the first of discovery's order
+    /// when several groups have it.
     pub fn of_word(word: &str) -> Option<Self> {
         let word = word.to_ascii_lowercase();
-        TABLE.iter().find(|row| row.3 == word || row.4.contains(&word.as_str())).map(|row| row.0)
+        let called = |kind: &kinds::Kind| {
+            kind.plural == word || kind.singular == word || kind.short_names.contains(&word.as_str())
+        };
+        kinds::all().iter().find(|kind| called(kind)).map(Self)
     }
 
     /// Every word that [`Kind::of_word`] takes.
     pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-        TABLE.iter().flat_map(|row| row.4.iter().copied().chain([row.3]))
+        kinds::all().iter().flat_map(|kind| kind.short_names.iter().copied().chain([kind.singular, kind.plural]))
     }
 
     /// Every kind as manifests spell it, with its version.
-    pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
-        TABLE.iter().map(|row| (row.1, row.2))
+    pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, String)> + Clone {
+        kinds::all().iter().map(|kind| (kind.kind, kind.api_version()))
     }
 
     /// The states that an object of this kind can be waited into.
     pub fn states(self) -> &'static [State] {
         use State::*;
-        match self {
-            Self::Pod => &[Pending, Running, Succeeded, Failed, Unknown, Ready, Terminating, Exists, Gone],
-            Self::Node => &[Ready, NotReady, Unknown, Terminating, Exists, Gone],
-            Self::PersistentVolumeClaim => &[Pending, Bound, Lost, Terminating, Exists, Gone],
-            Self::PersistentVolume => &[Pending, Available, Bound, Released, Failed, Terminating, Exists, Gone],
-            Self::VolumeAttachment => &[Attached, Detached, Terminating, Exists, Gone],
+        match (self.0.group, self.0.kind) {
+            ("", "Pod") => &[Pending, Running, Succeeded, Failed, Unknown, Ready, Terminating, Exists, Gone],
+            ("", "Node") => &[Ready, NotReady, Unknown, Terminating, Exists, Gone],
+            ("", "PersistentVolumeClaim") => &[Pending, Bound, Lost, Terminating, Exists, Gone],
+            ("", "PersistentVolume") => &[Pending, Available, Bound, Released, Failed, Terminating, Exists, Gone],
+            ("storage.k8s.io", "VolumeAttachment") => &[Attached, Detached, Terminating, Exists, Gone],
             _ => &[Terminating, Exists, Gone],
         }
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.kind)
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Kind {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.index.cmp(&other.0.index)
     }
 }
 

@@ -186,7 +186,7 @@ fn every_action_is_read_as_it_is_written() {
 ",
     );
     let scenario = parse("t.yaml", &text).expect("valid");
-    let web = ObjectRef::new(Kind::Pod, None, "web");
+    let web = ObjectRef::new(Kind::pod(), None, "web");
     let second = Duration::from_secs(1);
     let is = |index: usize, action: Action| assert_eq!(scenario.steps[index].action, action);
     assert!(
@@ -221,8 +221,16 @@ fn kinds_have_paths_and_every_word_leads_back() {
     assert_eq!("pvc/a/data".parse::<ObjectRef>().expect("valid").key(), "a/data");
     for word in Kind::words() {
         let kind = Kind::of_word(word).expect("a word of the table");
-        assert_eq!(Kind::of_manifest(kind.api_version(), kind.kind()), Some(kind));
+        assert_eq!(Kind::of_manifest(&kind.api_version(), kind.kind()), Some(kind));
+        assert_eq!(Kind::of_word(kind.short()), Some(kind), "{word}");
     }
+    let named = [Kind::pod(), Kind::node(), Kind::claim(), Kind::volume(), Kind::storage_class(), Kind::csi_driver()];
+    let short = named.map(Kind::short);
+    assert_eq!(short, ["pod", "node", "pvc", "pv", "storageclass", "csidriver"]);
+    assert_eq!(
+        (Kind::volume_attachment().short(), Kind::volume_attachment().resource()),
+        ("volumeattachment", "volumeattachments")
+    );
 }
 
 #[rstest]
