@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response, Uri};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
@@ -168,13 +168,13 @@ impl Link {
         true
     }
 
-    fn fault(&self, op: &str, moment: Moment, method: &str, path: &str) -> Option<Effect> {
+    fn fault(&self, op: &str, moment: Moment, method: &Method, uri: &Uri) -> Option<Effect> {
         let attributes = [
             ("from", &*self.0.from),
             ("to", &*self.0.to),
             ("caller", &*self.0.from),
-            ("method", method),
-            ("path", path),
+            ("method", method.as_str()),
+            ("path", uri.path()),
         ];
         let point = Point { plane: Plane::Link, op, attributes: &attributes, moment };
         self.0.world.fault(&self.0.from, &point).map(|firing| firing.effect)
@@ -182,14 +182,14 @@ impl Link {
 
     async fn exchange(self, mut messages: Messages, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let streaming = request.extensions().get::<Streaming>().is_some();
-        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-        let uri = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let target = || uri.path_and_query().map_or("", |path| path.as_str());
         self.0.world.trace().trace(
             &self.0.from,
             "link.request",
-            || json!({ "to": &*self.0.to, "method": method, "path": uri }),
+            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target() }),
         );
-        match self.fault("request", Moment::Before, &method, &path) {
+        match self.fault("request", Moment::Before, &method, &uri) {
             Some(Effect::DropRequest(true)) => return Err(self.reset()),
             Some(Effect::Hang(true)) => std::future::pending().await,
             Some(Effect::Delay(span)) => self.scaled_sleep(span.0).await,
@@ -205,13 +205,13 @@ impl Link {
         messages.pass(messages.there).await;
         let (response, server) = self.dispatch(request).await?;
         let (parts, body) = response.into_parts();
-        if self.fault("request", Moment::AfterEffect, &method, &path) == Some(Effect::DropReply(true)) {
+        if self.fault("request", Moment::AfterEffect, &method, &uri) == Some(Effect::DropReply(true)) {
             return Err(self.reset());
         }
         let body = if streaming && parts.status.is_success() {
             // The peer goes on writing while the head of the answer is under way.
             let head = self.simulated().then(|| messages.travel(messages.back));
-            let lines = LineStream::new(messages, body, server, path.clone());
+            let lines = LineStream::new(messages, body, server, uri.clone());
             if let Some(head) = head {
                 head.await;
             }
@@ -227,7 +227,7 @@ impl Link {
         self.0.world.trace().trace(
             &self.0.from,
             "link.reply",
-            || json!({ "to": &*self.0.to, "method": method, "path": uri, "status": parts.status.as_u16() }),
+            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target(), "status": parts.status.as_u16() }),
         );
         Ok(Response::from_parts(parts, body))
     }
@@ -353,7 +353,7 @@ async fn pump(mut sender: LineSender, mut body: Body, out: mpsc::UnboundedSender
 /// A response body that arrives line by line.
 struct LineStream {
     link: Link,
-    path: String,
+    uri: Uri,
     source: Source,
     under_way: VecDeque<Item>,
     waiting: Option<BoxFuture<'static, bool>>,
@@ -368,7 +368,7 @@ enum Source {
 }
 
 impl LineStream {
-    fn new(messages: Messages, body: Body, server: Option<Ctx>, path: String) -> Self {
+    fn new(messages: Messages, body: Body, server: Option<Ctx>, uri: Uri) -> Self {
         let link = messages.link.clone();
         let sender = LineSender::new(messages);
         let source = match server {
@@ -379,7 +379,7 @@ impl LineStream {
             }
             None => Source::Wire(sender, body),
         };
-        Self { link, path, source, under_way: VecDeque::new(), waiting: None, done: false }
+        Self { link, uri, source, under_way: VecDeque::new(), waiting: None, done: false }
     }
 
     /// Takes what has been sent so far.
@@ -427,7 +427,7 @@ impl futures_util::Stream for LineStream {
             }
         }
         if this.waiting.is_none() {
-            match this.link.fault("stream", Moment::Before, "GET", &this.path) {
+            match this.link.fault("stream", Moment::Before, &Method::GET, &this.uri) {
                 Some(Effect::ResetStream(true) | Effect::DropReply(true)) => {
                     let e = this.link.reset();
                     return this.end(Some(e));
