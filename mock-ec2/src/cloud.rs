@@ -567,7 +567,7 @@ impl Inner {
     }
 }
 
-fn settings(config: &Config) -> Result<Settings, Error> {
+pub(crate) fn settings(config: &Config) -> Result<Settings, Error> {
     let bad = |field: &str, reason: String| Err(Error::Config { field: field.to_owned(), reason });
     let region = &config.region;
     if region.split('-').count() < 3 || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {

@@ -1,8 +1,17 @@
 //! Bodies of fuzz targets as plain functions: what must hold for any bytes.
+//!
+//! `mock-ec2/tests/mutations.rs` calls them on stable Rust, `fuzz/` with a fuzzer that follows coverage.
 
+use std::time::Duration;
+
+use substrate::{Now, Seed};
+
+use crate::config::{Config, InstanceSpec};
+use crate::state::State;
 use crate::state::command::Command;
 use crate::state::error::Ec2Error;
 use crate::wire::decode;
+use crate::wire::encode::{self, Surroundings};
 use crate::wire::form::Form;
 use crate::wire::xml::Xml;
 
@@ -28,4 +37,62 @@ pub fn xml(text: &str) -> Result<String, String> {
         b: String,
     }
     quick_xml::de::from_str::<A>(&written).map(|a| a.b).map_err(|e| format!("{e}: {written}"))
+}
+
+/// Sends each line of `bytes` as a form to a cloud with one instance, and looks at the answers; `VOLUME` and
+/// `INSTANCE` in a line stand for the latest volume and for the instance.
+///
+/// # Errors
+/// The first answer that is not well-formed or that says that the server failed.
+pub fn requests(bytes: &[u8]) -> Result<(), String> {
+    let settings = crate::cloud::settings(&Config::default()).map_err(|e| e.to_string())?;
+    let specs = [InstanceSpec::new("node", "us-east-1a")];
+    let mut state =
+        State::new(settings, Seed::root(1), &specs).map_err(|(field, reason)| format!("{field}: {reason}"))?;
+    let surroundings = Surroundings::from(&state);
+    let instance = state.instances().first().map(|i| i.id.to_string()).unwrap_or_default();
+    for (line, second) in bytes.split(|b| *b == b'\n').zip(1..) {
+        let volume = state.volumes().last().map(|v| v.id.to_string()).unwrap_or_default();
+        let line = replaced(&replaced(line, "VOLUME", &volume), "INSTANCE", &instance);
+        let command = match form(&line) {
+            Ok(command) => command,
+            Err(error) => {
+                check(&encode::error("r", &error), error.status())?;
+                continue;
+            }
+        };
+        let action = command.action.name();
+        match state.apply(Now::at(Duration::from_secs(second)), &command) {
+            Ok(reply) => check(&surroundings.reply(action, "r", &reply), 200)?,
+            Err(error) => check(&encode::error("r", &error), error.status())?,
+        }
+        state.take_events();
+    }
+    Ok(())
+}
+
+fn replaced(line: &[u8], word: &str, by: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.windows(word.len()).position(|w| w == word.as_bytes()) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(by.as_bytes());
+        rest = &rest[at + word.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn check(answer: &str, status: u16) -> Result<(), String> {
+    if status >= 500 {
+        return Err(format!("status {status}: {answer}"));
+    }
+    let mut reader = quick_xml::Reader::from_str(answer);
+    loop {
+        match reader.read_event() {
+            Ok(quick_xml::events::Event::Eof) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(format!("{error}: {answer}")),
+        }
+    }
 }

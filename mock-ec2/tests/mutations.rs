@@ -143,6 +143,20 @@ proptest! {
     }
 
     #[test]
+    fn any_lines_are_requests_with_answers(
+        lines in proptest::collection::vec((0..REQUESTS_TO_BREAK.len(), "[ -~]{0,9}", 0..60usize), 1..12),
+    ) {
+        let line = |(n, text, at): &(usize, String, usize)| {
+            let mut line = format!("Version=2016-11-15&{}", REQUESTS_TO_BREAK[*n]);
+            let at = line.len() - at % line.len();
+            line.insert_str(at, text);
+            line
+        };
+        let text: Vec<String> = lines.iter().map(line).collect();
+        fuzz::requests(text.join("\n").as_bytes()).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
     fn any_text_survives_xml(text in "(?s).{0,60}") {
         let read = fuzz::xml(&text).map_err(TestCaseError::fail)?;
         let expected: String = text

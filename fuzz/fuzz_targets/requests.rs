@@ -1,0 +1,6 @@
+//! Forms, one per line, as requests to one cloud: each gets a well-formed answer, and none is a failure of the server.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    mock_ec2::fuzz::requests(bytes).unwrap();
+});
