@@ -1,7 +1,9 @@
 //! The cloud's one value: the machine behind its lock, what listens to it, and the files that its volumes own.
 
+mod settings;
+mod storage;
+
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,22 +13,23 @@ use substrate::fault::Effect;
 use substrate::{Ctx, HttpService, Now, Seed, WorldKind};
 use tokio::sync::{Notify, mpsc};
 
-use crate::admin::devices::DeviceStreams;
+use crate::admin::devices::{DeviceStreams, Told};
 use crate::admin::watch::{Figures, Watchers, by_state};
 use crate::config::{Config, Error, InstanceInfo, VolumeBytes};
-use crate::copy::Copy;
 use crate::counts::Counts;
 use crate::files::VolumeFiles;
 use crate::history::History;
 use crate::state::command::{Action, Command, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
-use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
+use crate::state::ids::{InstanceId, VolumeId};
 use crate::state::saved::Saved;
 use crate::state::throttle::Buckets;
-use crate::state::zone::Zone;
-use crate::state::{NewVolume, Settings, State};
+use crate::state::{Settings, State};
 use crate::wire::encode::Surroundings;
+
+pub(crate) use settings::settings;
+use storage::{Target, kept};
 
 /// The cloud. Made outside of the process that serves it, so that its state survives a restart of that process.
 /// Cheap to clone; all clones are one cloud.
@@ -300,41 +303,6 @@ impl Ec2 {
         })
     }
 
-    /// Keeps the bytes of `source` as `snapshot`, which exists already.
-    fn keep(&self, ctx: &Ctx, inner: &mut Inner, now: Now, source: &str, snapshot: SnapshotId) {
-        if let Some(bytes) = &self.0.config.bytes {
-            bytes.snapshot(source, snapshot.as_str());
-        }
-        let Some(files) = &mut inner.files else { return };
-        match files.snapshot(now.mono, source, &snapshot) {
-            Ok(None) => {}
-            Ok(Some(copy)) => {
-                inner.state.snapshot_copying(&snapshot);
-                self.copy(ctx, inner, now, copy, Target::Snapshot(snapshot));
-            }
-            Err(error) => inner.state.snapshot_copied(now, &snapshot, Some(error.to_string())),
-        }
-    }
-
-    /// Makes `copy` off the request path: on a thread of its own in the live world, at once in simulation, where
-    /// nothing may happen at a time that the seed does not decide.
-    fn copy(&self, ctx: &Ctx, inner: &mut Inner, now: Now, copy: Copy, target: Target) {
-        if ctx.world().kind() == WorldKind::Simulated {
-            let outcome = copy.by_extents();
-            inner.copied(ctx, now, &target, outcome);
-            return;
-        }
-        let (ec2, own) = (self.clone(), ctx.clone());
-        let to = target.clone();
-        let thread = std::thread::Builder::new().name("mock-ec2 copy".to_owned()).spawn(move || {
-            let outcome = copy.by_extents();
-            ec2.change(&own, |inner, now| inner.copied(&own, now, &to, outcome));
-        });
-        if let Err(error) = thread {
-            inner.copied(ctx, now, &target, Err(error));
-        }
-    }
-
     /// Lets happen what may happen now, after a fault has ended.
     pub(crate) fn refresh(&self, ctx: &Ctx) {
         self.change(ctx, |_, _| ());
@@ -371,7 +339,7 @@ impl Ec2 {
     }
 
     /// Follows the devices of `instance`: those there now, then each change.
-    pub(crate) fn follow(&self, ctx: &Ctx, instance: &InstanceId) -> Result<mpsc::Receiver<bytes::Bytes>, Ec2Error> {
+    pub(crate) fn follow(&self, ctx: &Ctx, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
         self.change(ctx, |inner, now| {
             inner.state.catch_up(now);
             inner.publish(ctx, now);
@@ -461,64 +429,7 @@ impl Ec2 {
     }
 }
 
-/// Whose bytes a copy brings.
-#[derive(Clone, Debug)]
-enum Target {
-    Volume(VolumeId),
-    Snapshot(SnapshotId),
-}
-
-/// The snapshots that `action` made, and whose bytes each is of.
-fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> {
-    match (action, reply) {
-        (Action::CopySnapshot(request), Reply::SnapshotCopied(made)) => {
-            vec![(request.source.to_string(), made.id.clone())]
-        }
-        (_, Reply::Snapshot(made)) => vec![(made.snapshot.volume.to_string(), made.snapshot.id.clone())],
-        (_, Reply::SnapshotsMade(all)) => {
-            all.iter().map(|made| (made.snapshot.volume.to_string(), made.snapshot.id.clone())).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
 impl Inner {
-    /// Makes the file of `new`, and gives the copy that brings its bytes unless they are there already.
-    fn make_bytes(&mut self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
-        if let (Some(bytes), Some(source)) = (&self.bytes, &new.source) {
-            bytes.restore(source.as_str(), new.id.as_str(), new.size_gib << 30);
-        }
-        let Some(files) = &mut self.files else { return Ok(None) };
-        let length = files.create(now.mono, new)?;
-        if length != new.size_gib << 30 {
-            ctx.emit("ec2.file_short", json!({ "volume": new.id, "bytes": length }));
-        }
-        files.restore(new).map_err(|error| {
-            // The request fails, so nothing of it may stay.
-            let _ = files.remove(&new.id);
-            Ec2Error::InsufficientVolumeCapacity(format!("The bytes of {} cannot be copied: {error}", new.id))
-        })
-    }
-
-    /// Takes note of how the copy of `target` ended.
-    fn copied(&mut self, ctx: &Ctx, now: Now, target: &Target, outcome: io::Result<bool>) {
-        let failure = outcome.as_ref().err().map(ToString::to_string);
-        let id = match target {
-            Target::Volume(volume) => {
-                self.state.volume_copied(now, volume, failure.is_none());
-                volume.as_str()
-            }
-            Target::Snapshot(snapshot) => {
-                self.state.snapshot_copied(now, snapshot, failure.clone());
-                snapshot.as_str()
-            }
-        };
-        if !matches!(outcome, Ok(true)) {
-            let reason = failure.unwrap_or_else(|| "the source was written while it was copied".to_owned());
-            ctx.emit("ec2.copy_imperfect", json!({ "id": id, "reason": reason }));
-        }
-    }
-
     /// Lets happen what is due, then hands every event to the trace, the device streams and the files.
     fn publish(&mut self, ctx: &Ctx, now: Now) {
         let lags = !self.state.switches().lag_ms.is_empty()
@@ -545,55 +456,4 @@ impl Inner {
             }
         }
     }
-
-    /// Does to the bytes what `event` says.
-    fn follow_bytes(&mut self, event: &Event) -> Result<(), (String, io::Error)> {
-        let (id, done) = match event {
-            Event::Volume { volume, state: "deleted", .. } => {
-                self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
-                (volume.as_str(), self.files.as_mut().map(|f| f.remove(volume)))
-            }
-            Event::Snapshot { snapshot, state: "deleted", .. } => {
-                self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
-                (snapshot.as_str(), self.files.as_mut().map(|f| f.remove_snapshot(snapshot)))
-            }
-            Event::Modification { volume, state: "optimizing", size_gib } => {
-                self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));
-                (volume.as_str(), self.files.as_mut().map(|f| f.grow(volume, *size_gib)))
-            }
-            _ => return Ok(()),
-        };
-        done.unwrap_or(Ok(())).map_err(|error| (id.to_owned(), error))
-    }
-}
-
-pub(crate) fn settings(config: &Config) -> Result<Settings, Error> {
-    let bad = |field: &str, reason: String| Err(Error::Config { field: field.to_owned(), reason });
-    let region = &config.region;
-    if region.split('-').count() < 3 || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-        return bad("region", format!("`{region}` is not a region name, such as us-east-1"));
-    }
-    let account = &config.account_id;
-    if account.len() != 12 || !account.bytes().all(|b| b.is_ascii_digit()) {
-        return bad("account id", format!("`{account}` must be twelve digits"));
-    }
-    if config.zones.is_empty() {
-        return bad("zones", "at least one is needed".to_owned());
-    }
-    for (position, zone) in config.zones.iter().enumerate() {
-        if !zone.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') || zone.is_empty() {
-            return bad("zones", format!("`{zone}` is not a zone name, such as {region}a"));
-        }
-        if config.zones[..position].contains(zone) {
-            return bad("zones", format!("`{zone}` is there twice"));
-        }
-    }
-    let zones = config.zones.iter().zip(1..).map(|(name, number)| Zone::new(region, name, number)).collect();
-    Ok(Settings {
-        region: region.clone(),
-        account_id: account.clone(),
-        zones,
-        latency: config.latency,
-        latency_rules: config.latency_rules.clone(),
-    })
 }

@@ -18,6 +18,8 @@ use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
 use crate::state::instance_types;
 
+/// Under which path of the main port the metadata of any instance stands, as `/imds/<instance id>/latest/…`.
+pub(crate) const PREFIX: &str = "/imds/";
 /// The operation's name for faults.
 pub const OPERATION: &str = "Imds";
 /// Longest life of a session token in seconds: six hours.
@@ -32,6 +34,19 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx, id: InstanceId) -> HttpService {
         let service = service.clone();
         async move { service.serve(request).await }
     }))
+}
+
+/// Answers a request under [`PREFIX`] as the metadata service of the instance that its path names.
+pub(crate) async fn of_path(ec2: Ec2, ctx: Ctx, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let path = request.uri().path();
+    let rest = path.strip_prefix(PREFIX).unwrap_or(path);
+    let (id, rest) = rest.split_once('/').map_or((rest, "/".to_owned()), |(id, rest)| (id, format!("/{rest}")));
+    let known = id.parse::<InstanceId>().ok().filter(|id| ec2.poke(&ctx, |state, _| state.instance(id).is_ok()));
+    let Some(id) = known else {
+        return Ok(plain(StatusCode::NOT_FOUND, &format!("no instance is called `{id}`\n")));
+    };
+    *request.uri_mut() = rest.parse()?;
+    Service { ec2, ctx, id }.serve(request).await
 }
 
 #[derive(Clone)]

@@ -36,6 +36,8 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         async move {
             if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
                 body::call(admin, request).await
+            } else if request.uri().path().starts_with(crate::imds::PREFIX) {
+                crate::imds::of_path(endpoint.ec2, endpoint.ctx, request).await
             } else if request.uri().path().starts_with("/snapshots/") {
                 Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, request.into_parts().0).await)
             } else {
@@ -203,8 +205,30 @@ impl Endpoint {
             Effect::Duplicate(times) => Struck::Duplicate(times),
             Effect::StaleRead(revisions) => Struck::Stale(revisions),
             Effect::Stick(state) => Struck::Stick(Stick { fault: name, state }),
+            Effect::Vanish(true) => {
+                self.vanish(&name, named);
+                Struck::Not
+            }
             // Refused where faults are added (see `admin::faults::check`).
             _ => Struck::Not,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Lets vanish the volumes of a request that the fault `name` is about: all of them when it names none.
+    fn vanish(&self, name: &str, named: &Named) {
+        let report = self.ctx.faults().get(name);
+        let asked = report.as_ref().and_then(|r| r.fault.matches.attributes.get("volume"));
+        let meant = |id: &str| match asked.map(|a| (a.as_str(), a.strip_suffix('*'))) {
+            None => true,
+            Some((_, Some(prefix))) => id.starts_with(prefix),
+            Some((whole, None)) => id == whole,
+        };
+        for (_, id) in named.0.iter().filter(|(attribute, id)| *attribute == "volume" && meant(id)) {
+            if let Ok(id) = id.parse() {
+                self.ec2.poke(&self.ctx, |state, now| state.vanish_volume(now, &id));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The fault catalogue: each row that lies in the cloud, made by admin calls, and what a client then sees.
 //!
-//! Rows that lie elsewhere: A13 and A14 (device nodes) and D9 (unsynced writes) belong to the device plug and the
-//! disk, half of W5 (I/O that stalls) to the disk.
+//! Of A13 and A14 the cloud's half is here: when a device appears, and whose bytes it has; link names belong to the
+//! device plug. D9 (unsynced writes) and half of W5 (I/O that stalls) belong to the disk.
 
 mod common;
 
@@ -147,6 +147,55 @@ fn a10_to_a12_what_is_not_ready_or_elsewhere_is_refused() {
 }
 
 #[test]
+fn a13_a_device_appears_late_or_never() {
+    play(1, config(Instant), |cloud| async move {
+        let (late, never) = (cloud.volume().await, cloud.volume().await);
+        for (volume, effect) in [(&late, json!({ "delay": "30s" })), (&never, json!({ "drop_reply": true }))] {
+            let matches = json!({ "plane": "ec2", "op": "Devices", "where": { "volume": volume } });
+            post(&cloud, "faults", json!({ "name": volume, "match": matches, "effect": effect })).await;
+        }
+        let (node, third) = (cloud.instance("node-a"), cloud.volume().await);
+        let mut devices = cloud.devices(&cloud.instance("node-a")).await;
+        assert_eq!(devices.next().await["type"], "synced");
+        for (volume, device) in [(&late, "/dev/sdf"), (&never, "/dev/sdg"), (&third, "/dev/sdh")] {
+            cloud.attach(volume, &node, device).await;
+            assert_eq!(cloud.attachment_status(volume).await, "attached");
+        }
+        let before = cloud.ctx.now().mono;
+        assert_eq!(devices.next().await["volume"], third.as_str(), "others are not late");
+        assert_eq!(devices.next().await["volume"], late.as_str());
+        assert_eq!((cloud.ctx.now().mono - before).as_secs(), 30);
+        // Gone before it came: it never comes.
+        cloud.detach(&late).await;
+        cloud.describe(&late).await;
+        assert_eq!(
+            (devices.next().await["type"].clone(), devices.next().await["type"].clone()),
+            (json!("detaching"), json!("detached"))
+        );
+        cloud.attach(&late, &node, "/dev/sdf").await;
+        cloud.sleep(1_000).await;
+        cloud.detach(&late).await;
+        cloud.sleep(60_000).await;
+        assert_eq!(devices.next().await["type"], "detaching");
+        assert_eq!(devices.next().await["type"], "detached");
+    });
+}
+
+#[test]
+fn a14_a_device_has_the_bytes_of_another_volume() {
+    play(1, config(Instant), |cloud| async move {
+        let (other, volume) = (cloud.volume().await, cloud.volume().await);
+        fault(&cloud, "Devices", json!({ "first": 1 }), json!({ "wrong_device": true }), "before").await;
+        let mut devices = cloud.devices(&cloud.instance("node-a")).await;
+        devices.next().await;
+        cloud.attach(&volume, &cloud.instance("node-a"), "/dev/sdf").await;
+        cloud.describe(&volume).await;
+        let line = devices.next().await;
+        assert_eq!((&line["volume"], &line["file"]), (&json!(volume), &json!(other)));
+    });
+}
+
+#[test]
 fn a15_an_attach_to_an_instance_that_is_shutting_down_leaves_nothing() {
     play(1, config(Aws), |cloud| async move {
         let (volume, node) = (cloud.volume().await, cloud.instance("node-a"));
@@ -271,6 +320,31 @@ fn c1_a_volume_vanishes_after_its_creation_and_burns_its_token() {
         assert!(again.message().contains("already deleted"));
         cloud.sleep(12 * 3_600_000).await;
         assert_eq!(call(&cloud, "CreateVolume", CREATE).await.status, 200);
+    });
+}
+
+#[test]
+fn c1_and_d10_as_one_fault_each() {
+    play(1, config(Aws), |cloud| async move {
+        fault(&cloud, "CreateVolume", json!({ "first": 1 }), json!({ "vanish": true }), "after_effect").await;
+        let made = call(&cloud, "CreateVolume", CREATE).await;
+        assert_eq!(made.first("status").as_deref(), Some("creating"));
+        assert_eq!(cloud.describe(&made.first("volumeId").unwrap()).await.code(), "InvalidVolume.NotFound");
+        assert!(call(&cloud, "CreateVolume", CREATE).await.message().contains("already deleted"));
+        let (slow, node) = attached(&cloud, "/dev/xvdaa").await;
+        let (other, _) = attached(&cloud, "/dev/xvdab").await;
+        let matches = json!({ "plane": "ec2", "op": "DescribeVolumes", "where": { "volume": other } });
+        post(
+            &cloud,
+            "faults",
+            json!({ "name": "v", "match": matches, "when": { "first": 1 }, "effect": { "vanish": true } }),
+        )
+        .await;
+        cloud.detach(&slow).await;
+        let batch = call(&cloud, "DescribeVolumes", &format!("VolumeId.1={slow}&VolumeId.2={other}")).await;
+        assert_eq!(batch.code(), "InvalidVolume.NotFound");
+        assert_eq!(cloud.attachment_status(&slow).await, "detaching");
+        assert!(cloud.describe(&slow).await.body.contains(&node));
     });
 }
 

@@ -98,6 +98,39 @@ fn a_session_token_is_sealed_ends_and_is_needed_once_version_1_is_off() {
 }
 
 #[test]
+fn an_instance_that_was_run_has_its_metadata_on_the_main_port() {
+    play(1, config(Instant), |cloud| async move {
+        let form = "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=m7i.large&MinCount=1&MaxCount=1\
+                    &Placement.AvailabilityZone=us-east-1b";
+        let made = cloud.ask(form).await.first("instanceId").unwrap();
+        let at = async |method: &str, path: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::builder().method(method).uri(format!("/imds/{path}"));
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            text(cloud.send(request.body(body::empty()).unwrap()).await.unwrap()).await
+        };
+        let ttl = [("X-aws-ec2-metadata-token-ttl-seconds", "60")];
+        let (status, token) = at("PUT", &format!("{made}/latest/api/token"), &ttl).await;
+        assert_eq!(status, 200);
+        let token = [("X-aws-ec2-metadata-token", token.as_str())];
+        let document = at("GET", &format!("{made}/latest/dynamic/instance-identity/document"), &token).await.1;
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(
+            (&document["instanceId"], &document["instanceType"], &document["availabilityZone"]),
+            (&json!(made), &json!("m7i.large"), &json!("us-east-1b"))
+        );
+        let id = |instance: &str| format!("{instance}/latest/meta-data/instance-id");
+        let other = cloud.instance("node-a");
+        assert_eq!(at("GET", &id(&other), &[]).await, (200, other.clone()));
+        assert_eq!(at("GET", &id(&other), &token).await.0, 401, "a token of another instance");
+        for nobody in ["i-0aaaaaaaaaaaaaaaa", "banana", ""] {
+            assert_eq!(at("GET", &id(nobody), &[]).await.0, 404, "{nobody}");
+        }
+    });
+}
+
+#[test]
 fn the_metadata_service_can_fail() {
     play(1, config(Instant), |cloud| async move {
         let fault = json!({

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::late::Late;
 use super::{App, error};
 use crate::state::State as Machine;
 use crate::state::error::Ec2Error;
@@ -22,6 +23,9 @@ use crate::state::volume::AttachmentState;
 
 /// Lines that wait for a slow reader before its stream is cut; it then follows anew and gets the whole picture.
 const BACKLOG: usize = 1_024;
+
+/// The operation's name for faults: each line that makes a device appear.
+pub const OPERATION: &str = "Devices";
 
 /// One line of the stream.
 #[derive(Debug, PartialEq, Serialize)]
@@ -53,13 +57,49 @@ impl Line<'_> {
     }
 }
 
+/// A line on its way to one reader, and what it does to a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(super) bytes: Bytes,
+    pub(super) change: Change,
+}
+
+/// What a line does to a device.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// The device of the volume appears under a name; with its size in bytes.
+    Appears(VolumeId, String, u64),
+    /// The device of the volume goes or is gone.
+    Goes(VolumeId),
+    /// Nothing that another line would undo.
+    Other,
+}
+
+impl Told {
+    fn of(line: &Line<'_>) -> Self {
+        let change = match line {
+            Line::Attached { volume, device, size_bytes, .. } => {
+                Change::Appears((*volume).clone(), (*device).to_owned(), *size_bytes)
+            }
+            Line::Detaching { volume, .. } | Line::Detached { volume, .. } => Change::Goes((*volume).clone()),
+            Line::Synced | Line::Resized { .. } => Change::Other,
+        };
+        Self { bytes: line.bytes(), change }
+    }
+}
+
+/// The line of a device that appears with the bytes of the file `file`.
+pub(super) fn appears(volume: &VolumeId, device: &str, file: &str, size_bytes: u64) -> Bytes {
+    Line::Attached { volume, device, file, size_bytes }.bytes()
+}
+
 /// Everyone who follows an instance.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceStreams(Vec<(InstanceId, mpsc::Sender<Bytes>)>);
+pub(crate) struct DeviceStreams(Vec<(InstanceId, mpsc::Sender<Told>)>);
 
 impl DeviceStreams {
     /// A new stream of `instance`, with what is there now already in it.
-    pub(crate) fn follow(&mut self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Bytes>, Ec2Error> {
+    pub(crate) fn follow(&mut self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
         let slots = &state.instance(instance)?.slots;
         let (lines, stream) = mpsc::channel(BACKLOG);
         for volume in slots.values().filter_map(|id| state.volume(id).ok()).filter(|v| !v.root) {
@@ -67,14 +107,14 @@ impl DeviceStreams {
             if attachment.state != AttachmentState::Attaching {
                 let line = attached(&volume.id, &attachment.device, volume.size_gib);
                 // The channel holds more lines than an instance has slots.
-                let _ = lines.try_send(line.bytes());
+                let _ = lines.try_send(Told::of(&line));
             }
             if matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy) {
                 let line = Line::Detaching { volume: &volume.id, forced: attachment.forced };
-                let _ = lines.try_send(line.bytes());
+                let _ = lines.try_send(Told::of(&line));
             }
         }
-        let _ = lines.try_send(Line::Synced.bytes());
+        let _ = lines.try_send(Told::of(&Line::Synced));
         self.0.push((instance.clone(), lines));
         Ok(stream)
     }
@@ -102,8 +142,8 @@ impl DeviceStreams {
     }
 
     fn send(&mut self, instance: &InstanceId, line: &Line<'_>) {
-        let bytes = line.bytes();
-        self.0.retain(|(followed, lines)| followed != instance || lines.try_send(bytes.clone()).is_ok());
+        let told = Told::of(line);
+        self.0.retain(|(followed, lines)| followed != instance || lines.try_send(told.clone()).is_ok());
     }
 }
 
@@ -125,8 +165,8 @@ pub(crate) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
         Ok(lines) => lines,
         Err(e) => return error(StatusCode::NOT_FOUND, e),
     };
-    let lines = futures_util::stream::unfold(lines, async |mut lines| {
-        lines.recv().await.map(|line| (Ok::<_, Infallible>(line), lines))
+    let lines = futures_util::stream::unfold(Late::new(app, instance, lines), async |mut lines| {
+        lines.next().await.map(|line| (Ok::<_, Infallible>(line), lines))
     });
     let mut response = Response::new(axum::body::Body::from_stream(lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

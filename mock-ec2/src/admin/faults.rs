@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde_json::json;
 use substrate::fault::{Effect, Fault, Moment, Plane, Report};
 
+use super::devices::OPERATION;
 use super::{App, error, reply};
 use crate::state::command::ACTIONS;
 
@@ -44,7 +45,7 @@ pub fn check(fault: &Fault) -> Result<(), String> {
     if let Some(op) = &fault.matches.op {
         let known = match op.strip_suffix('*') {
             Some(prefix) => ACTIONS.iter().any(|action| action.starts_with(prefix)),
-            None => ACTIONS.contains(&op.as_str()) || op == crate::imds::OPERATION,
+            None => ACTIONS.contains(&op.as_str()) || [crate::imds::OPERATION, OPERATION].contains(&op.as_str()),
         };
         if !known {
             return Err(format!("match.op: `{op}` is none of {}", ACTIONS.join(", ")));
@@ -53,6 +54,12 @@ pub fn check(fault: &Fault) -> Result<(), String> {
     if let Some(other) = fault.matches.attributes.keys().find(|key| !ATTRIBUTES.contains(&key.as_str())) {
         return Err(format!("match.where.{other}: requests have only {}", ATTRIBUTES.join(", ")));
     }
+    if fault.matches.op.as_deref() == Some(OPERATION) {
+        return match &fault.effect {
+            Effect::Delay(_) | Effect::DropReply(true) | Effect::WrongDevice(true) => Ok(()),
+            _ => Err("effect: a device understands delay, drop_reply: true and wrong_device: true".to_owned()),
+        };
+    }
     match &fault.effect {
         Effect::Error(code) if code.is_empty() => Err("effect.error: must be an EC2 error code".to_owned()),
         Effect::Http(status) if !(400..600).contains(status) => {
@@ -60,12 +67,13 @@ pub fn check(fault: &Fault) -> Result<(), String> {
         }
         Effect::Error(_) | Effect::Http(_) | Effect::Delay(_) | Effect::Hang(true) | Effect::DropReply(true) => Ok(()),
         Effect::Stick(state) => check_stick(fault, state),
+        Effect::Vanish(true) => Ok(()),
         Effect::Duplicate(2..=100) if fault.at == Moment::Before => Ok(()),
         Effect::Duplicate(_) => Err("effect.duplicate: needs 2 to 100 times, and `at: before`".to_owned()),
         Effect::StaleRead(1..) if fault.at == Moment::Before => Ok(()),
         Effect::StaleRead(_) => Err("effect.stale_read: needs at least one revision, and `at: before`".to_owned()),
         _ => Err(
-            "effect: this server understands error, http, delay, hang: true, drop_reply: true, duplicate, stale_read and stick"
+            "effect: this server understands error, http, delay, hang: true, drop_reply: true, duplicate, stale_read, stick and vanish: true"
                 .to_owned(),
         ),
     }
@@ -155,6 +163,8 @@ mod tests {
     #[case(json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"http": 200}}), "effect.http")]
     #[case(json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"io_error": "EIO"}}), "effect")]
     #[case(json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"hang": false}}), "effect")]
+    #[case(json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"wrong_device": true}}), "effect")]
+    #[case(json!({"name": "f", "match": {"plane": "ec2", "op": "Devices"}, "effect": {"http": 503}}), "effect")]
     #[case(json!({"name": "f", "match": {"plane": "ec2"}, "effect": {"stick": "attaching"}}), "match.op")]
     #[case(json!({"name": "f", "match": {"plane": "ec2", "op": "AttachVolume"}, "effect": {"stick": "busy"}}), "effect.stick")]
     #[case(json!({"name": "f", "match": {"plane": "ec2", "op": "AttachVolume"}, "effect": {"stick": "attaching"}, "at": "before_reply"}), "at")]

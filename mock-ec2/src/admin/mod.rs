@@ -3,6 +3,7 @@
 pub mod devices;
 pub mod faults;
 
+mod late;
 mod pokes;
 pub(crate) mod watch;
 
@@ -40,6 +41,7 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         .route("/metrics", get(watch::metrics))
         .route("/admin/v1/switches", get(pokes::switches).post(pokes::switch))
         .route("/admin/v1/instances/{id}/crash", post(crash))
+        .route("/admin/v1/instances/{id}/terminate", post(pokes::terminate))
         .route("/admin/v1/instances/{id}/hardware", post(pokes::hardware))
         .route("/admin/v1/instances/{id}/mounts", put(pokes::mounts))
         .route("/admin/v1/instances/{id}/purge", post(pokes::purge))

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{App, error, reply};
+use crate::state::command::Action;
 use crate::state::error::Ec2Error;
 use crate::state::ids::{InstanceId, Malformed, SnapshotId, VolumeId};
 use crate::state::pokes::{Hardware, Push, Which};
@@ -96,6 +97,14 @@ pub(super) async fn hardware(State(app): State<Arc<App>>, Path(instance): Path<S
     });
     let limit = limit.map_err(refusal)?;
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "deviceLimit": limit })))
+}
+
+/// Begins the end of the instance, as TerminateInstances does.
+pub(super) async fn terminate(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
+    let instance: InstanceId = id("instance", &instance)?;
+    let command = Action::TerminateInstances(vec![instance.clone()]).into();
+    app.ec2.perform(&app.ctx, &command).map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "instance": instance, "state": "shutting-down" })))
 }
 
 /// Takes the instance away at once and for good.

@@ -165,6 +165,8 @@ pub enum Effect {
     StaleRead(u32),
     /// A transition stops in this state.
     Stick(String),
+    /// What the operation is about is gone, at once and for good.
+    Vanish(bool),
     /// The process at hand crashes (`self`), or the one that is named.
     Crash(String),
     /// A watch stream suffers.
