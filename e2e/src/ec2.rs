@@ -1,7 +1,5 @@
 //! A `mock-ec2` program by itself, and the AWS CLI against it.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -9,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{eventually, without_aws_settings};
+use crate::{eventually, http, without_aws_settings};
 
 /// A running `mock-ec2`, killed when dropped.
 #[derive(Debug)]
@@ -51,21 +49,10 @@ impl Server {
         &self.endpoint
     }
 
-    /// The cloud's answer to a request that is sent without any client, for what a test needs to begin with: starting
-    /// a client takes longer than most tests.
-    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Result<String> {
-        let address = self.endpoint.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(address)?;
-        let length = body.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\
-             content-length: {length}\r\n\r\n{body}"
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        ensure!(answer.starts_with("HTTP/1.1 200"), "{method} {path} {body}:\n{answer}");
-        Ok(answer)
+    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<String> {
+        let answer = http::send(&self.endpoint, method, path, headers, body)?;
+        ensure!(answer.status == 200, "{method} {path} {body}: {answer:?}");
+        Ok(answer.body)
     }
 
     /// The answer to a request of the admin API, or of another path beside the EC2 API.
@@ -73,7 +60,7 @@ impl Server {
     /// # Errors
     /// When it is refused; with the answer.
     pub fn admin(&self, method: &str, path: &str) -> Result<String> {
-        self.request(method, path, "content-type: application/json\r\n", "")
+        self.request(method, path, &[("content-type", "application/json")], "")
     }
 
     /// What stands in the element `tag` of the answer to an EC2 action.
@@ -82,9 +69,10 @@ impl Server {
     /// When it is refused or has no such element.
     pub fn ask(&self, form: &str, tag: &str) -> Result<String> {
         // Signed in form only, which is enough where there are no credentials.
-        let headers = "content-type: application/x-www-form-urlencoded\r\nauthorization: AWS4-HMAC-SHA256 \
-                       Credential=mooring/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0\r\n";
-        let answer = self.request("POST", "/", headers, &format!("{form}&Version=2016-11-15"))?;
+        let signature =
+            "AWS4-HMAC-SHA256 Credential=mooring/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
+        let headers = [("content-type", "application/x-www-form-urlencoded"), ("authorization", signature)];
+        let answer = self.request("POST", "/", &headers, &format!("{form}&Version=2016-11-15"))?;
         let text = answer.split_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once("</"));
         Ok(text.with_context(|| format!("no {tag} in {answer}"))?.0.to_owned())
     }

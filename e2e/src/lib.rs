@@ -1,6 +1,7 @@
 //! What the suites share: where things are, what this machine has, how Mooring is started and stopped.
 
 pub mod ec2;
+pub mod http;
 pub mod python;
 
 use std::collections::BTreeMap;
@@ -124,7 +125,8 @@ impl Up {
         let log = std::fs::File::create(home.path().join("mooring.log"))?;
         let mut child = Command::new(binary)
             .arg("up")
-            .args(["--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0", "--ready-file"])
+            .args(unless_given(args, ["--ec2-listen", "--imds-listen", "--kubernetes-listen"]))
+            .arg("--ready-file")
             .arg(&ready_file)
             .args(args)
             .env("HOME", home.path())
@@ -146,6 +148,11 @@ impl Up {
         }
         let _ = child.kill();
         bail!("mooring up was not ready within 30 s:\n{}", std::fs::read_to_string(home.path().join("mooring.log"))?)
+    }
+
+    /// The whole ready file.
+    pub fn all_ready(&self) -> &Value {
+        &self.ready
     }
 
     /// A value of the ready file, such as `ec2` or `kubeconfig`.
@@ -196,6 +203,11 @@ impl Up {
         self.child.wait()?;
         Ok(())
     }
+}
+
+/// Free ports of loopback for those of `flags` that `args` does not set.
+fn unless_given<'a, const N: usize>(args: &[&str], flags: [&'a str; N]) -> Vec<&'a str> {
+    flags.into_iter().filter(|flag| !args.contains(flag)).flat_map(|flag| [flag, "127.0.0.1:0"]).collect()
 }
 
 impl Drop for Up {

@@ -2,27 +2,34 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use std::path::Path;
 use std::process::Command;
 
 use e2e::have;
 use serde_json::Value;
 
-/// Runs a scenario and returns its envelope.
+/// Runs a scenario of the repository, which passes, and returns its envelope.
 fn run(scenario: &str, more: &[&str]) -> Value {
+    let (code, envelope) = run_file(&e2e::scenario(scenario), more);
+    let status = envelope["status"].as_str().unwrap_or_default();
+    assert!(code == Some(0) && status == "passed", "{scenario} {more:?}: {:#}", envelope["error"]);
+    envelope
+}
+
+/// Runs a scenario file and returns the exit code and the envelope.
+fn run_file(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
     let _alone = more.contains(&"--live").then(|| e2e::alone().unwrap());
     let output = Command::new(env!("CARGO_BIN_EXE_mooring-under-test"))
         .arg("run")
-        .arg(e2e::scenario(scenario))
+        .arg(file)
         .args(["--output", "json", "--timeout", "150s"])
         .args(more)
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let envelope: Value = serde_json::from_str(&text)
+    let envelope = serde_json::from_str(&text)
         .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)));
-    let status = envelope["status"].as_str().unwrap_or_default();
-    assert!(output.status.success() && status == "passed", "{scenario} {more:?}: {:#}", envelope["error"]);
-    envelope
+    (output.status.code(), envelope)
 }
 
 macro_rules! scenarios {
@@ -60,6 +67,59 @@ scenarios! {
 fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
     let backend = if have("root") { "loop" } else { "directory" };
     run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());
+}
+
+/// One of each component that has faults of its own; a fault that never fires fails the run.
+const FAULTS: &str = "
+faults:
+- name: cloud-is-busy
+  match: {plane: ec2, op: AttachVolume}
+  when: {first: 1}
+  effect: {error: RequestLimitExceeded}
+- name: driver-gives-up
+  match: {plane: csi, op: ControllerPublishVolume}
+  when: {first: 1}
+  effect: {grpc: UNAVAILABLE}
+- name: node-gives-up
+  match: {plane: csi, op: NodeStageVolume}
+  when: {first: 1}
+  effect: {grpc: INTERNAL}
+- name: api-is-down
+  match: {plane: k8s, op: create, where: {resource: volumeattachments}}
+  when: {first: 1}
+  effect: {http: 503}
+";
+
+/// `first-volume.yaml` with `faults`.
+fn with_faults(faults: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    let text = std::fs::read_to_string(e2e::scenario("first-volume.yaml")).unwrap();
+    std::fs::write(file.path(), text + faults).unwrap();
+    file
+}
+
+const PROCESSES: [&str; 6] = ["--live", "--processes", "--backend", "directory", "--time-scale", "10"];
+
+#[test]
+fn faults_act_in_the_process_that_owns_their_plane_live() {
+    let file = with_faults(FAULTS);
+    for world in [&[][..], &PROCESSES[..]] {
+        let (code, envelope) = run_file(file.path(), world);
+        assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
+        assert_eq!(envelope["data"]["silentFaults"], serde_json::json!([]), "{world:?}");
+    }
+}
+
+#[test]
+fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
+    let snapshot = "faults:\n- {name: never, match: {plane: ec2, op: CreateSnapshot}, effect: {http: 503}}\n";
+    let (code, envelope) = run_file(with_faults(snapshot).path(), &PROCESSES);
+    assert_eq!((code, &envelope["data"]["silentFaults"]), (Some(1), &serde_json::json!(["never"])), "{envelope:#}");
+    // What passes between processes passes outside of this one.
+    let link = "faults:\n- {name: slow, match: {plane: link}, effect: {delay: 1s}}\n";
+    let (code, envelope) = run_file(with_faults(link).path(), &PROCESSES);
+    let error = envelope["error"]["message"].as_str().unwrap_or_default();
+    assert!(code == Some(1) && error.contains("match.plane"), "{envelope:#}");
 }
 
 #[test]

@@ -113,7 +113,8 @@ fn up() -> Option<(f64, f64)> {
     let ready: PathBuf = home.path().join("ready.json");
     let started = Instant::now();
     let child = Command::new(MOORING)
-        .args(["up", "--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0", "--ready-file"])
+        .args(["up", "--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0"])
+        .args(["--imds-listen", "127.0.0.1:0", "--ready-file"])
         .arg(&ready)
         .env("HOME", home.path())
         .stdout(Stdio::null())

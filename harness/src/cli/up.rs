@@ -13,7 +13,7 @@ use substrate::host::Stop;
 use substrate::world::Options;
 
 use crate::cluster::spec::node_name;
-use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, live};
+use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::defaults;
 use crate::scenario::model::LatencyProfile;
@@ -30,6 +30,9 @@ pub(super) struct Args {
     /// Where the cloud listens.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
     ec2_listen: SocketAddr,
+    /// Where the metadata service of the first instance listens; each further one has the next port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:1338")]
+    imds_listen: SocketAddr,
     /// Where the API server listens with TLS.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     kubernetes_listen: SocketAddr,
@@ -72,6 +75,17 @@ pub(super) struct Args {
     /// A host name that requests may carry beside localhost and IP addresses; may be repeated.
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
+    /// Bearer token that admin requests to the cloud must carry, and off loopback those to the API server (a random
+    /// one there when absent; the kubeconfig has it).
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    token: Option<Secret>,
+}
+
+fn token(text: &str) -> Result<Secret, String> {
+    match text.len() >= 8 && text.bytes().all(|b| b.is_ascii_graphic()) {
+        true => Ok(Secret::new(text)),
+        false => Err("must have at least 8 characters, visible ASCII ones".to_owned()),
+    }
 }
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
@@ -114,11 +128,9 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         "aws-recent" => LatencyProfile::AwsRecent,
         other => return Err(usage(format!("--latency {other}: there are instant, aws and aws-recent"))),
     };
-    for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--kubernetes-listen", args.kubernetes_listen)] {
-        if !address.ip().is_loopback() {
-            return Err(usage(format!(
-                "{flag} {address}: `mooring up` serves loopback only; start the server's own binary with a token to serve others"
-            )));
+    for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--imds-listen", args.imds_listen)] {
+        if !address.ip().is_loopback() && args.token.is_none() {
+            return Err(usage(format!("{flag} {address}: other machines can reach it, so --token is needed")));
         }
     }
     if args.http_listen.is_some_and(|a| !a.ip().is_loopback()) {
@@ -138,8 +150,18 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         zones,
         latency,
         without: args.without.iter().cloned().collect::<BTreeSet<_>>(),
+        admin_token: args.token.clone(),
         ..ClusterSpec::default()
     })
+}
+
+/// What the API server with TLS asks for: nothing on loopback, else the token.
+fn kubernetes_token(args: &Args) -> Result<Option<Secret>, Refusal> {
+    if args.kubernetes_listen.ip().is_loopback() {
+        return Ok(None);
+    }
+    let random = || fake_apiserver::tls::random_token().map(Secret::new).map_err(|e| environment(e.to_string()));
+    args.token.clone().map_or_else(random, Ok).map(Some)
 }
 
 fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
@@ -161,9 +183,11 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         world.trace().keep(50_000);
         let addresses = live::Addresses {
             ec2: Some(args.ec2_listen),
+            imds: Some(args.imds_listen),
             kubernetes: Some(args.kubernetes_listen),
             kubernetes_http: args.http_listen,
             allowed_hosts: args.allow_host.clone(),
+            kubernetes_token: kubernetes_token(args)?,
         };
         let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|e| environment(e.to_string()))?;
         let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
@@ -192,10 +216,12 @@ fn announce(
         let path = path.display().to_string();
         move |e: std::io::Error| environment(format!("{path}: {e}"))
     };
-    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, "mooring");
+    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
+    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token);
     fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
     let ready: Value = json!({
         "ec2": endpoints.ec2,
+        "imds": endpoints.imds,
         "kubernetes": endpoints.kubernetes,
         "kubernetesHttp": endpoints.kubernetes_http,
         "kubeconfig": kubeconfig,

@@ -14,7 +14,7 @@ use csi_mock::disk::Disk;
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceSpec, LatencyProfile};
+use mock_ec2::{Ec2, InstanceSpec, LatencyProfile, Token};
 use serde_json::json;
 use substrate::{Ctx, HttpService, Process, World};
 
@@ -85,8 +85,8 @@ impl Cluster {
                 "cluster.node",
                 json!({ "node": node.name, "instance": instance.id, "zone": node.zone }),
             );
-            let process = yard.node(node, instance.id, root, disk.clone());
-            nodes.insert(node.name.clone(), Node { members: vec![Member::Task(process)], disk });
+            let process = yard.node(node, instance.id.clone(), root, disk.clone());
+            nodes.insert(node.name.clone(), Node { instance: instance.id, members: vec![Member::Task(process)], disk });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()
@@ -122,8 +122,24 @@ impl Yard {
         let yard = self.clone();
         Process::start(&self.world, "mock-ec2", move |ctx| {
             let (yard, service) = (yard.clone(), ec2.start(&ctx));
-            async move { yard.serve(ctx, "ec2", service).await }
+            let metadata = yard.metadata(&ctx, &ec2);
+            async move {
+                for (name, service) in metadata {
+                    if let Err(error) = yard.wiring.publish(&ctx, &name, service) {
+                        return ctx.emit("process.failed", json!({ "error": error }));
+                    }
+                }
+                yard.serve(ctx, "ec2", service).await;
+            }
         })
+    }
+
+    /// The metadata services, by the names that they are published under.
+    fn metadata(&self, ctx: &Ctx, ec2: &Ec2) -> Vec<(String, HttpService)> {
+        let instances = if self.spec.metadata { ec2.instances() } else { Vec::new() };
+        // An id that the cloud gives is one.
+        let service = |id: &str| id.parse().ok().map(|id| ec2.metadata(ctx, &id));
+        instances.iter().filter_map(|i| Some((format!("imds-{}", i.name), service(&i.id)?))).collect()
     }
 
     fn apiserver(&self) -> Process {
@@ -206,7 +222,9 @@ impl Yard {
             self.wiring.publish(ctx, &registration, service)?;
         }
         let ec2 = self.wiring.connect(ctx, "ec2")?;
-        ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, instance_id, &node.name, disk.clone())));
+        let token = self.spec.admin_token.as_ref().map(|t| t.reveal().to_owned());
+        let config = PlugConfig { token, ..PlugConfig::new(ec2, instance_id, &node.name, disk.clone()) };
+        ctx.spawn(plug::run(ctx.clone(), config));
         if self.is_without("kubelet") {
             return pending().await;
         }
@@ -238,7 +256,10 @@ fn cloud_config(spec: &ClusterSpec, volume_dir: Option<PathBuf>) -> mock_ec2::Co
         zones: spec.zones.clone(),
         latency: latency(spec.latency),
         instances: spec.nodes.iter().map(instance).collect(),
+        // A device on this machine is busy while it is mounted on this machine.
+        watch_mounts: volume_dir.is_some(),
         volume_dir,
+        admin_token: spec.admin_token.as_ref().map(|t| Token::new(t.reveal())),
         ..mock_ec2::Config::default()
     }
 }

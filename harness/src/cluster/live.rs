@@ -9,7 +9,7 @@ use substrate::World;
 use super::assemble::{ClusterError, Parts};
 use super::namespace::{self, NamespaceError};
 pub use super::sockets::{Addresses, SocketError, Sockets};
-use super::{Cluster, ClusterSpec};
+use super::{Cluster, ClusterSpec, Metadata, Node};
 
 /// Which disks to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -173,9 +173,12 @@ impl Cluster {
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
         }
-        let tls =
-            fake_apiserver::tls::generate(&addresses.allowed_hosts).map_err(|e| ClusterError::Wiring(e.to_string()))?;
-        let sockets = Sockets::open(addresses, &site.socket_dir(), tls.server)
+        let spec = ClusterSpec { metadata: addresses.imds.is_some(), ..spec };
+        let mut names = addresses.allowed_hosts.clone();
+        names.extend(addresses.kubernetes.map(|a| a.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()));
+        let tls = fake_apiserver::tls::generate(&names).map_err(|e| ClusterError::Wiring(e.to_string()))?;
+        let nodes: Vec<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
+        let sockets = Sockets::open(addresses, &nodes, &site.socket_dir(), tls.server)
             .map_err(|e| ClusterError::Wiring(e.to_string()))?;
         let sockets = Arc::new(sockets);
         let mut disks = std::collections::BTreeMap::new();
@@ -192,7 +195,19 @@ impl Cluster {
             kubernetes_http: sockets.endpoint("apiserver").to_owned(),
             ca_pem: tls.ca_pem,
             csi: sockets.unix_path("csi-controller"),
+            imds: cluster.metadata(&sockets),
+            token: addresses.kubernetes_token.clone(),
         });
         Ok(cluster)
+    }
+
+    /// Where the metadata services of the instances are.
+    fn metadata(&self, sockets: &Sockets) -> Vec<Metadata> {
+        let place = |(name, node): (&String, &Node)| Metadata {
+            node: name.clone(),
+            instance: node.instance.clone(),
+            endpoint: sockets.endpoint(&format!("imds-{name}")).to_owned(),
+        };
+        if self.spec.metadata { self.nodes.iter().map(place).collect() } else { Vec::new() }
     }
 }

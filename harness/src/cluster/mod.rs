@@ -1,10 +1,12 @@
 //! A cluster and its cloud, put together in either world.
 
 pub mod assemble;
+mod faults;
 pub mod live;
 mod member;
 pub mod namespace;
 mod processes;
+mod secret;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -21,6 +23,7 @@ use substrate::{HttpService, World, WorldKind};
 use crate::runner::Objects;
 pub use assemble::ClusterError;
 use member::Member;
+pub use secret::Secret;
 pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;
 
@@ -35,6 +38,8 @@ pub struct Cluster {
     down: Mutex<BTreeSet<String>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
+    /// Where faults act when components are OS processes.
+    desks: Option<faults::Desks>,
 }
 
 /// Where users reach a live cluster.
@@ -50,9 +55,26 @@ pub struct Endpoints {
     pub ca_pem: String,
     /// The CSI controller's socket.
     pub csi: std::path::PathBuf,
+    /// The metadata service of each instance.
+    pub imds: Vec<Metadata>,
+    /// What clients of the API server with TLS send as bearer token; without one anything will do.
+    pub token: Option<Secret>,
+}
+
+/// Where an instance's metadata service is.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Metadata {
+    /// The node.
+    pub node: String,
+    /// Its instance.
+    pub instance: String,
+    /// `http://…`.
+    pub endpoint: String,
 }
 
 struct Node {
+    /// The id of its instance.
+    instance: String,
     /// What crashes when the machine does; ended last to first, started first to last.
     members: Vec<Member>,
     disk: Arc<dyn Disk>,
@@ -82,6 +104,7 @@ impl Cluster {
             down: Mutex::default(),
             story,
             endpoints: None,
+            desks: None,
         }
     }
 
@@ -117,6 +140,9 @@ impl Cluster {
     pub async fn crash(&self, node: &str) -> Result<(), String> {
         let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
         self.down().insert(node.to_owned());
+        if let Some(desks) = &self.desks {
+            desks.leave(node).await;
+        }
         for member in found.members.iter().rev() {
             member.crash().await;
         }
@@ -128,12 +154,15 @@ impl Cluster {
     /// Starts a node again.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// When there is no such node, or it does not start.
     pub async fn restart(&self, node: &str) -> Result<(), String> {
         let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
         self.down().remove(node);
         for member in &found.members {
             member.restart().await?;
+        }
+        if let Some(desks) = &self.desks {
+            desks.come_back(node).await?;
         }
         Ok(())
     }

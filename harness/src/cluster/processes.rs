@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use mock_ec2::InstanceSpec;
 use serde_json::{Value, json};
+use substrate::fault::Plane;
 use substrate::host::PARENT_PIPE;
 use substrate::{Event, World, dial};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
 use super::assemble::ClusterError;
+use super::faults::Desks;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
 use super::{Cluster, ClusterSpec, Node, NodeSpec};
@@ -212,7 +214,16 @@ impl Cluster {
         let [Ok(objects), Ok(cloud)] = peers else {
             return Err(ClusterError::Wiring(format!("no clients of {kubernetes} and {ec2}")));
         };
-        Ok(Self::new(world, spec, objects, cloud, nodes, members))
+        let mut desks = Desks::default();
+        desks.add("mock-ec2", Plane::Ec2, None, cloud.clone());
+        desks.add("fake-apiserver", Plane::K8s, None, objects.clone());
+        desks.add("csi-controller", Plane::Csi, None, dial::unix(start.sockets("csi-controller")));
+        for node in spec.nodes.iter().map(|node| node.name.as_str()) {
+            desks.add(&format!("csi-{node}"), Plane::Csi, Some(node), dial::unix(start.sockets(node)));
+        }
+        let mut cluster = Self::new(world, spec, objects, cloud, nodes, members);
+        cluster.desks = Some(desks);
+        Ok(cluster)
     }
 }
 
@@ -250,13 +261,13 @@ impl Launcher<'_> {
         let driver = self.start(&format!("csi-{}", node.name), "csi-mock", &[&place[..], &driver].concat()).await?.0;
         let agent = [
             ("--kubernetes", kubernetes.to_owned()),
-            ("--instance-id", id),
+            ("--instance-id", id.clone()),
             ("--instance-type", node.instance_type.clone()),
             ("--plugins-registry", registry.display().to_string()),
         ];
         let agent = self.start(&node.name, "node-agent", &[&place[..], &agent].concat()).await?.0;
         let members = vec![Member::Os(driver), Member::Os(agent)];
-        Ok((node.name.clone(), Node { members, disk: self.site.disk(&node.name)? }))
+        Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)? }))
     }
 }
 

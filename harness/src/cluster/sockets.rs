@@ -11,6 +11,7 @@ use substrate::guard::guard;
 use substrate::link::Link;
 use substrate::{Ctx, HttpService, dial, listen};
 
+use super::Secret;
 use super::wiring::Wiring;
 
 /// Where the servers of a live cluster listen.
@@ -18,24 +19,35 @@ use super::wiring::Wiring;
 pub struct Addresses {
     /// The cloud.
     pub ec2: Option<SocketAddr>,
+    /// The metadata service of the first instance; each further one listens on the next port.
+    pub imds: Option<SocketAddr>,
     /// The API server with TLS, for users.
     pub kubernetes: Option<SocketAddr>,
     /// The API server without TLS, for users.
     pub kubernetes_http: Option<SocketAddr>,
     /// Host names beside localhost and IP addresses that requests may carry.
     pub allowed_hosts: Vec<String>,
+    /// What users of the API server with TLS must send; anyone may call without one.
+    pub kubernetes_token: Option<Secret>,
 }
 
 /// One name's listeners.
 struct Door {
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
+    token: Option<Secret>,
+}
+
+impl Door {
+    fn open(listener: TcpListener) -> Self {
+        Self { listener, tls: None, token: None }
+    }
 }
 
 /// Listeners that outlive the processes behind them, so that a restart finds its port again.
 pub struct Sockets {
-    doors: BTreeMap<&'static str, Vec<Door>>,
-    endpoints: BTreeMap<&'static str, String>,
+    doors: BTreeMap<String, Vec<Door>>,
+    endpoints: BTreeMap<String, String>,
     directory: PathBuf,
     allowed_hosts: Vec<String>,
 }
@@ -55,28 +67,43 @@ pub enum SocketError {
 }
 
 impl Sockets {
-    /// Binds all TCP listeners; `directory` is where unix sockets go (a path of at most about 70 bytes, because the
-    /// kernel takes 107 for the whole name).
+    /// Binds all TCP listeners, the metadata services of `nodes` among them when they have an address; `directory` is
+    /// where unix sockets go (a path of at most about 70 bytes, because the kernel takes 107 for the whole name).
     ///
     /// # Errors
     /// When an address cannot be bound.
-    pub fn open(addresses: &Addresses, directory: &Path, tls: Arc<rustls::ServerConfig>) -> Result<Self, SocketError> {
+    pub fn open(
+        addresses: &Addresses,
+        nodes: &[&str],
+        directory: &Path,
+        tls: Arc<rustls::ServerConfig>,
+    ) -> Result<Self, SocketError> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut doors = BTreeMap::new();
         let mut endpoints = BTreeMap::new();
         let ec2 = bind("the cloud", addresses.ec2.unwrap_or(any))?;
-        endpoints.insert("ec2", format!("http://{}", local(&ec2)));
-        doors.insert("ec2", vec![Door { listener: ec2, tls: None }]);
+        endpoints.insert("ec2".to_owned(), format!("http://{}", reachable(&ec2, &[])));
+        doors.insert("ec2".to_owned(), vec![Door::open(ec2)]);
         // Components talk to the API server without TLS; users have a port of their own.
         let inner = bind("the API server", addresses.kubernetes_http.unwrap_or(any))?;
         let outer = bind("the API server", addresses.kubernetes.unwrap_or(any))?;
-        endpoints.insert("apiserver", format!("http://{}", local(&inner)));
-        endpoints.insert("apiserver-tls", format!("https://{}", local(&outer)));
-        doors.insert("apiserver", vec![Door { listener: inner, tls: None }, Door { listener: outer, tls: Some(tls) }]);
+        endpoints.insert("apiserver".to_owned(), format!("http://{}", reachable(&inner, &[])));
+        let users = reachable(&outer, &addresses.allowed_hosts);
+        endpoints.insert("apiserver-tls".to_owned(), format!("https://{users}"));
+        let outer = Door { listener: outer, tls: Some(tls), token: addresses.kubernetes_token.clone() };
+        doors.insert("apiserver".to_owned(), vec![Door::open(inner), outer]);
+        for (node, ordinal) in nodes.iter().zip(0u16..).take_while(|_| addresses.imds.is_some()) {
+            let first = addresses.imds.unwrap_or(any);
+            // Beyond the last port the last one is taken already, which the system says.
+            let port = if first.port() == 0 { 0 } else { first.port().saturating_add(ordinal) };
+            let listener = bind("the metadata service", SocketAddr::new(first.ip(), port))?;
+            endpoints.insert(format!("imds-{node}"), format!("http://{}", reachable(&listener, &[])));
+            doors.insert(format!("imds-{node}"), vec![Door::open(listener)]);
+        }
         Ok(Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts: addresses.allowed_hosts.clone() })
     }
 
-    /// The endpoint of `ec2`, `apiserver` (plain) or `apiserver-tls`.
+    /// The endpoint of `ec2`, `apiserver` (plain), `apiserver-tls` or `imds-<node>`.
     pub fn endpoint(&self, name: &str) -> &str {
         self.endpoints.get(name).map_or("", String::as_str)
     }
@@ -92,19 +119,30 @@ fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener, SocketEr
     listener.map_err(|error| SocketError::Bind { what, address, error })
 }
 
-fn local(listener: &TcpListener) -> SocketAddr {
+/// The host and port by which clients reach `listener`: one that is bound to all addresses by the first of `names`, or
+/// from this machine.
+fn reachable(listener: &TcpListener, names: &[String]) -> String {
     // A bound socket has an address; the fallback names none, so a client fails with a clear refusal.
-    listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
+    let bound = listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
+    match names.first() {
+        _ if !bound.ip().is_unspecified() => bound.to_string(),
+        Some(name) => format!("{name}:{}", bound.port()),
+        None => SocketAddr::from(([127, 0, 0, 1], bound.port())).to_string(),
+    }
 }
 
 impl Wiring for Sockets {
     fn publish(&self, ctx: &Ctx, name: &str, service: HttpService) -> Result<(), String> {
         if let Some(doors) = self.doors.get(name) {
-            let service = guard(service, &self.allowed_hosts);
             for door in doors {
+                let service = match &door.token {
+                    Some(token) => fake_apiserver::serve::require_token(service.clone(), token.reveal()),
+                    None => service.clone(),
+                };
+                let service = guard(service, &self.allowed_hosts);
                 let listener = door.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
                 let listener = listener.map_err(|e| format!("{name}: {e}"))?;
-                ctx.spawn(listen::tcp(ctx.clone(), listener, service.clone(), door.tls.clone()));
+                ctx.spawn(listen::tcp(ctx.clone(), listener, service, door.tls.clone()));
             }
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Secret;
 use crate::scenario::model::{LatencyProfile, Scenario};
 
 /// One node and the instance that it runs on.
@@ -32,6 +33,10 @@ pub struct ClusterSpec {
     pub driver_name: String,
     /// Components that are left to somebody else, by their upstream names.
     pub without: BTreeSet<String>,
+    /// The bearer token that the cloud's admin API asks for.
+    pub admin_token: Option<Secret>,
+    /// Whether instances have their metadata service; a component asks for it in no scenario.
+    pub metadata: bool,
 }
 
 impl Default for ClusterSpec {
@@ -44,6 +49,8 @@ impl Default for ClusterSpec {
             latency: LatencyProfile::Instant,
             driver_name: "ebs.csi.aws.com".to_owned(),
             without: BTreeSet::new(),
+            admin_token: None,
+            metadata: false,
         }
     }
 }

@@ -96,7 +96,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         }),
     };
     let elapsed = world.clock().mono() - started;
-    let silent_faults = run.silent_faults(result.is_ok());
+    let silent_faults = run.silent_faults(result.is_ok()).await;
     let mut leftovers = Leftovers::default();
     if scenario.teardown && result.is_ok() {
         leftovers = teardown::tear_down(cluster).await;

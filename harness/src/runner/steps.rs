@@ -16,6 +16,9 @@ use crate::scenario::model::{
 };
 use crate::scenario::object::{Kind, ObjectRef, State};
 
+/// How long a workload may take to read what it finds.
+const READING: Duration = Duration::from_secs(30);
+
 /// A run under way.
 pub(super) struct Run<'a> {
     scenario: &'a Scenario,
@@ -58,7 +61,7 @@ impl<'a> Run<'a> {
         self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
         self.apply(&self.scenario.objects).await?;
         for fault in &self.scenario.faults {
-            self.fault(fault)?;
+            self.fault(fault).await?;
         }
         self.started = self.cluster.world().clock().mono();
         Ok(())
@@ -78,20 +81,27 @@ impl<'a> Run<'a> {
             Action::Untaint(untaint) => self.untaint(untaint).await?,
             Action::Cordon(node) => self.unschedulable(node, true).await?,
             Action::Uncordon(node) => self.unschedulable(node, false).await?,
-            Action::Fault(fault) => self.fault(fault)?,
-            Action::ClearFault(name) => self.clear_fault(name)?,
+            Action::Fault(fault) => self.fault(fault).await?,
+            Action::ClearFault(name) => self.clear_fault(name).await?,
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
         }
         Ok(())
     }
 
     /// Faults that were declared and never fired; only asked of a run that came to its end.
-    pub(super) fn silent_faults(&self, ended: bool) -> Vec<String> {
-        let faults = self.cluster.world().faults();
-        let silent = |name: &&String| faults.get(name).is_some_and(|report| report.hits == 0);
-        let mut names: Vec<String> = self.declared.iter().filter(silent).cloned().collect();
+    pub(super) async fn silent_faults(&self, ended: bool) -> Vec<String> {
+        if !ended {
+            return Vec::new();
+        }
+        let mut names = Vec::new();
+        for name in &self.declared {
+            // Of one that nobody can tell about any more, nothing shows that it fired.
+            if !matches!(self.cluster.fault_hits(name).await, Ok(None | Some(1..))) {
+                names.push(name.clone());
+            }
+        }
         names.extend(self.cleared.iter().cloned());
-        if ended { names } else { Vec::new() }
+        names
     }
 
     fn now(&self) -> Duration {
@@ -185,7 +195,7 @@ impl<'a> Run<'a> {
     async fn expect(&self, expectation: &Expectation) -> Result<(), Failure> {
         match expectation {
             Expectation::Event(event) => self.expect_event(event).await,
-            Expectation::BytesIntact(bytes) => self.expect_bytes(bytes),
+            Expectation::BytesIntact(bytes) => self.expect_bytes(bytes).await,
             Expectation::Attached(attached) => self.expect_attached(attached).await,
             Expectation::Elapsed(elapsed) => self.expect_elapsed(elapsed),
         }
@@ -223,14 +233,19 @@ impl<'a> Run<'a> {
         .await
     }
 
-    fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
+    /// A container is running, and told so, before its workload has read what it finds.
+    async fn expect_bytes(&self, wanted: &BytesIntact) -> Result<(), Failure> {
         let expected = format!("{} finds at least {} intact records when it starts", wanted.pod, wanted.records);
-        match self.cluster.records_found(&wanted.pod.key()) {
-            None => Err(self.failure(expected, "it has not started")),
-            Some((_, false)) => Err(self.failure(expected, "what it found is damaged")),
-            Some((found, true)) if found < wanted.records => Err(self.failure(expected, format!("it found {found}"))),
-            Some((_, true)) => Ok(()),
-        }
+        self.until(READING, Sign::Records(wanted.pod.key()), async || {
+            let seen = match self.cluster.records_found(&wanted.pod.key()) {
+                Some((found, true)) if found >= wanted.records => return Ok(()),
+                Some((found, true)) => format!("it found {found}"),
+                Some((_, false)) => "what it found is damaged".to_owned(),
+                None => "it has not started".to_owned(),
+            };
+            Err(self.failure(expected.clone(), seen))
+        })
+        .await
     }
 
     async fn expect_attached(&self, wanted: &Attached) -> Result<(), Failure> {
@@ -310,23 +325,21 @@ impl<'a> Run<'a> {
         self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await).map(drop)
     }
 
-    fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
-        let added = self.cluster.world().faults().add(self.now(), fault.clone());
+    async fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
+        let added = self.cluster.add_fault(fault).await;
         added.map_err(|e| self.failure(format!("fault {} is put in force", fault.name), e))?;
         self.declared.push(fault.name.clone());
         Ok(())
     }
 
-    fn clear_fault(&mut self, name: &str) -> Result<(), Failure> {
-        match self.cluster.world().faults().remove(name) {
-            Some(report) => {
-                if report.hits == 0 {
-                    self.cleared.push(name.to_owned());
-                }
-                Ok(())
-            }
-            None => Err(self.failure(format!("fault {name} is in force"), "it is not")),
+    async fn clear_fault(&mut self, name: &str) -> Result<(), Failure> {
+        let expected = format!("fault {name} is in force");
+        match self.cluster.remove_fault(name).await.map_err(|e| self.failure(expected.clone(), e))? {
+            Some(0) => self.cleared.push(name.to_owned()),
+            Some(_) => {}
+            None => return Err(self.failure(expected, "it is not")),
         }
+        Ok(())
     }
 }
 

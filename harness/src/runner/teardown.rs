@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Ends faults, starts nodes that are down, deletes pods and claims, and returns what is left once nothing changes.
 pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
-    cluster.world().faults().clear(None);
+    cluster.clear_faults().await;
     for node in cluster.down_nodes() {
         // A node that is in the list exists.
         let _ = cluster.restart(&node).await;

@@ -1,0 +1,99 @@
+//! What `mooring up` serves beside kubectl and the AWS CLI's everyday: metadata services, ports off loopback, devices
+//! that are busy while they are mounted.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::http::send;
+use e2e::{CLAIM_AND_POD, Up, eventually, have};
+use serde_json::Value;
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+
+/// Applies the claim and the pod and waits until the pod runs.
+fn run_pod(up: &Up) -> Result<()> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), CLAIM_AND_POD)?;
+    up.run("kubectl", &["apply", "-f", &file.path().display().to_string()])?;
+    up.run("kubectl", &["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]).context(up.log())?;
+    Ok(())
+}
+
+#[test]
+fn every_instance_has_a_metadata_service_live() {
+    let up = Up::start(MOORING, &["--backend", "directory", "--nodes", "2"]).unwrap();
+    let services = up.all_ready()["imds"].as_array().unwrap();
+    let nodes: Vec<&str> = services.iter().filter_map(|s| s["node"].as_str()).collect();
+    assert_eq!(nodes, ["node-a", "node-b"]);
+    for service in services {
+        let endpoint = service["endpoint"].as_str().unwrap();
+        let ttl = [("x-aws-ec2-metadata-token-ttl-seconds", "60")];
+        let token = send(endpoint, "PUT", "/latest/api/token", &ttl, "").unwrap();
+        assert_eq!(token.status, 200, "{token:?}");
+        let headers = [("x-aws-ec2-metadata-token", token.body.as_str())];
+        let document = send(endpoint, "GET", "/latest/dynamic/instance-identity/document", &headers, "").unwrap();
+        let document: Value = serde_json::from_str(&document.body).unwrap();
+        assert_eq!(document["instanceId"], service["instance"]);
+        assert_eq!(document["region"], "us-east-1");
+        let foreign = send(endpoint, "GET", "/latest/meta-data/", &[("origin", "http://evil.example")], "").unwrap();
+        assert_eq!(foreign.status, 403);
+    }
+}
+
+#[test]
+fn off_loopback_nothing_is_served_without_a_token_live() {
+    for flag in ["--ec2-listen", "--imds-listen"] {
+        let output = Command::new(MOORING).args(["up", flag, "0.0.0.0:0"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(flag) && error.contains("--token"), "{error}");
+    }
+    if !have("kubectl") {
+        return;
+    }
+    let token = "letmein-please";
+    let anywhere = ["--ec2-listen", "0.0.0.0:0", "--kubernetes-listen", "0.0.0.0:0", "--token", token];
+    let up = Up::start(MOORING, &[&["--backend", "directory", "--time-scale", "10"][..], &anywhere].concat()).unwrap();
+    let admin = |headers: &[(&str, &str)]| send(up.ready("ec2"), "GET", "/admin/v1/state", headers, "").unwrap().status;
+    assert_eq!(admin(&[]), 401);
+    assert_eq!(admin(&[("authorization", "Bearer letmein-please")]), 200);
+    // The kubeconfig has the token, and so has the part of a node that follows the cloud's devices.
+    run_pod(&up).unwrap();
+    let refused = up.command("kubectl").args(["get", "nodes", "--token", "another"]).output().unwrap();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && error.contains("Unauthorized"), "{error}");
+    assert!(!up.log().contains(token), "the token shows in the log");
+}
+
+#[test]
+fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live() {
+    if !have("root") || !have("kubectl") || !have("aws") {
+        return;
+    }
+    let up = Up::start(MOORING, &["--backend", "loop", "--time-scale", "10"]).unwrap();
+    run_pod(&up).unwrap();
+    let pv = up.run("kubectl", &["get", "pv", "-o", "jsonpath={.items[0].spec.csi.volumeHandle}"]).unwrap();
+    let attachment = || -> Result<String> {
+        let query = "Volumes[0].Attachments[0].State";
+        let args = ["ec2", "describe-volumes", "--volume-ids", &pv, "--query", query, "--output", "text"];
+        Ok(up.run("aws", &args)?.trim().to_owned())
+    };
+    assert_eq!(attachment().unwrap(), "attached");
+    up.run("aws", &["ec2", "detach-volume", "--volume-id", &pv]).unwrap();
+    eventually(Duration::from_secs(30), || {
+        let state = attachment()?;
+        ensure!(state == "busy", "{state}");
+        Ok(())
+    })
+    .unwrap();
+    // It goes once nothing holds it any more.
+    up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).unwrap();
+    eventually(Duration::from_secs(60), || {
+        let state = attachment()?;
+        ensure!(state == "None", "{state}");
+        Ok(())
+    })
+    .context(up.log())
+    .unwrap();
+}
