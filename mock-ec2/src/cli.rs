@@ -30,7 +30,7 @@ const SEED_FILE_LIMIT: u64 = 1 << 20;
 const EXAMPLE: &str = "\
 Example:
   mock-ec2 --instances instances.yaml --latency aws &
-  export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_REGION=us-east-1
+  export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_DEFAULT_REGION=us-east-1
   export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
   aws ec2 create-volume --availability-zone us-east-1a --size 4 --volume-type gp3
 

@@ -373,3 +373,76 @@ fn pokes_vanish_force_hold_and_finish() {
         assert_eq!(power(&cloud, "RebootInstances", &node).await.code(), "InvalidInstanceID.NotFound");
     });
 }
+
+const RUN: &str = "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=1";
+
+#[test]
+fn a_launch_takes_what_programs_send_and_refuses_what_it_would_have_to_do() {
+    play(1, config(Instant), |cloud| async move {
+        let other = cloud.instance("node-c");
+        let told = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={other}")).await;
+        let subnet = told.first("subnetId").unwrap();
+        let usual = "&KeyName=k&SecurityGroupId.1=sg-1&UserData=IyEvYmluL3No&EbsOptimized=true&Monitoring.Enabled=false\
+                     &IamInstanceProfile.Name=n&MetadataOptions.HttpTokens=required";
+        let made = cloud.ask(&format!("{RUN}{usual}&SubnetId={subnet}")).await;
+        assert_eq!(made.first("availabilityZone").as_deref(), Some("us-east-1b"), "{}", made.body);
+        assert_eq!(made.first("subnetId"), Some(subnet.clone()));
+        for (more, code) in [
+            ("&SubnetId=subnet-1".to_owned(), "InvalidSubnetID.NotFound"),
+            (format!("&SubnetId={subnet}&Placement.AvailabilityZone=us-east-1a"), "InvalidParameterCombination"),
+            ("&BlockDeviceMapping.1.DeviceName=/dev/sdf".to_owned(), "UnsupportedOperation"),
+            ("&Colour=red".to_owned(), "UnknownParameter"),
+        ] {
+            assert_eq!(cloud.ask(&format!("{RUN}{more}")).await.code(), code, "{more}");
+        }
+    });
+}
+
+#[test]
+fn the_transition_of_an_instance_is_held_and_completed() {
+    play(1, config(Aws), |cloud| async move {
+        let node = cloud.instance("node-a");
+        let poke = async |verb: &str| {
+            cloud.admin("POST", &format!("instances/{node}/{verb}"), Some(serde_json::json!({}))).await
+        };
+        let state = async || {
+            let told = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={node}")).await;
+            told.first("name").unwrap()
+        };
+        assert_eq!(poke("stick").await.1["changed"], false);
+        cloud.ask(&format!("Action=StopInstances&Version=2016-11-15&InstanceId.1={node}")).await;
+        assert_eq!(poke("stick").await.1["changed"], true);
+        cloud.sleep(3_600_000).await;
+        assert_eq!(state().await, "stopping");
+        assert_eq!(poke("complete").await.1["changed"], true);
+        assert_eq!(state().await, "stopped");
+        assert_eq!((poke("fail").await.0, poke("fly").await.0), (400, 404));
+        assert_eq!(poke("terminate").await.0, 200);
+        assert_eq!(state().await, "shutting-down");
+    });
+}
+
+#[test]
+fn tags_are_found_by_key_value_and_resource() {
+    play(1, config(Instant), |cloud| async move {
+        let volumes = [cloud.volume().await, cloud.volume().await];
+        for (volume, value) in volumes.iter().zip(["x", "y"]) {
+            let form =
+                format!("Action=CreateTags&Version=2016-11-15&ResourceId.1={volume}&Tag.1.Key=a*b&Tag.1.Value={value}");
+            assert_eq!(cloud.ask(&form).await.status, 200);
+        }
+        let found = async |filter: &str| {
+            cloud.ask(&format!("Action=DescribeTags&Version=2016-11-15&{filter}")).await.all("resourceId")
+        };
+        let one = |n: usize| vec![volumes[n].clone()];
+        assert_eq!(found("Filter.1.Name=tag:a*b&Filter.1.Value.1=y").await, one(1));
+        assert_eq!(found("Filter.1.Name=tag:ab&Filter.1.Value.1=y").await, Vec::<String>::new());
+        assert_eq!(found("Filter.1.Name=key&Filter.1.Value.1=a*").await.len(), 2);
+        let by_id = format!("Filter.1.Name=resource-id&Filter.1.Value.1={}", volumes[0]);
+        assert_eq!(found(&by_id).await, one(0));
+        assert_eq!(
+            found("Filter.1.Name=resource-type&Filter.1.Value.1=volume&Filter.2.Name=value&Filter.2.Value.1=x").await,
+            one(0)
+        );
+    });
+}

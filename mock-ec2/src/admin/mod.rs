@@ -43,6 +43,7 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         .route("/admin/v1/instances/{id}/crash", post(crash))
         .route("/admin/v1/instances/{id}/terminate", post(pokes::terminate))
         .route("/admin/v1/instances/{id}/hardware", post(pokes::hardware))
+        .route("/admin/v1/instances/{id}/{verb}", post(pokes::instance))
         .route("/admin/v1/instances/{id}/mounts", put(pokes::mounts))
         .route("/admin/v1/instances/{id}/purge", post(pokes::purge))
         .route("/admin/v1/volumes/{id}/{verb}", post(pokes::volume))

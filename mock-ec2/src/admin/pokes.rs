@@ -107,6 +107,14 @@ pub(super) async fn terminate(State(app): State<Arc<App>>, Path(instance): Path<
     Ok(reply(StatusCode::OK, &json!({ "instance": instance, "state": "shutting-down" })))
 }
 
+/// `complete` and `stick` of an instance.
+pub(super) async fn instance(State(app): State<Arc<App>>, Path((instance, verb)): Path<(String, String)>) -> Outcome {
+    let instance: InstanceId = id("instance", &instance)?;
+    let push = push(&verb)?;
+    let changed = app.ec2.poke(&app.ctx, |state, now| state.push_instance(now, &instance, push)).map_err(refusal)?;
+    Ok(reply(StatusCode::OK, &json!({ "instance": instance, "changed": changed })))
+}
+
 /// Takes the instance away at once and for good.
 pub(super) async fn purge(State(app): State<Arc<App>>, Path(instance): Path<String>) -> Outcome {
     let instance: InstanceId = id("instance", &instance)?;

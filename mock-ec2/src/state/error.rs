@@ -46,6 +46,8 @@ pub enum Ec2Error {
     InvalidId(String),
     /// The zone{0} not exist
     ZoneNotFound(Missing),
+    /// The subnet ID '{0}' does not exist
+    SubnetNotFound(String),
     /// The following supplied instance types do not exist: [{0}]
     InstanceTypeNotFound(String),
     /// Value ({value}) for parameter {parameter} is invalid. Expected: '{expected}-...'.
@@ -208,6 +210,7 @@ impl Ec2Error {
             Self::SnapshotNotFound(_) => "InvalidSnapshot.NotFound",
             Self::InvalidId(_) => "InvalidID",
             Self::ZoneNotFound(_) => "InvalidZone.NotFound",
+            Self::SubnetNotFound(_) => "InvalidSubnetID.NotFound",
             Self::InstanceTypeNotFound(_) => "InvalidInstanceType",
             Self::MalformedInstanceId(_) => "InvalidInstanceID.Malformed",
             Self::AlreadyAttached(_) | Self::VolumeInUse { .. } => "VolumeInUse",

@@ -87,10 +87,23 @@ impl State {
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         let zones = &self.settings.zones;
-        let zone = match &request.zone {
-            Some(name) if zones.iter().any(|z| z.name == *name) => name.clone(),
-            Some(name) => return Err(Ec2Error::ZoneNotFound(Missing(vec![name.clone()]))),
-            None => zones.first().map(|z| z.name.clone()).unwrap_or_default(),
+        let of_subnet = match &request.subnet {
+            Some(id) => {
+                let zone = zones.iter().find(|z| self.subnet_id(&z.name) == *id);
+                Some(&zone.ok_or_else(|| Ec2Error::SubnetNotFound(id.clone()))?.name)
+            }
+            None => None,
+        };
+        let zone = match (&request.zone, of_subnet) {
+            (Some(name), Some(other)) if name != other => {
+                let text =
+                    format!("The subnet '{}' is not in the zone {name}.", request.subnet.as_deref().unwrap_or(""));
+                return Err(Ec2Error::InvalidParameterCombination(text));
+            }
+            (Some(name), _) if zones.iter().any(|z| z.name == *name) => name.clone(),
+            (Some(name), _) => return Err(Ec2Error::ZoneNotFound(Missing(vec![name.clone()]))),
+            (None, Some(name)) => name.clone(),
+            (None, None) => zones.first().map(|z| z.name.clone()).unwrap_or_default(),
         };
         check_tags(&BTreeMap::new(), &request.tags)?;
         check_tags(&BTreeMap::new(), &request.volume_tags)?;

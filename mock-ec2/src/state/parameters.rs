@@ -122,8 +122,11 @@ pub struct RunInstances {
     pub min_count: u64,
     /// Most instances; this many are started.
     pub max_count: u64,
-    /// The zone; the first one when absent.
+    /// The zone; that of the subnet, or the first one, when absent.
     pub zone: Option<String>,
+    /// The subnet; that of the zone when absent.
+    #[serde(default)]
+    pub subnet: Option<String>,
     /// Tags of the instances.
     pub tags: BTreeMap<String, String>,
     /// Tags of their volumes.

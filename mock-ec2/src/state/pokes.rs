@@ -143,6 +143,19 @@ impl State {
         Ok(pending)
     }
 
+    /// Ends or holds `pending`, `stopping` or `shutting-down` of instance `id`; says whether it was in one of them.
+    ///
+    /// # Errors
+    /// `InvalidInstanceID.NotFound`, or `InvalidParameterValue` for a failure.
+    pub fn push_instance(&mut self, now: Now, id: &InstanceId, push: Push) -> Result<bool, Ec2Error> {
+        self.instance(id)?;
+        if push == Push::Fail {
+            let text = "an instance cannot fail; `crash` takes its power";
+            return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
+        }
+        Ok(self.push(now.mono, &Subject::Instance(id.clone()), push))
+    }
+
     fn push(&mut self, now: Duration, subject: &Subject, push: Push) -> bool {
         let Some(old) = self.progress(subject).map(|p| p.clone()).filter(|p| *p != Progress::Settled) else {
             return false;

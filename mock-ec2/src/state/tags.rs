@@ -66,10 +66,23 @@ impl State {
 
     pub(super) fn describe_tags(&self, request: &DescribeTags) -> Result<Reply, Ec2Error> {
         let page = request.page.check(None)?;
-        check::<TagReply>(&request.filters, false)?;
-        let instances = carriers(&self.instances, &request.filters).map(|i| (i.id.as_str(), "instance", &i.tags));
-        let snapshots = carriers(&self.snapshots, &request.filters).map(|s| (s.id.as_str(), "snapshot", &s.tags));
-        let volumes = carriers(&self.volumes, &request.filters).map(|v| (v.id.as_str(), "volume", &v.tags));
+        // A filter on one key and its values is two filters.
+        let filters: Vec<Filter> = request
+            .filters
+            .iter()
+            .flat_map(|filter| match filter.name.strip_prefix("tag:") {
+                Some(key) => {
+                    let key = key.replace('\\', "\\\\").replace('*', "\\*").replace('?', "\\?");
+                    let key = Filter { name: "key".to_owned(), values: vec![key] };
+                    vec![key, Filter { name: "value".to_owned(), values: filter.values.clone() }]
+                }
+                None => vec![filter.clone()],
+            })
+            .collect();
+        check::<TagReply>(&filters, false)?;
+        let instances = carriers(&self.instances, &filters).map(|i| (i.id.as_str(), "instance", &i.tags));
+        let snapshots = carriers(&self.snapshots, &filters).map(|s| (s.id.as_str(), "snapshot", &s.tags));
+        let volumes = carriers(&self.volumes, &filters).map(|v| (v.id.as_str(), "volume", &v.tags));
         // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: i-, snap-, vol-.
         let wanted = instances
             .chain(snapshots)
@@ -83,7 +96,7 @@ impl State {
                     position: format!("{resource} {key}"),
                 })
             })
-            .filter(|tag| matches(tag, &request.filters));
+            .filter(|tag| matches(tag, &filters));
         let (tags, next_token) = page.cut(wanted, |tag| tag.position.as_str());
         Ok(Reply::Tags { tags, next_token })
     }

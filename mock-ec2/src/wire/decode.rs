@@ -358,7 +358,28 @@ fn describe_availability_zones(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
+/// Parameters of RunInstances about what is not emulated and not told of an instance either: taken and left alone, as
+/// programs that start instances for their volumes send them.
+const LAUNCH: [&str; 10] = [
+    "CreditSpecification.",
+    "DisableApiTermination",
+    "EbsOptimized",
+    "IamInstanceProfile.",
+    "InstanceInitiatedShutdownBehavior",
+    "KeyName",
+    "MetadataOptions.",
+    "Monitoring.",
+    "SecurityGroup",
+    "UserData",
+];
+
 fn run_instances(form: &mut Form) -> Result<Action, Ec2Error> {
+    if !form.numbers("BlockDeviceMapping")?.is_empty() {
+        let text = "The parameter BlockDeviceMapping cannot be used: instances begin with their root volume only; \
+                    attach others with AttachVolume.";
+        return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
+    }
+    LAUNCH.iter().for_each(|prefix| form.discard(prefix));
     let mut tags = tag_specifications(form, &["instance", "volume"])?;
     Ok(Action::RunInstances(RunInstances {
         image_id: form.require("ImageId")?,
@@ -366,6 +387,7 @@ fn run_instances(form: &mut Form) -> Result<Action, Ec2Error> {
         min_count: form.take_number("MinCount")?.ok_or_else(|| Ec2Error::MissingParameter("MinCount".to_owned()))?,
         max_count: form.take_number("MaxCount")?.ok_or_else(|| Ec2Error::MissingParameter("MaxCount".to_owned()))?,
         zone: form.take("Placement.AvailabilityZone"),
+        subnet: form.take("SubnetId"),
         tags: tags.remove("instance").unwrap_or_default(),
         volume_tags: tags.remove("volume").unwrap_or_default(),
         client_token: form.take("ClientToken"),
