@@ -1,6 +1,7 @@
 //! A Kubernetes API server for storage: discovery, CRUD, list, watch and patches over one in-memory store.
 
 mod cli;
+pub mod custom;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;

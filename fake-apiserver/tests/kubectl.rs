@@ -378,6 +378,77 @@ fn a_day_with_workloads() {
     tell(&server, WORKLOAD_STORY, &[]);
 }
 
+const DEFINITION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: backups.example.com}
+spec:
+  group: example.com
+  names: {plural: backups, kind: Backup, shortNames: [bk], categories: [all]}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.copies, statusReplicasPath: .status.copies}}
+    additionalPrinterColumns:
+    - {name: Source, type: string, jsonPath: .spec.source}
+    - {name: Copies, type: integer, jsonPath: .spec.copies}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [source]
+            properties:
+              source: {type: string, description: "What is backed up."}
+              copies: {type: integer, default: 1, maximum: 5}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"#;
+
+const CUSTOM_STORY: &[(&str, &[&str])] = &[
+    ("apply -f definition.yaml", &["customresourcedefinition.apiextensions.k8s.io/backups.example.com created"]),
+    ("wait --for=condition=Established crd/backups.example.com --timeout=5s", &["condition met"]),
+    ("api-resources --api-group=example.com", &["backups", "bk", "example.com/v1", "true", "Backup"]),
+    ("api-versions", &["example.com/v1"]),
+    ("explain backup.spec", &["source", "<string>", "-required-", "What is backed up."]),
+    ("apply -f backup.yaml", &["backup.example.com/nightly created"]),
+    ("apply -f backup.yaml", &["backup.example.com/nightly unchanged"]),
+    ("get bk", &["NAME", "SOURCE", "COPIES", "nightly", "data", "1"]),
+    ("get all", &["backup.example.com/nightly"]),
+    ("get bk nightly -o jsonpath={.spec.copies}", &["1"]),
+    ("scale bk nightly --replicas=3", &["scaled"]),
+    ("patch bk nightly --type=merge -p {\"spec\":{\"copies\":4}}", &["patched"]),
+    ("!patch bk nightly --type=merge -p {\"spec\":{\"copies\":9}}", &["should be less than or equal to 5"]),
+    ("!patch bk nightly -p {\"spec\":{\"copies\":2}}", &["is not supported by example.com/v1, Kind=Backup"]),
+    ("patch bk nightly --subresource=status --type=merge -p {\"status\":{\"copies\":4}}", &["patched"]),
+    ("!apply -f wrong.yaml", &["unknown field \"spec.sauce\""]),
+    ("apply --server-side -f backup.yaml --force-conflicts", &["serverside-applied"]),
+    ("label bk nightly a=b", &["labeled"]),
+    ("describe bk nightly", &["API Version:  example.com/v1", "Source:  data"]),
+    ("get bk -w --output-watch-events --request-timeout=1s", &["ADDED"]),
+    ("delete crd backups.example.com --timeout=10s", &["deleted"]),
+    ("!get bk", &["the server could not find the requested resource"]),
+];
+
+#[test]
+fn a_day_with_a_custom_kind() {
+    if !available("kubectl") {
+        return;
+    }
+    let server = Server::start();
+    if minor(&server) < 30 {
+        eprintln!("kubectl is older than 1.30: the {} commands of this list are left out", CUSTOM_STORY.len());
+        return;
+    }
+    server.file("definition.yaml", DEFINITION);
+    let backup = "apiVersion: example.com/v1\nkind: Backup\nmetadata: {name: nightly}\nspec: {source: data}\n";
+    server.file("backup.yaml", backup);
+    server.file("wrong.yaml", &backup.replace("{source: data}", "{source: data, sauce: x}"));
+    tell(&server, CUSTOM_STORY, &[]);
+}
+
 /// Types the commands of a story, but those that begin with what is `left_out`.
 fn tell(server: &Server, story: &[(&str, &[&str])], left_out: &[&str]) {
     let mut failures = Vec::new();

@@ -140,7 +140,7 @@ pub fn render(resources: &[Resource]) -> String {
             out,
             "    Kind {{ index: {index}, store: {store}, group: {:?}, version: {:?}, kind: {:?}, plural: {:?}, singular: {:?}, \
              short_names: &{:?}, categories: &{:?}, namespaced: {}, has_status: {}, verbs: {}, subresources: &[{}], \
-             allow_unconditional_update: {} }},",
+             allow_unconditional_update: {}, custom: None }},",
             of.group,
             of.version,
             of.kind,

@@ -8,8 +8,10 @@ mod table;
 
 use table::{DISCOVERY, KINDS, STORED};
 
+use crate::custom::Custom;
+
 /// One served resource: its names, scope and subresources.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Kind {
     /// The position among all kinds; a small dense key for per-kind tables.
     pub index: usize,
@@ -39,7 +41,18 @@ pub struct Kind {
     pub subresources: &'static [Subresource],
     /// Whether a PUT without resourceVersion overwrites (R2).
     pub allow_unconditional_update: bool,
+    /// What a CustomResourceDefinition says of it; nothing for built-in kinds.
+    pub custom: Option<&'static Custom>,
 }
+
+/// Each kind is made once.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Kind {}
 
 impl Kind {
     /// `v1` for core, `group/version` otherwise.
@@ -64,7 +77,7 @@ impl Kind {
 
     /// Whether objects are kept, and not only answered.
     pub fn is_stored(&self) -> bool {
-        self.index < STORED
+        self.index < STORED || self.custom.is_some()
     }
 
     /// The path under which the resource is served, without namespace: `/api/v1/pods`.
@@ -102,7 +115,28 @@ pub fn discoverable() -> impl Iterator<Item = &'static Kind> {
 
 /// The kind under which objects of `kind` are stored.
 pub fn stored(kind: &'static Kind) -> &'static Kind {
-    &KINDS[kind.store]
+    match kind.custom {
+        Some(custom) => custom.base.unwrap_or(kind),
+        None => &KINDS[kind.store],
+    }
+}
+
+/// How many built-in kinds there are; custom ones have greater indices.
+pub(crate) fn count() -> usize {
+    KINDS.len()
+}
+
+/// The subresources of a custom kind.
+pub(crate) fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] {
+    const WRITE: &[&str] = &["get", "patch", "update"];
+    const STATUS: Subresource = Subresource { name: "status", verbs: WRITE, response: ("", "", "") };
+    const SCALE: Subresource = Subresource { name: "scale", verbs: WRITE, response: ("autoscaling", "v1", "Scale") };
+    match (status, scale) {
+        (true, true) => const { &[SCALE, STATUS] },
+        (true, false) => const { &[STATUS] },
+        (false, true) => const { &[SCALE] },
+        (false, false) => &[],
+    }
 }
 
 /// The kind that a URL names.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::Kind;
 
-/// A struct of the API.
+/// A struct of the API. Each is made once: two are the same only when they are one.
 #[derive(Debug)]
 pub struct Type {
     /// `core/v1.Pod`.
@@ -88,6 +88,8 @@ pub enum Shape {
     SchemaOrStrings,
     /// A struct.
     Ref(TypeRef),
+    /// A struct of a custom kind.
+    Custom(&'static Type),
     /// A list.
     List(Box<Shape>),
     /// A map with string keys.
@@ -190,7 +192,10 @@ pub fn count() -> usize {
 
 /// The struct of a kind's objects.
 pub fn of(kind: &Kind) -> Option<&'static Type> {
-    place_of(kind).map(TypeRef::get)
+    match kind.custom {
+        Some(custom) => Some(custom.fields),
+        None => place_of(kind).map(TypeRef::get),
+    }
 }
 
 /// The place of the struct of a kind's objects.
@@ -204,7 +209,26 @@ pub fn type_name(kind: &Kind) -> String {
     format!("{package}/{}.{}", kind.version, kind.kind)
 }
 
+impl PartialEq for Type {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Type {}
+
 impl Type {
+    /// A struct that is in no table.
+    pub(crate) fn custom(fields: Vec<Field>) -> Self {
+        Self::new("", fields)
+    }
+
+    fn new(name: &'static str, fields: Vec<Field>) -> Self {
+        let mut by_name: Vec<u16> = (0..fields.len()).filter_map(|i| u16::try_from(i).ok()).collect();
+        by_name.sort_by_key(|i| fields[usize::from(*i)].name);
+        Self { name, fields, by_name }
+    }
+
     /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let i = self.by_name.binary_search_by_key(&name, |i| self.fields[usize::from(*i)].name).ok()?;
@@ -215,7 +239,10 @@ impl Type {
 /// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut search = Search { path: String::new(), found: Vec::new() };
-    if let Some(of) = of(kind) {
+    if let Some(custom) = kind.custom {
+        let mut pruned = object.clone();
+        crate::custom::prune(&custom.schema, &mut pruned, true, &mut search.path, &mut search.found);
+    } else if let Some(of) = of(kind) {
         search.fields(of, object);
     }
     search.found
@@ -248,6 +275,7 @@ impl Search {
         let length = self.path.len();
         match (shape, value) {
             (Shape::Ref(of), _) => self.fields(of.get(), value),
+            (Shape::Custom(of), _) => self.fields(of, value),
             (Shape::SchemaOrBool | Shape::SchemaOrStrings | Shape::SchemaOrList, Value::Object(_)) => {
                 self.fields(TypeRef::json_schema().get(), value);
             }
@@ -274,27 +302,32 @@ impl Search {
 
 fn parse(name: &'static str, rows: &'static str) -> Type {
     let fields: Vec<Field> = rows.lines().filter_map(|row| field(row.strip_prefix('\t')?)).collect();
-    let mut by_name: Vec<u16> = (0..fields.len()).filter_map(|i| u16::try_from(i).ok()).collect();
-    by_name.sort_by_key(|i| fields[usize::from(*i)].name);
-    Type { name, fields, by_name }
+    Type::new(name, fields)
+}
+
+impl Field {
+    /// A field of which only the type is known.
+    pub(crate) fn plain(name: &'static str, shape: Shape) -> Self {
+        Self {
+            name,
+            shape,
+            required: false,
+            merge: false,
+            retain_keys: false,
+            merge_key: None,
+            list_type: None,
+            list_keys: Vec::new(),
+            map_type: None,
+            numbers: Vec::new(),
+            zero: false,
+        }
+    }
 }
 
 fn field(row: &'static str) -> Option<Field> {
     let mut words = row.split(' ');
     let (name, shape) = (words.next()?, shape(words.next()?));
-    let mut field = Field {
-        name,
-        shape,
-        required: false,
-        merge: false,
-        retain_keys: false,
-        merge_key: None,
-        list_type: None,
-        list_keys: Vec::new(),
-        map_type: None,
-        numbers: Vec::new(),
-        zero: false,
-    };
+    let mut field = Field::plain(name, shape);
     for word in words {
         match word.split_once('=') {
             None => match word {

@@ -9,7 +9,6 @@ use substrate::fault::{Fault, Plane};
 use super::hub::Hub;
 use super::respond::json_value;
 use super::{Server, body, query};
-use crate::kinds;
 
 /// What an admin request may weigh.
 const LIMIT: usize = 1 << 20;
@@ -99,7 +98,7 @@ impl Server {
     fn dump(&self) -> Value {
         let state = self.shared.lock();
         let mut resources = Map::new();
-        for kind in kinds::all().iter().filter(|kind| !kind.is_view()) {
+        for kind in state.store.stored_kinds() {
             let objects: Vec<Value> = state.store.all(kind).map(|object| object.value.clone()).collect();
             if !objects.is_empty() {
                 resources.insert(crate::state::qualified(kind), objects.into());

@@ -3,7 +3,7 @@
 use http::{Method, request::Parts};
 
 use super::query::{Query, decode};
-use crate::kinds::{self, Kind};
+use crate::kinds::Kind;
 use crate::state::Status;
 
 /// One request on a resource.
@@ -30,7 +30,7 @@ impl Call {
     ///
     /// # Errors
     /// 404 for what is not served, 405 for a method that the path does not have.
-    pub(crate) fn parse(parts: &Parts) -> Result<Option<Self>, Status> {
+    pub(crate) fn parse(parts: &Parts, find: Find<'_>) -> Result<Option<Self>, Status> {
         let path = parts.uri.path();
         let segments: Vec<String> =
             path.split('/').filter(|s| !s.is_empty()).map(|segment| decode(segment, false)).collect();
@@ -48,7 +48,7 @@ impl Call {
         }
         let (namespace, rest) = split_namespace(group, rest);
         let missing = Status::no_such_resource;
-        let kind = rest.first().and_then(|plural| kinds::find(group, &version, plural)).ok_or_else(missing)?;
+        let kind = rest.first().and_then(|plural| find(group, &version, plural)).ok_or_else(missing)?;
         // A namespace stands before namespaced kinds only.
         if !kind.namespaced && namespace.is_some() {
             return Err(missing());
@@ -99,6 +99,9 @@ impl Call {
     }
 }
 
+/// Finds the kind of a group, version and plural.
+pub(crate) type Find<'a> = &'a dyn Fn(&str, &str, &str) -> Option<&'static Kind>;
+
 /// Takes `namespaces/{name}` from the front of a path, unless the namespace itself is what the path is about.
 fn split_namespace<'a>(group: &str, rest: &'a [String]) -> (Option<String>, &'a [String]) {
     let is_itself = |rest: &[String]| {
@@ -133,7 +136,7 @@ mod tests {
 
     fn parse(method: &str, uri: &str) -> Result<Option<Call>, Status> {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-        Call::parse(&parts)
+        Call::parse(&parts, &crate::kinds::find)
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::kinds::{self, Kind};
+use crate::kinds::Kind;
 use crate::state::selector::Selector;
 use crate::state::value::text;
 use crate::state::{Event, EventType, Object, name_of, position, told};
@@ -56,7 +56,7 @@ pub(crate) struct Hub {
 impl Hub {
     /// No watchers.
     pub(crate) fn new() -> Self {
-        Self { boards: kinds::all().iter().map(|_| Board::default()).collect(), next: 0 }
+        Self { boards: Vec::new(), next: 0 }
     }
 
     /// Adds a watcher of a stored kind for commits above `after`.
@@ -71,6 +71,9 @@ impl Hub {
         let board = position(kind);
         self.next += 1;
         let id = self.next;
+        if self.boards.len() <= board {
+            self.boards.resize_with(board + 1, Board::default);
+        }
         self.boards[board].places.entry(place(&selector)).or_default().push(id);
         self.boards[board].watchers.insert(id, Watcher { namespace, selector, after, sender });
         ((board, id), receiver)
@@ -78,7 +81,7 @@ impl Hub {
 
     /// Takes a watcher away.
     pub(crate) fn unsubscribe(&mut self, (board, id): Ticket) {
-        let board = &mut self.boards[board];
+        let Some(board) = self.boards.get_mut(board) else { return };
         let Some(watcher) = board.watchers.remove(&id) else { return };
         let place = place(&watcher.selector);
         if let Some(ids) = board.places.get_mut(&place) {
@@ -96,10 +99,9 @@ impl Hub {
 
     /// Tells a commit to those whom it concerns. One who does not keep up is dropped: its stream ends (R16).
     pub(crate) fn dispatch(&mut self, event: &Arc<Event>) {
-        let board = &self.boards[position(event.kind)];
-        if board.watchers.is_empty() {
+        let Some(board) = self.boards.get(position(event.kind)).filter(|board| !board.watchers.is_empty()) else {
             return;
-        }
+        };
         let mut lost = Vec::new();
         for place in places(event) {
             for id in board.places.get(&place).into_iter().flatten() {

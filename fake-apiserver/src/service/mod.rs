@@ -193,7 +193,10 @@ impl Server {
         if is_review(parts.uri.path()) {
             return Ok(self.review(&parts, body).await);
         }
-        match Call::parse(&parts) {
+        let find = |group: &str, version: &str, plural: &str| {
+            kinds::find(group, version, plural).or_else(|| self.shared.lock().store.find_kind(group, version, plural))
+        };
+        match Call::parse(&parts, &find) {
             Ok(Some(call)) => self.resource(&parts, call, body).await,
             Ok(None) => Ok(self.document(&parts)),
             Err(status) => Ok(failure_to(&status, accepted(&parts))),
@@ -367,7 +370,9 @@ impl Server {
         }
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);
-        let Some(answer) = discovery::respond(path, accept).or_else(|| openapi::respond(path, accept)) else {
+        let custom: Vec<&'static kinds::Kind> = self.shared.lock().store.custom_kinds().collect();
+        let answer = discovery::respond(path, accept, &custom).or_else(|| openapi::respond(path, accept, &custom));
+        let Some(answer) = answer else {
             let known = path.starts_with("/apis/") || path.starts_with("/api/");
             return if known {
                 failure(&Status::no_such_resource())

@@ -30,8 +30,11 @@ impl Shown {
     /// # Errors
     /// 406 when nothing that is accepted can be made, 400 for a bad `includeObject`.
     pub(crate) fn negotiate(call: &Call, accept: Option<&str>) -> Result<Self, Status> {
+        // Custom kinds have no messages.
+        let chosen =
+            if call.kind.custom.is_some() { negotiate::accept_custom(accept) } else { negotiate::accept(accept) };
         let (representation, encoding) =
-            negotiate::accept(accept).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))?;
+            chosen.map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))?;
         let include = IncludeObject::parse(call.query.get("includeObject")).map_err(Status::bad_request)?;
         Ok(Self { kind: call.kind, representation, encoding, include })
     }

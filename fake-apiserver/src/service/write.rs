@@ -15,6 +15,9 @@ use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Stat
 
 /// What a PATCH may be.
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
+/// What a PATCH of a custom kind may be: its lists say nothing of how they merge.
+const CUSTOM_PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 /// The media type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
 /// How many unknown fields are warned of at most.
@@ -45,6 +48,10 @@ impl Server {
         if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
         {
             return Err(Status::unsupported_media_type(PATCH_TYPES));
+        }
+        let strategic = PatchKind::of_content_type(body::content_type(&parts.headers)) == Some(PatchKind::Strategic);
+        if call.verb == "patch" && call.kind.custom.is_some() && strategic {
+            return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
         let sent = body::read(&parts.headers, body, &expected(call)).await?;
         let mut warnings = Vec::new();

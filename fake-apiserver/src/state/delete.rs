@@ -11,7 +11,7 @@ use super::object::Object;
 use super::selector::Selector;
 use super::status::{Status, success};
 use super::value::{self, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{ListOptions, Part, Store};
+use super::{KNOWN, ListOptions, Part, Store};
 use crate::kinds::{self, Kind};
 
 /// Finalizer by which the garbage collector removes dependents first.
@@ -46,7 +46,10 @@ impl Store {
         }
         let old = self.get(kind, &key).cloned().ok_or_else(|| Status::not_found(served, &target.name))?;
         check_preconditions(kind, &target.name, &old, &options)?;
-        let outcome = mark(kind, &old.value, &options, now.wall);
+        // A definition waits for its objects.
+        let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
+        let held = waits.then(|| Self::held(&old.value));
+        let outcome = mark(kind, held.as_ref().unwrap_or(&old.value), &options, now.wall);
         if options.dry_run {
             return Ok(answer(served, &Object::at(outcome.object, old.revision), outcome.gone));
         }

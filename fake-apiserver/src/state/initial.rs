@@ -37,7 +37,7 @@ const COUNTED: &[&str] = &[
 ];
 
 fn is_counted(kind: &Kind) -> bool {
-    COUNTED.contains(&kind.kind)
+    kind.custom.is_some() || COUNTED.contains(&kind.kind)
 }
 
 /// What a strategy sets on a new object, whatever the client sent.
@@ -46,6 +46,12 @@ pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
         value::metadata(object).insert("generation".into(), 1.into());
     }
     if !kind.has_status || kind.kind == "Node" {
+        return;
+    }
+    if kind.custom.is_some() {
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
         return;
     }
     let status = match kind.kind {

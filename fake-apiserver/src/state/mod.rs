@@ -8,6 +8,7 @@ mod autoscaler_view;
 mod command;
 mod create;
 mod default;
+mod definitions;
 mod delete;
 mod event_view;
 mod field;
@@ -104,6 +105,8 @@ pub struct Store {
     token_key: [u8; 64],
     expiries: VecDeque<Expiry>,
     committed: Vec<Arc<Event>>,
+    /// The custom kinds that are served.
+    served: definitions::Served,
 }
 
 impl std::fmt::Debug for Store {
@@ -129,6 +132,7 @@ impl Store {
             token_key,
             expiries: VecDeque::new(),
             committed: Vec::new(),
+            served: definitions::Served::new(),
         }
     }
 
@@ -212,6 +216,7 @@ impl Store {
             shelf.history = History::new(self.limits, self.revision);
         }
         self.expiries.clear();
+        self.served.clear();
         self.committed.clear();
         self.bootstrap(now);
     }
@@ -281,6 +286,7 @@ struct Known {
     limit_ranges: &'static Kind,
     services: &'static Kind,
     budgets: &'static Kind,
+    definitions: &'static Kind,
 }
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
@@ -298,6 +304,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         limit_ranges: of("", "limitranges"),
         services: of("", "services"),
         budgets: of("policy", "poddisruptionbudgets"),
+        definitions: of("apiextensions.k8s.io", "customresourcedefinitions"),
     }
 });
 
@@ -319,6 +326,7 @@ mod tests {
             (KNOWN.limit_ranges, "LimitRange"),
             (KNOWN.services, "Service"),
             (KNOWN.budgets, "PodDisruptionBudget"),
+            (KNOWN.definitions, "CustomResourceDefinition"),
         ];
         for (kind, expected) in found {
             assert_eq!(kind.kind, expected);

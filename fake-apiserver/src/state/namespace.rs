@@ -15,7 +15,7 @@ use super::object::key;
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
 use super::{KNOWN, Store};
-use crate::kinds::{self, Kind};
+use crate::kinds::Kind;
 
 /// Namespaces that exist from the start.
 const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -79,7 +79,12 @@ impl Store {
                     self.give_service_account(now, &event.key.clone());
                 }
             }
-        } else if event.new.is_none() && event.kind.namespaced {
+        } else if event.kind == KNOWN.definitions {
+            self.follow_definition(now, event);
+        } else if event.new.is_none() && (event.kind.namespaced || event.kind.custom.is_some()) {
+            if event.kind.custom.is_some() {
+                self.finish_definition(now, &format!("{}.{}", event.kind.plural, event.kind.group));
+            }
             let Some((namespace, name)) = event.key.split_once('/') else { return };
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
             self.finalize_if_empty(now, &namespace);
@@ -101,7 +106,7 @@ impl Store {
 
     /// Deletes everything in a namespace, as far as it lets itself be deleted.
     fn empty(&mut self, now: Now, namespace: &str) {
-        for kind in kinds::all().iter().filter(|k| k.namespaced && !k.is_view()) {
+        for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
             let prefix = prefix(Some(namespace));
             let names: Vec<String> = within(&self.shelf(kind).objects, &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
@@ -120,7 +125,7 @@ impl Store {
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
         let holds = |kind: &&'static Kind| within(&self.shelf(kind).objects, &prefix, &prefix).next().is_some();
-        if kinds::all().iter().filter(|k| k.namespaced && !k.is_view()).any(|kind| holds(&kind)) {
+        if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;
         }
         let held = value::list(&found.value, &["spec", "finalizers"]);

@@ -7,7 +7,7 @@ use super::command::{Part, Reply, Target, WriteOptions};
 use super::status::Status;
 use super::value::{self, at, text};
 use super::{FieldError, Store};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
 /// Where a kind keeps what a Scale shows.
@@ -18,7 +18,10 @@ struct Paths {
     selector: Option<Vec<String>>,
 }
 
-fn paths(_kind: &Kind) -> Paths {
+fn paths(kind: &Kind) -> Paths {
+    if let Some(scale) = kind.custom.and_then(|custom| custom.scale.as_ref()) {
+        return Paths { spec: scale.spec.clone(), status: scale.status.clone(), selector: scale.selector.clone() };
+    }
     let path = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
     Paths {
         spec: path("spec", "replicas"),
@@ -102,7 +105,10 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = target.kind;
-        let old = self.get(kind, &target.key()).cloned().ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let old = self
+            .get(kinds::stored(kind), &target.key())
+            .cloned()
+            .ok_or_else(|| Status::not_found(kind, &target.name))?;
         let sent = text(scale, &["kind"]);
         if sent != "Scale" {
             return Err(Status::bad_request(format!("the body must be a Scale, not {sent}")));
@@ -148,7 +154,10 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = target.kind;
-        let old = self.get(kind, &target.key()).cloned().ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let old = self
+            .get(kinds::stored(kind), &target.key())
+            .cloned()
+            .ok_or_else(|| Status::not_found(kind, &target.name))?;
         let mut before = scale_of(kind, &old.value)?;
         let version = value::metadata(&mut before).remove("resourceVersion");
         let mut scale = patch::apply(kind, patch_kind, patch, &before)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::quantity;
 use super::status::Status;
+use crate::custom;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type, TypeRef};
 
@@ -28,7 +29,14 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
         return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
     }
     let mut walk = Walk { unknown: Vec::new(), path: String::new() };
-    if let Some(of) = schema::of(kind) {
+    if let Some(custom) = kind.custom {
+        if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), TypeRef::named("meta/v1.ObjectMeta")) {
+            walk.path.push_str("metadata");
+            walk.fields(of.get(), metadata).map_err(wrong)?;
+            walk.path.clear();
+        }
+        custom::prune(&custom.schema, object, true, &mut walk.path, &mut walk.unknown);
+    } else if let Some(of) = schema::of(kind) {
         walk.fields(of, object).map_err(wrong)?;
     }
     if strict && !walk.unknown.is_empty() {
@@ -77,6 +85,7 @@ impl Walk {
     fn shape(&mut self, shape: &'static Shape, value: &mut Value) -> Result<(), String> {
         match shape {
             Shape::Ref(of) => self.fields(of.get(), value),
+            Shape::Custom(of) => self.fields(of, value),
             Shape::List(element) => self.list(element, value),
             Shape::Map(values) => self.map(values, value),
             Shape::SchemaOrBool if value.is_boolean() => Ok(()),
@@ -106,6 +115,7 @@ impl Walk {
             Shape::Quantity => return self.quantity(value),
             // These have forms of their own.
             Shape::Ref(_)
+            | Shape::Custom(_)
             | Shape::List(_)
             | Shape::Map(_)
             | Shape::SchemaOrBool
@@ -213,6 +223,7 @@ fn go_type(shape: &Shape) -> &'static str {
         Shape::SchemaOrList => "v1.JSONSchemaPropsOrArray",
         Shape::SchemaOrStrings => "v1.JSONSchemaPropsOrStringArray",
         Shape::Ref(of) => of.name(),
+        Shape::Custom(_) => "object",
         Shape::List(_) => "slice",
         Shape::Map(_) => "map",
     }

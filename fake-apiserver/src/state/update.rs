@@ -239,6 +239,17 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
 
 /// Takes from the old object what this part of the API does not write (the strategies' PrepareForUpdate; §3).
 fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
+    if kind.custom.is_some() && part == Part::Status {
+        // Everything but the status is that of the old object (`customResourceStrategy`).
+        let status = object.get("status").cloned();
+        let managed = object["metadata"].get("managedFields").cloned();
+        object.clone_from(old);
+        value::set(object, "status", status);
+        if let Some(managed) = managed {
+            value::metadata(object).insert("managedFields".into(), managed);
+        }
+        return;
+    }
     match part {
         Part::Main => {
             if kind.has_status {

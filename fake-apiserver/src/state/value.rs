@@ -70,6 +70,15 @@ pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
     put(metadata(to), field, from.get("metadata").and_then(|m| m.get(field)));
 }
 
+/// Sets a field at the top of an object, or takes it away.
+pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
+    let Some(map) = object.as_object_mut() else { return };
+    match value {
+        Some(value) => map.insert(field.to_owned(), value),
+        None => map.remove(field),
+    };
+}
+
 /// Makes `field` of `target` equal to `value`. Most are equal already, and to compare is cheaper than to clone.
 fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
     match (value, target.get_mut(field)) {

@@ -7,56 +7,73 @@ use super::negotiate::{Clause, clauses};
 use crate::kinds::{self, Kind};
 
 /// Answers a GET of `/api`, `/apis` and what lies below; nothing for a path that is no discovery document.
-pub fn respond(path: &str, accept: &str) -> Option<Answer> {
+pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Answer> {
+    let served = Served(custom);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
-        ["api"] => Some(root(accept, true)),
-        ["apis"] => Some(root(accept, false)),
-        ["api", "v1"] => Some(Answer::json(&resource_list("", "v1"))),
+        ["api"] => Some(served.root(accept, true)),
+        ["apis"] => Some(served.root(accept, false)),
+        ["api", "v1"] => Some(Answer::json(&served.resource_list("", "v1"))),
         ["apis", group] => {
-            let versions = Some(versions(group)).filter(|versions| !group.is_empty() && !versions.is_empty())?;
+            let versions = Some(served.versions(group)).filter(|versions| !group.is_empty() && !versions.is_empty())?;
             Some(Answer::json(&with_type(api_group(group, &versions), "APIGroup")))
         }
-        ["apis", group, version] if !group.is_empty() && versions(group).contains(&version) => {
-            Some(Answer::json(&resource_list(group, version)))
+        ["apis", group, version] if !group.is_empty() && served.versions(group).contains(&version) => {
+            Some(Answer::json(&served.resource_list(group, version)))
         }
         _ => None,
     }
 }
 
-/// The groups other than core, in the order of the table.
-fn groups() -> Vec<&'static str> {
-    let mut groups = Vec::new();
-    for kind in kinds::discoverable() {
-        if !kind.group.is_empty() && !groups.contains(&kind.group) {
-            groups.push(kind.group);
-        }
+/// What is served: the built-in kinds, and these custom ones after them.
+struct Served<'a>(&'a [&'static Kind]);
+
+impl Served<'_> {
+    /// All kinds.
+    fn kinds(&self) -> impl Iterator<Item = &'static Kind> {
+        kinds::discoverable().chain(self.0.iter().copied())
     }
-    groups
-}
 
-fn versions(group: &str) -> Vec<&'static str> {
-    let mut versions: Vec<_> = kinds::discoverable().filter(|k| k.group == group).map(|k| k.version).collect();
-    versions.dedup();
-    versions
-}
+    /// The groups other than core, in the order of the table.
+    fn groups(&self) -> Vec<&'static str> {
+        let mut groups = Vec::new();
+        for kind in self.kinds() {
+            if !kind.group.is_empty() && !groups.contains(&kind.group) {
+                groups.push(kind.group);
+            }
+        }
+        groups
+    }
 
-fn in_version<'a>(group: &'a str, version: &'a str) -> impl Iterator<Item = &'static Kind> + 'a {
-    kinds::discoverable().filter(move |k| k.group == group && k.version == version)
-}
+    fn versions(&self, group: &str) -> Vec<&'static str> {
+        let mut versions: Vec<_> = self.kinds().filter(|k| k.group == group).map(|k| k.version).collect();
+        if kinds::all().iter().all(|kind| kind.group != group) {
+            versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        }
+        versions.dedup();
+        versions
+    }
 
-fn root(accept: &str, core: bool) -> Answer {
-    match clauses(accept).iter().find_map(form) {
-        Some(Form::Aggregated(version, content_type)) => Answer::cached(&aggregated(version, core), content_type),
-        _ if core => Answer::json(&json!({
-            "kind": "APIVersions",
-            "versions": versions(""),
-            // A client is to keep the address that it came by.
-            "serverAddressByClientCIDRs": [],
-        })),
-        _ => {
-            let groups: Vec<Value> = groups().into_iter().map(|group| api_group(group, &versions(group))).collect();
-            Answer::json(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
+    fn in_version<'b>(&'b self, group: &'b str, version: &'b str) -> impl Iterator<Item = &'static Kind> + 'b {
+        self.kinds().filter(move |k| k.group == group && k.version == version)
+    }
+
+    fn root(&self, accept: &str, core: bool) -> Answer {
+        match clauses(accept).iter().find_map(form) {
+            Some(Form::Aggregated(version, content_type)) => {
+                Answer::cached(&self.aggregated(version, core), content_type)
+            }
+            _ if core => Answer::json(&json!({
+                "kind": "APIVersions",
+                "versions": self.versions(""),
+                // A client is to keep the address that it came by.
+                "serverAddressByClientCIDRs": [],
+            })),
+            _ => {
+                let groups: Vec<Value> =
+                    self.groups().into_iter().map(|group| api_group(group, &self.versions(group))).collect();
+                Answer::json(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
+            }
         }
     }
 }
@@ -99,36 +116,51 @@ fn api_group(group: &str, versions: &[&str]) -> Value {
     json!({ "name": group, "versions": versions, "preferredVersion": preferred })
 }
 
-fn resource_list(group: &str, version: &str) -> Value {
-    let mut resources = Vec::new();
-    for kind in in_version(group, version) {
-        let mut entry = json!({
-            "name": kind.plural,
-            "singularName": kind.singular,
-            "namespaced": kind.namespaced,
-            "kind": kind.kind,
-            "verbs": kind.verbs,
-        });
-        names(kind, &mut entry);
-        resources.push(entry);
-        for sub in kind.subresources {
-            let (sub_group, sub_version, sub_kind) = sub.response;
+impl Served<'_> {
+    fn resource_list(&self, group: &str, version: &str) -> Value {
+        let mut resources = Vec::new();
+        for kind in self.in_version(group, version) {
             let mut entry = json!({
-                "name": format!("{}/{}", kind.plural, sub.name),
-                "singularName": "",
+                "name": kind.plural,
+                "singularName": kind.singular,
                 "namespaced": kind.namespaced,
-                "kind": sub_kind,
-                "verbs": sub.verbs,
+                "kind": kind.kind,
+                "verbs": kind.verbs,
             });
-            if !sub_group.is_empty() {
-                entry["group"] = sub_group.into();
-                entry["version"] = sub_version.into();
-            }
+            names(kind, &mut entry);
             resources.push(entry);
+            for sub in kind.subresources {
+                let (sub_group, sub_version, sub_kind) = sub.response;
+                let sub_kind = if sub_kind.is_empty() { kind.kind } else { sub_kind };
+                let mut entry = json!({
+                    "name": format!("{}/{}", kind.plural, sub.name),
+                    "singularName": "",
+                    "namespaced": kind.namespaced,
+                    "kind": sub_kind,
+                    "verbs": sub.verbs,
+                });
+                if !sub_group.is_empty() {
+                    entry["group"] = sub_group.into();
+                    entry["version"] = sub_version.into();
+                }
+                resources.push(entry);
+            }
         }
+        let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        with_type(json!({ "groupVersion": group_version, "resources": resources }), "APIResourceList")
     }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    with_type(json!({ "groupVersion": group_version, "resources": resources }), "APIResourceList")
+}
+
+/// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery
+/// `version.CompareKubeAwareVersionStrings`).
+fn priority(version: &str) -> (u32, u32, u32) {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let rest = version.strip_prefix('v').unwrap_or_default();
+    match (rest.split_once("beta"), rest.split_once("alpha")) {
+        (Some((major, minor)), _) => (2, number(major), number(minor)),
+        (_, Some((major, minor))) => (1, number(major), number(minor)),
+        _ => (if rest.parse::<u32>().is_ok() { 3 } else { 0 }, number(rest), 0),
+    }
 }
 
 /// Short names and categories, which are left out where there are none.
@@ -141,38 +173,47 @@ fn names(kind: &Kind, entry: &mut Value) {
     }
 }
 
-fn aggregated(version: &str, core: bool) -> Value {
-    let groups = if core { vec![""] } else { groups() };
-    let items: Vec<Value> = groups
-        .into_iter()
-        .map(|group| {
-            let mut metadata = Map::new();
-            if !group.is_empty() {
-                metadata.insert("name".to_owned(), group.into());
-            }
-            let versions: Vec<Value> = versions(group)
-                .into_iter()
-                .map(|version| {
-                    let resources: Vec<Value> = in_version(group, version).map(aggregated_resource).collect();
-                    json!({ "version": version, "resources": resources, "freshness": "Current" })
-                })
-                .collect();
-            json!({ "metadata": metadata, "versions": versions })
+impl Served<'_> {
+    fn aggregated(&self, version: &str, core: bool) -> Value {
+        let groups = if core { vec![""] } else { self.groups() };
+        let items: Vec<Value> = groups
+            .into_iter()
+            .map(|group| {
+                let mut metadata = Map::new();
+                if !group.is_empty() {
+                    metadata.insert("name".to_owned(), group.into());
+                }
+                let versions: Vec<Value> = self
+                    .versions(group)
+                    .into_iter()
+                    .map(|version| {
+                        let resources: Vec<Value> = self.in_version(group, version).map(aggregated_resource).collect();
+                        json!({ "version": version, "resources": resources, "freshness": "Current" })
+                    })
+                    .collect();
+                json!({ "metadata": metadata, "versions": versions })
+            })
+            .collect();
+        json!({
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+            "metadata": {},
+            "items": items,
         })
-        .collect();
-    json!({
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
-        "metadata": {},
-        "items": items,
-    })
+    }
+}
+
+/// What a kind's responses are: built-in groups leave the group and version to be seen from the context, custom ones
+/// say them.
+fn own(kind: &Kind) -> (&'static str, &'static str, &'static str) {
+    if kind.custom.is_some() { (kind.group, kind.version, kind.kind) } else { ("", "", kind.kind) }
 }
 
 fn aggregated_resource(kind: &'static Kind) -> Value {
     let gvk = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
     let mut entry = json!({
         "resource": kind.plural,
-        "responseKind": gvk(("", "", kind.kind)),
+        "responseKind": gvk(own(kind)),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": kind.verbs,
@@ -185,7 +226,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
             .map(|sub| {
                 json!({
                     "subresource": sub.name,
-                    "responseKind": gvk(sub.response),
+                    "responseKind": gvk(if sub.response.2.is_empty() { own(kind) } else { sub.response }),
                     "verbs": sub.verbs,
                 })
             })

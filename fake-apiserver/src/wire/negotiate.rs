@@ -96,6 +96,18 @@ pub(crate) fn clauses(accept: &str) -> Vec<Clause<'_>> {
 /// # Errors
 /// When no range can be served; answered as 406.
 pub fn accept(header: Option<&str>) -> Result<(Representation, Encoding), NotAcceptable> {
+    choose(header, true)
+}
+
+/// The same for custom kinds, whose objects there are in JSON only.
+///
+/// # Errors
+/// When no range can be served; answered as 406.
+pub fn accept_custom(header: Option<&str>) -> Result<(Representation, Encoding), NotAcceptable> {
+    choose(header, false)
+}
+
+fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encoding), NotAcceptable> {
     clauses(header.unwrap_or_default())
         .iter()
         .find_map(|clause| {
@@ -109,6 +121,7 @@ pub fn accept(header: Option<&str>) -> Result<(Representation, Encoding), NotAcc
             // A table's cells are of any type, for which there is no message.
             representation(clause)
                 .filter(|r| *r != Representation::Table || encoding == Encoding::Json)
+                .filter(|r| messages || *r != Representation::Object || encoding == Encoding::Json)
                 .map(|r| (r, encoding))
         })
         .ok_or(NotAcceptable)

@@ -4,6 +4,7 @@
 
 mod admission;
 mod creation;
+mod definitions;
 mod deletion;
 mod guarantees;
 mod lists;

@@ -47,6 +47,7 @@ impl Topology {
     fn of_shape(shape: &'static Shape) -> Self {
         match shape {
             Shape::Ref(of) => Self::Struct(of.get()),
+            Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::MapOf(values),
             _ => Self::Unknown,
         }

@@ -15,6 +15,9 @@ use crate::kinds::Kind;
 
 /// Fills in what a client may leave out.
 pub(super) fn apply(kind: &Kind, object: &mut Value) {
+    if let Some(custom) = kind.custom {
+        return custom.schema.fill(object);
+    }
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::apply(object),
         ("", "PersistentVolume") => persistent_volume(object),

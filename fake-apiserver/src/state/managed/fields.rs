@@ -147,6 +147,7 @@ impl Topology {
         match &field.shape {
             _ if field.map_type == Some("atomic") => Self::Atomic,
             Shape::Ref(of) => Self::Struct(of.get()),
+            Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::Map(values),
             Shape::List(element) if field.list_type == Some("map") => Self::Keyed(field, element),
             Shape::List(_) if field.list_type == Some("set") => Self::Set,
@@ -157,6 +158,7 @@ impl Topology {
     fn of_shape(shape: &'static Shape) -> Self {
         match shape {
             Shape::Ref(of) => Self::Struct(of.get()),
+            Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::Map(values),
             _ => Self::Atomic,
         }

@@ -16,6 +16,10 @@ use crate::kinds::Kind;
 /// Everything that is wrong with a new object.
 pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = meta::create(kind, object);
+    if let Some(custom) = kind.custom {
+        crate::custom::validate(&custom.schema, object, None, "", &mut errors);
+        return errors;
+    }
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::create(object, &mut errors),
         ("", "PersistentVolume") => storage::volume(object, &mut errors),
@@ -26,6 +30,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, &mut errors),
         ("coordination.k8s.io", "Lease") => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
+        ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::kinds(object).1),
         _ => workload::create(kind, object, &mut errors),
     }
     errors
@@ -34,6 +39,10 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
 /// Everything that is wrong with an update of one part of an object.
 pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::update(object);
+    if let Some(custom) = kind.custom {
+        crate::custom::validate(&custom.schema, object, Some(old), "", &mut errors);
+        return errors;
+    }
     match (kind.group, kind.kind, part) {
         ("", "Pod", Part::Main) => pod::update(object, old, &mut errors),
         ("", "PersistentVolume", Part::Main) => storage::volume_update(object, old, &mut errors),
@@ -46,6 +55,12 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
         ("storage.k8s.io", "VolumeAttachment", Part::Status) => storage::attachment_status(object, &mut errors),
         ("storage.k8s.io", "VolumeAttributesClass", _) => storage::attributes_class_update(object, old, &mut errors),
         ("coordination.k8s.io", "Lease", _) => lease(object, &mut errors),
+        ("apiextensions.k8s.io", _, Part::Main) => {
+            errors.extend(crate::custom::definition::kinds(object).1);
+            for field in ["group", "scope"] {
+                unchanged(object, old, &["spec", field], &mut errors);
+            }
+        }
         ("", "ConfigMap" | "Secret", _) => frozen(kind, object, old, &mut errors),
         ("scheduling.k8s.io", "PriorityClass", _) => unchanged(object, old, &["value"], &mut errors),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding", _)

@@ -3,12 +3,12 @@ use super::*;
 const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
 fn get(path: &str, accept: &str) -> Value {
-    serde_json::from_slice(&respond(path, accept).unwrap().body).unwrap()
+    serde_json::from_slice(&respond(path, accept, &[]).unwrap().body).unwrap()
 }
 
 #[test]
 fn the_roots_answer_in_the_form_that_is_asked_for() {
-    let answer = respond("/apis", V2).unwrap();
+    let answer = respond("/apis", V2, &[]).unwrap();
     assert_eq!(answer.content_type, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     assert!(answer.etag.is_some());
     assert_eq!(get("/api", V2)["apiVersion"], "apidiscovery.k8s.io/v2");
@@ -44,7 +44,7 @@ fn other_paths_are_no_discovery_documents() {
         "/openapi/v3",
         "/apis/apps/v2",
     ] {
-        assert_eq!(respond(path, ""), None, "{path}");
+        assert_eq!(respond(path, "", &[]), None, "{path}");
     }
 }
 

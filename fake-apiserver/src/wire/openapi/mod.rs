@@ -26,19 +26,25 @@ const V2_PROTOBUF_BY_CLIENTS: &str = "application/com.github.proto-openapi.spec.
 
 /// Answers a GET of `/openapi/v2`, `/openapi/v3` and what lies below; nothing for a path that is no document, or a
 /// representation that there is none of (v3 as protobuf: clients then take JSON).
-pub fn respond(path: &str, accept: &str) -> Option<Answer> {
+pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Answer> {
     let clauses = clauses(accept);
     let json = || clauses.iter().any(|c| c.takes_json());
     match path.trim_end_matches('/').strip_prefix("/openapi/")? {
         "v2" => clauses.iter().find_map(|clause| {
-            if clause.takes_json() {
-                Some(V2.clone())
-            } else {
-                [V2_PROTOBUF, V2_PROTOBUF_BY_CLIENTS].contains(&clause.media).then(|| V2_AS_PROTOBUF.clone())
+            let protobuf = [V2_PROTOBUF, V2_PROTOBUF_BY_CLIENTS].contains(&clause.media);
+            match (clause.takes_json(), protobuf, custom) {
+                (true, _, []) => Some(V2.clone()),
+                (true, _, custom) => Some(Answer::cached(&v2(custom), "application/json")),
+                (_, true, []) => Some(V2_AS_PROTOBUF.clone()),
+                (_, true, custom) => Some(Answer::cached_bytes(gnostic::encode(&v2(custom)), V2_PROTOBUF)),
+                _ => None,
             }
         }),
-        "v3" if json() => Some(INDEX.clone()),
-        below if json() => V3.get(below.strip_prefix("v3/")?).cloned(),
+        "v3" if json() => Some(if custom.is_empty() { INDEX.clone() } else { index(custom) }),
+        below if json() => {
+            let below = below.strip_prefix("v3/")?;
+            V3.get(below).cloned().or_else(|| custom_documents(custom).remove(below))
+        }
         _ => None,
     }
 }
@@ -49,14 +55,29 @@ static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
     for kind in kinds::all() {
         documents
             .entry(place(kind))
-            .or_insert_with(|| Answer::cached(&document(kind.group, kind.version), "application/json"));
+            .or_insert_with(|| Answer::cached(&document(kind.group, kind.version, &[]), "application/json"));
     }
     documents
 });
 
-static INDEX: LazyLock<Answer> = LazyLock::new(|| {
+/// The documents of groups and versions that definitions add.
+fn custom_documents(custom: &[&'static Kind]) -> BTreeMap<String, Answer> {
+    let mut documents = BTreeMap::new();
+    for kind in custom {
+        documents
+            .entry(place(kind))
+            .or_insert_with(|| Answer::cached(&document(kind.group, kind.version, custom), "application/json"));
+    }
+    documents
+}
+
+static INDEX: LazyLock<Answer> = LazyLock::new(|| index(&[]));
+
+fn index(custom: &[&'static Kind]) -> Answer {
+    let custom = custom_documents(custom);
     let paths: Map<String, Value> = V3
         .iter()
+        .chain(&custom)
         .map(|(at, document)| {
             // The hash lets clients cache a document for ever.
             let url = format!("/openapi/v3/{at}?hash={}", hash(&document.body));
@@ -64,16 +85,17 @@ static INDEX: LazyLock<Answer> = LazyLock::new(|| {
         })
         .collect();
     Answer::cached(&json!({ "paths": paths }), "application/json")
-});
+}
 
-static V2: LazyLock<Answer> = LazyLock::new(|| Answer::cached(&v2(), "application/json"));
+static V2: LazyLock<Answer> = LazyLock::new(|| Answer::cached(&v2(&[]), "application/json"));
 
-static V2_AS_PROTOBUF: LazyLock<Answer> = LazyLock::new(|| Answer::cached_bytes(gnostic::encode(&v2()), V2_PROTOBUF));
+static V2_AS_PROTOBUF: LazyLock<Answer> =
+    LazyLock::new(|| Answer::cached_bytes(gnostic::encode(&v2(&[])), V2_PROTOBUF));
 
-fn v2() -> Value {
+fn v2(custom: &[&'static Kind]) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
-    for kind in kinds::all() {
+    for kind in kinds::all().iter().chain(custom.iter().copied()) {
         operations::add(kind, operations::Dialect::V2, &mut paths);
         schemas::add(kind, schemas::Dialect::V2, &mut definitions);
     }
@@ -88,10 +110,11 @@ fn place(kind: &Kind) -> String {
     }
 }
 
-fn document(group: &str, version: &str) -> Value {
+fn document(group: &str, version: &str, custom: &[&'static Kind]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    for kind in kinds::all().iter().filter(|k| k.group == group && k.version == version) {
+    let all = kinds::all().iter().chain(custom.iter().copied());
+    for kind in all.filter(|k| k.group == group && k.version == version) {
         operations::add(kind, operations::Dialect::V3, &mut paths);
         schemas::add(kind, schemas::Dialect::V3, &mut schemas);
     }

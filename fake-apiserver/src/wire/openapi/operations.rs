@@ -79,6 +79,8 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
     let mut operation = json!({ "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk(kind) });
     let body = match action {
         "post" | "put" => Some((vec!["application/json"], object)),
+        // Lists of custom kinds do not say how they merge; clients choose their patches by this list.
+        "patch" if kind.custom.is_some() => Some((PATCH_TYPES[..3].to_vec(), json!({ "type": "object" }))),
         "patch" => Some((PATCH_TYPES.to_vec(), json!({ "type": "object" }))),
         _ => None,
     };

@@ -14,24 +14,42 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// A reference to a type of the table.
     fn reference(self, name: &str) -> Value {
+        self.to(&public_name(name))
+    }
+
+    /// A reference to a schema by the name that it has in the document.
+    fn to(self, name: &str) -> Value {
         let root = match self {
             Self::V2 => "#/definitions/",
             Self::V3 => "#/components/schemas/",
         };
-        Value::from(format!("{root}{}", public_name(name)))
+        Value::from(format!("{root}{name}"))
     }
 }
 
 /// Adds what `kind` needs to `schemas`.
 pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value>) {
     let Some(of) = schema::of(kind) else { return };
-    add_type(of, dialect, schemas);
     add_type_named("meta/v1.ListMeta", dialect, schemas);
-    let name = public_name(of.name);
+    let of_name = custom_or_own_name(kind);
+    let name = match kind.custom {
+        None => {
+            add_type(of, dialect, schemas);
+            public_name(of.name)
+        }
+        Some(custom) => {
+            add_type_named("meta/v1.ObjectMeta", dialect, schemas);
+            schemas.insert(of_name.clone(), custom_schema(&custom.source, dialect));
+            of_name.clone()
+        }
+    };
     if let Some(schema) = schemas.get_mut(&name) {
         schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
-        schema["description"] = describe::kind(kind).into();
+        if kind.custom.is_none() {
+            schema["description"] = describe::kind(kind).into();
+        }
     }
     let list = json!({
         "type": "object",
@@ -41,7 +59,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
             "metadata": json!({ "$ref": dialect.reference("meta/v1.ListMeta") }),
-            "items": { "type": "array", "items": json!({ "$ref": dialect.reference(of.name) }) },
+            "items": { "type": "array", "items": reference(kind, dialect) },
         },
         "x-kubernetes-group-version-kind": [{ "group": kind.group, "version": kind.version, "kind": kind.list_kind() }],
     });
@@ -50,12 +68,37 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value
 
 /// A reference to the type of a kind's objects.
 pub(super) fn reference(kind: &Kind, dialect: Dialect) -> Value {
-    json!({ "$ref": dialect.reference(&schema::type_name(kind)) })
+    json!({ "$ref": dialect.to(&custom_or_own_name(kind)) })
 }
 
 /// A reference to the type of a kind's lists.
 pub(super) fn list_reference(kind: &Kind, dialect: Dialect) -> Value {
-    json!({ "$ref": dialect.reference(&format!("{}List", schema::type_name(kind))) })
+    json!({ "$ref": dialect.to(&format!("{}List", custom_or_own_name(kind))) })
+}
+
+/// The name of a kind's schema in the documents; that of a custom kind begins with its group read backwards.
+fn custom_or_own_name(kind: &Kind) -> String {
+    if kind.custom.is_none() {
+        return public_name(&schema::type_name(kind));
+    }
+    let mut labels: Vec<&str> = kind.group.split('.').collect();
+    labels.reverse();
+    format!("{}.{}.{}", labels.join("."), kind.version, kind.kind)
+}
+
+/// The schema that a definition came with, as clients see it: with the metadata that every object has.
+fn custom_schema(source: &Value, dialect: Dialect) -> Value {
+    let mut schema = source.clone();
+    if let Some(map) = schema.as_object_mut() {
+        let properties = map.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("apiVersion".to_owned(), json!({ "type": "string" }));
+            properties.insert("kind".to_owned(), json!({ "type": "string" }));
+            let metadata = json!({ "$ref": dialect.reference("meta/v1.ObjectMeta") });
+            properties.insert("metadata".to_owned(), metadata);
+        }
+    }
+    schema
 }
 
 /// `core/v1.Pod` as the documents name it: `io.k8s.api.core.v1.Pod`.
@@ -163,6 +206,8 @@ fn shape(of: &Shape, dialect: Dialect) -> Value {
         Shape::SchemaOrBool => json!({ "description": "A JSON schema, or true or false." }),
         Shape::SchemaOrList => json!({ "description": "A JSON schema, or a list of them." }),
         Shape::SchemaOrStrings => json!({ "description": "A JSON schema, or a list of names." }),
+        // Custom kinds show the schemas that they came with.
+        Shape::Custom(_) => json!({ "type": "object" }),
         Shape::Ref(of) => json!({ "$ref": dialect.reference(of.name()) }),
         Shape::List(element) => json!({ "type": "array", "items": shape(element, dialect) }),
         Shape::Map(values) => json!({ "type": "object", "additionalProperties": shape(values, dialect) }),

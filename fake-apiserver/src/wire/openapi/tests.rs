@@ -1,7 +1,7 @@
 use super::*;
 
 fn get(path: &str) -> Value {
-    serde_json::from_slice(&respond(path, "application/json").unwrap().body).unwrap()
+    serde_json::from_slice(&respond(path, "application/json", &[]).unwrap().body).unwrap()
 }
 
 /// Every `$ref` in a document.
@@ -22,7 +22,7 @@ fn the_index_names_each_group_version_by_a_hashed_url() {
     for kind in kinds::all() {
         let url = index["paths"][place(kind)]["serverRelativeURL"].as_str().unwrap();
         let (path, hash) = url.split_once("?hash=").unwrap();
-        assert!(respond(path, "*/*").is_some() && hash.len() == 64, "{url}");
+        assert!(respond(path, "*/*", &[]).is_some() && hash.len() == 64, "{url}");
     }
 }
 
@@ -109,7 +109,7 @@ fn named<'a>(list: &[&'a [u8]], name: &str) -> &'a [u8] {
 
 #[test]
 fn the_protobuf_form_says_what_the_json_form_says() {
-    let document = respond("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf").unwrap();
+    let document = respond("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", &[]).unwrap();
     assert_eq!(document.content_type, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
     let json = get("/openapi/v2");
     assert_eq!(one(&document.body, &[1]), "2.0");
@@ -143,9 +143,9 @@ fn the_protobuf_form_says_what_the_json_form_says() {
 
 #[test]
 fn there_is_no_other_form_and_no_other_document() {
-    assert_eq!(respond("/openapi/v3", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"), None);
+    assert_eq!(respond("/openapi/v3", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf", &[]), None);
     for path in ["/openapi", "/openapi/v3/apis/apps/v2", "/openapi/v4", "/api"] {
-        assert_eq!(respond(path, "*/*"), None, "{path}");
+        assert_eq!(respond(path, "*/*", &[]), None, "{path}");
     }
-    assert!(respond("/openapi/v3/", "").is_some());
+    assert!(respond("/openapi/v3/", "", &[]).is_some());
 }

@@ -44,6 +44,7 @@ fn value(shape: &Shape, seed: &mut i32, depth: usize) -> Value {
         Shape::Bytes => STANDARD.encode(n.to_le_bytes()).into(),
         Shape::Any => json!({"f:metadata": {".": {}, "n": n}}),
         Shape::Ref(of) => full(of.get(), seed, if of.name().contains("JSONSchema") { depth + 6 } else { depth + 1 }),
+        Shape::Custom(_) => json!({}),
         Shape::SchemaOrBool if n % 2 == 0 => (n % 4 == 0).into(),
         Shape::SchemaOrStrings if n % 2 == 0 => json!(["a", "b"]),
         Shape::SchemaOrList if n % 2 == 0 => json!([{"type": "string"}, {"maximum": 1.5}]),

@@ -6,12 +6,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{age, network, pod, policy, workload};
+use crate::custom::Column;
 use crate::kinds::Kind;
 
 /// The cells of one object, as many as the kind has columns.
 pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status, name) = (&object["spec"], &object["status"], object["metadata"]["name"].clone());
     let age = Value::from(age::since(&object["metadata"]["creationTimestamp"], now));
+    if let Some(custom) = kind.custom {
+        let own = custom.columns.iter().map(|column| custom_cell(column, object, now));
+        return std::iter::once(name).chain(own).collect();
+    }
     match kind.plural {
         "configmaps" => vec![name, entries(object, &["data", "binaryData"]), age],
         "csidrivers" => csi_driver(name, spec, age),
@@ -39,6 +44,19 @@ pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
             .or_else(|| network::cells(kind, object, now))
             .or_else(|| policy::cells(kind, object, now))
             .unwrap_or_else(|| vec![name, text(&object["metadata"]["creationTimestamp"])]),
+    }
+}
+
+/// A cell of a custom kind: what is found, as far as it is of the column's type (apiextensions `tableconvertor`).
+fn custom_cell(column: &Column, object: &Value, now: Timestamp) -> Value {
+    let Some(found) = column.path.find(object) else { return Value::Null };
+    match column.kind.as_str() {
+        "date" => age::since(found, now).into(),
+        "string" if !found.is_string() && !found.is_null() => found.to_string().into(),
+        "integer" => found.as_i64().map_or(Value::Null, Value::from),
+        "number" => found.as_f64().map_or(Value::Null, Value::from),
+        "boolean" => found.as_bool().map_or(Value::Null, Value::from),
+        _ => found.clone(),
     }
 }
 

@@ -50,6 +50,16 @@ const AGE: Column = text("Age", "How long ago the object was created.");
 
 /// The columns of a kind.
 pub(super) fn of(kind: &Kind) -> Cow<'static, [Column]> {
+    if let Some(custom) = kind.custom {
+        let own = custom.columns.iter().map(|column| Column {
+            name: &column.name,
+            kind: &column.kind,
+            format: &column.format,
+            priority: column.priority,
+            description: &column.description,
+        });
+        return std::iter::once(NAME).chain(own).collect::<Vec<_>>().into();
+    }
     match MORE.iter().find(|(plural, _)| *plural == kind.plural) {
         Some((_, columns)) => columns.split('|').map(parse).collect::<Vec<_>>().into(),
         None => described(kind).into(),

@@ -1,0 +1,194 @@
+//! CustomResourceDefinitions: what is wrong with one, and which kinds it makes
+//! (apiextensions `pkg/apis/apiextensions/validation`).
+
+use serde_json::Value;
+
+use super::path::Path;
+use super::schema::{Of, Schema};
+use super::{Column, Description, Scale, intern};
+use crate::kinds::{self, Kind};
+use crate::state::FieldError;
+use crate::state::value::{list, name, text};
+
+/// What a version of a definition says beyond names.
+pub struct Parts {
+    pub(super) schema: Schema,
+    pub(super) columns: Vec<Column>,
+    pub(super) scale: Option<Scale>,
+}
+
+/// The kinds of a definition's served versions, the stored one first. A definition that cannot be used makes none, and
+/// says why.
+pub fn kinds(definition: &Value) -> (Vec<&'static Kind>, Vec<FieldError>) {
+    let mut errors = names(definition);
+    let mut versions = list(&definition["spec"], &["versions"]).to_vec();
+    let stored = versions.iter().filter(|v| v["storage"] == true).count();
+    if stored != 1 {
+        let why = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid("spec.versions", &Value::from(versions.len()), why));
+    }
+    let served = versions.iter().filter(|v| v["served"] == true).count();
+    if text(definition, &["spec", "conversion", "strategy"]) == "Webhook" && served > 1 {
+        let why = "this server does not call conversion webhooks: use None, or serve one version";
+        errors.push(FieldError::invalid("spec.conversion.strategy", &"Webhook".into(), why));
+    }
+    // Indices of errors are those of the definition.
+    let mut parsed: Vec<(usize, Description, Parts)> = Vec::new();
+    for (i, version) in versions.iter_mut().enumerate() {
+        let at = format!("spec.versions[{i}]");
+        if text(version, &["name"]).is_empty() {
+            errors.push(FieldError::required(format!("{at}.name"), ""));
+        }
+        let source = &version["schema"]["openAPIV3Schema"];
+        if source.is_null() {
+            errors.push(FieldError::required(format!("{at}.schema.openAPIV3Schema"), "schemas are required"));
+            continue;
+        }
+        let at_schema = format!("{at}.schema.openAPIV3Schema");
+        let schema = Schema::parse(source, &at_schema, &mut errors);
+        if schema.of != Some(Of::Object) {
+            let why = "must be object at the root";
+            errors.push(FieldError::invalid(format!("{at_schema}.type"), &source["type"], why));
+        }
+        let parts =
+            Parts { schema, columns: columns(version, &at, &mut errors), scale: scale(version, &at, &mut errors) };
+        parsed.push((i, describe(definition, version), parts));
+    }
+    if !errors.is_empty() {
+        return (Vec::new(), errors);
+    }
+    // The stored one first: the others are views of it.
+    parsed.sort_by_key(|(i, ..)| versions[*i]["storage"] != true);
+    let (mut kinds, mut base) = (Vec::new(), None);
+    for (i, description, parts) in parsed {
+        let Some(kind) = intern(&description, parts, base) else {
+            let why = "this process has seen too many different definitions: restart it";
+            errors.push(FieldError::forbidden(format!("spec.versions[{i}]"), why));
+            break;
+        };
+        if base.is_none() {
+            base = Some(kind);
+            // A stored version that is not served has its place all the same.
+            kinds.push(kind);
+        } else if versions[i]["served"] == true {
+            kinds.push(kind);
+        }
+    }
+    (kinds, errors)
+}
+
+/// Whether the version of a kind is served by a definition.
+pub fn serves(definition: &Value, version: &str) -> bool {
+    list(&definition["spec"], &["versions"]).iter().any(|v| v["name"] == version && v["served"] == true)
+}
+
+fn names(definition: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let spec = &definition["spec"];
+    let (group, plural) = (text(spec, &["group"]), text(spec, &["names", "plural"]));
+    for (field, value) in [
+        ("spec.group", group),
+        ("spec.names.plural", plural),
+        ("spec.names.kind", text(spec, &["names", "kind"])),
+        ("spec.scope", text(spec, &["scope"])),
+    ] {
+        if value.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        }
+    }
+    let wanted = format!("{plural}.{group}");
+    if errors.is_empty() && name(definition) != wanted {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", &name(definition).into(), why));
+    }
+    let scope = text(spec, &["scope"]);
+    if !scope.is_empty() && !["Cluster", "Namespaced"].contains(&scope) {
+        errors.push(FieldError::not_supported("spec.scope", &scope.into(), &["Cluster", "Namespaced"]));
+    }
+    if kinds::all().iter().any(|kind| kind.group == group) {
+        let why = "is a group of the server itself";
+        errors.push(FieldError::invalid("spec.group", &group.into(), why));
+    }
+    errors
+}
+
+fn describe(definition: &Value, version: &Value) -> Description {
+    let names = &definition["spec"]["names"];
+    let word = |of: &Value, field: &str| text(of, &[field]).to_owned();
+    let words = |field: &str| list(names, &[field]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let mut singular = word(names, "singular");
+    if singular.is_empty() {
+        singular = word(names, "kind").to_lowercase();
+    }
+    let mut source = version.clone();
+    if let Some(map) = source.as_object_mut() {
+        // What is served and stored can change without the kind becoming another.
+        map.retain(|field, _| {
+            matches!(field.as_str(), "name" | "schema" | "subresources" | "additionalPrinterColumns")
+        });
+    }
+    Description {
+        group: word(&definition["spec"], "group"),
+        version: word(version, "name"),
+        kind: word(names, "kind"),
+        plural: word(names, "plural"),
+        singular,
+        short_names: words("shortNames"),
+        categories: words("categories"),
+        namespaced: text(definition, &["spec", "scope"]) != "Cluster",
+        has_status: version["subresources"]["status"].is_object(),
+        source,
+    }
+}
+
+fn columns(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (i, column) in list(version, &["additionalPrinterColumns"]).iter().enumerate() {
+        let word = |field: &str| text(column, &[field]).to_owned();
+        match Path::parse(&word("jsonPath")) {
+            Ok(path) => columns.push(Column {
+                name: word("name"),
+                kind: word("type"),
+                format: word("format"),
+                description: word("description"),
+                priority: column["priority"].as_i64().and_then(|p| i32::try_from(p).ok()).unwrap_or(0),
+                path,
+            }),
+            Err(why) => {
+                let field = format!("{at}.additionalPrinterColumns[{i}].jsonPath");
+                errors.push(FieldError::invalid(field, &column["jsonPath"], why));
+            }
+        }
+    }
+    if columns.is_empty()
+        && let Ok(path) = Path::parse(".metadata.creationTimestamp")
+    {
+        columns.push(Column {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority: 0,
+            path,
+        });
+    }
+    columns
+}
+
+fn scale(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Scale> {
+    let scale = version["subresources"].get("scale").filter(|s| s.is_object())?;
+    let mut path = |field: &str, root: &str| {
+        let sent = text(scale, &[field]);
+        let steps: Vec<String> = sent.trim_start_matches('.').split('.').map(str::to_owned).collect();
+        if !sent.starts_with(&format!(".{root}.")) {
+            let why = format!("should be a json path under .{root}");
+            errors.push(FieldError::invalid(format!("{at}.subresources.scale.{field}"), &sent.into(), why));
+        }
+        steps
+    };
+    let (spec, status) = (path("specReplicasPath", "spec"), path("statusReplicasPath", "status"));
+    let selector = text(scale, &["labelSelectorPath"]);
+    let selector =
+        (!selector.is_empty()).then(|| selector.trim_start_matches('.').split('.').map(str::to_owned).collect());
+    Some(Scale { spec, status, selector })
+}

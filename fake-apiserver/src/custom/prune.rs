@@ -1,0 +1,117 @@
+//! What a structural schema does to an object: unknown fields go, missing ones get their defaults.
+
+use serde_json::Value;
+
+use super::schema::Schema;
+
+/// Fields that every object of Kubernetes has.
+const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
+
+/// Takes out of `value` what `schema` does not know, and names it in `unknown` by path. `embedded` is for values that
+/// are objects of Kubernetes by themselves: their own three fields stay.
+pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut String, unknown: &mut Vec<String>) {
+    let length = path.len();
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, value| {
+                if length > 0 {
+                    path.push('.');
+                }
+                path.push_str(key);
+                let known = if embedded && OWN.contains(&key.as_str()) {
+                    true
+                } else if let Some(field) = schema.properties.get(key) {
+                    // Null is no value, where there is one to stand in for it.
+                    let replaced = value.is_null() && !field.nullable && field.default.is_some();
+                    prune(field, value, field.embedded, path, unknown);
+                    path.truncate(length);
+                    return !replaced;
+                } else if let Some(values) = &schema.values {
+                    prune(values, value, values.embedded, path, unknown);
+                    true
+                } else {
+                    schema.is_open()
+                };
+                if !known {
+                    unknown.push(path.clone());
+                }
+                path.truncate(length);
+                known
+            });
+        }
+        Value::Array(list) => {
+            if let Some(items) = &schema.items {
+                for (i, value) in list.iter_mut().enumerate() {
+                    path.push_str(&format!("[{i}]"));
+                    prune(items, value, items.embedded, path, unknown);
+                    path.truncate(length);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+impl Schema {
+    /// Fills in what is missing and has a default.
+    pub fn fill(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, field) in &self.properties {
+                    if let (None, Some(default)) = (map.get(name), &field.default) {
+                        map.insert(name.clone(), default.clone());
+                    }
+                    if let Some(value) = map.get_mut(name) {
+                        field.fill(value);
+                    }
+                }
+                if let Some(values) = &self.values {
+                    for (name, value) in map {
+                        if !self.properties.contains_key(name) {
+                            values.fill(value);
+                        }
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|value| items.fill(value));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn unknown_fields_go_and_defaults_come() {
+        let mut errors = Vec::new();
+        let schema = Schema::parse(
+            &json!({"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {
+                    "size": {"type": "integer", "default": 3},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}},
+                    "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {"b": {"type": "string"}}}}}}}}),
+            "s",
+            &mut errors,
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        let mut value = json!({"apiVersion": "a/v1", "metadata": {"name": "n"}, "extra": 1, "spec": {"size": null, "free": {"any": 1},
+            "list": [{"z": 1}], "map": {"k": {"b": "1", "c": 2}}, "odd": 1}});
+        let mut unknown = Vec::new();
+        prune(&schema, &mut value, true, &mut String::new(), &mut unknown);
+        assert_eq!(unknown, ["extra", "spec.list[0].z", "spec.map.k.c", "spec.odd"]);
+        schema.fill(&mut value);
+        assert_eq!(
+            value["spec"],
+            json!({"size": 3, "free": {"any": 1}, "list": [{"a": "x"}], "map": {"k": {"b": "1"}}})
+        );
+    }
+}

@@ -1,0 +1,281 @@
+//! Rules in the Common Expression Language (`x-kubernetes-validations`), as far as the `cel` crate goes.
+//!
+//! A rule that calls a function of Kubernetes' own libraries is refused when the definition is created, not when an
+//! object is checked.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+
+use cel::{Context, Env, Program, extensions};
+use serde_json::Value;
+
+use crate::state::{FieldError, FieldFault};
+
+/// The longest expression that is compiled; upstream bounds the cost of rules instead.
+const MAX_LENGTH: usize = 8192;
+/// How deep parentheses, brackets and braces may stand in each other.
+const MAX_DEPTH: usize = 32;
+/// Functions and macros that the evaluator has; operators have names that begin with an underscore or an at sign.
+const KNOWN: &[&str] = &[
+    "all",
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "double",
+    "dyn",
+    "endsWith",
+    "exists",
+    "exists_one",
+    "filter",
+    "has",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lowerAscii",
+    "map",
+    "matches",
+    "replace",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
+];
+
+/// CEL with its functions of texts, as Kubernetes has them too.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // Fails only where a function is there already; then it is that one.
+    let _ = env.add_extension(extensions::strings);
+    Arc::new(env)
+});
+
+/// A compiled expression.
+pub struct Expression {
+    source: String,
+    program: Program,
+}
+
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled, or what of it this server does not have.
+    pub fn compile(source: &str) -> Result<Self, String> {
+        if source.len() > MAX_LENGTH || depth(source) > MAX_DEPTH {
+            return Err(format!("the expression is longer than {MAX_LENGTH} bytes or nested deeper than {MAX_DEPTH}"));
+        }
+        // The parser is not ours: what makes it panic is an expression that cannot be compiled.
+        let program = catch_unwind(AssertUnwindSafe(|| ENV.compile(source)))
+            .map_err(|_| "compilation failed".to_owned())?
+            .map_err(|error| format!("compilation failed: {error}"))?;
+        let unknown: Vec<String> = {
+            let references = program.references();
+            let mut unknown: Vec<String> = references
+                .functions()
+                .into_iter()
+                .filter(|f| !f.starts_with(['_', '@', '!', '-']) && !KNOWN.contains(f))
+                .map(str::to_owned)
+                .collect();
+            unknown.sort();
+            unknown
+        };
+        if let Some(function) = unknown.first() {
+            return Err(format!(
+                "compilation failed: undeclared reference to '{function}': this server has no such function"
+            ));
+        }
+        Ok(Self { source: source.to_owned(), program })
+    }
+
+    /// Whether the expression mentions a variable.
+    pub fn mentions(&self, variable: &str) -> bool {
+        self.program.references().variables().contains(&variable)
+    }
+
+    /// The expression as it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Evaluates it with variables.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<cel::Value, String> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let mut context = Context::with_env(ENV.clone());
+            for (name, value) in variables {
+                context.add_variable_from_value(*name, to_cel(value));
+            }
+            self.program.execute(&context).map_err(|error| error.to_string())
+        }))
+        .unwrap_or_else(|_| Err("evaluation failed".to_owned()))
+    }
+}
+
+/// How deep brackets of any kind stand in each other.
+fn depth(source: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for c in source.chars() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
+}
+
+/// Numbers of JSON are signed in CEL's eyes, or floating.
+fn to_cel(value: &Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(is) => (*is).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => integer.into(),
+            None => number.as_f64().unwrap_or(f64::NAN).into(),
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => cel::Value::List(Arc::new(list.iter().map(to_cel).collect())),
+        Value::Object(map) => {
+            #[expect(
+                clippy::disallowed_types,
+                reason = "the evaluator's own map; a rule's result does not depend on its order"
+            )]
+            let entries: std::collections::HashMap<String, cel::Value> =
+                map.iter().map(|(key, value)| (key.clone(), to_cel(value))).collect();
+            entries.into()
+        }
+    }
+}
+
+/// A rule of a schema.
+#[derive(Debug)]
+pub struct Rule {
+    expression: Expression,
+    message: String,
+    message_expression: Option<Expression>,
+    reason: String,
+    field: String,
+    optional_old: bool,
+}
+
+impl Rule {
+    /// Reads an entry of `x-kubernetes-validations`; nothing, with the errors said, for one that cannot be used.
+    pub(super) fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Self> {
+        let word = |name: &str| source[name].as_str().unwrap_or_default();
+        let mut compile = |name: &str| match Expression::compile(word(name)) {
+            Ok(expression) => Some(expression),
+            Err(why) => {
+                errors.push(FieldError::invalid(format!("{at}.{name}"), &word(name).into(), why));
+                None
+            }
+        };
+        let expression = compile("rule")?;
+        let message_expression = if word("messageExpression").is_empty() { None } else { compile("messageExpression") };
+        Some(Self {
+            expression,
+            message: word("message").to_owned(),
+            message_expression,
+            reason: word("reason").to_owned(),
+            field: word("fieldPath").to_owned(),
+            optional_old: source["optionalOldSelf"] == true,
+        })
+    }
+
+    /// Adds an error when the rule does not hold.
+    pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+        let null = Value::Null;
+        let mut variables = vec![("self", value)];
+        if self.expression.mentions("oldSelf") {
+            match old {
+                Some(old) => variables.push(("oldSelf", old)),
+                None if self.optional_old => variables.push(("oldSelf", &null)),
+                // A rule of changes says nothing of what is new.
+                None => return,
+            }
+        }
+        let why = match self.expression.evaluate(&variables) {
+            Ok(cel::Value::Bool(true)) => return,
+            Ok(cel::Value::Bool(false)) => self.say(&variables),
+            Ok(_) => format!("rule {:?} gave no boolean", self.expression.source()),
+            Err(error) => format!("rule evaluation error: {error}"),
+        };
+        let path = format!("{path}{}", self.field);
+        let shown = match value {
+            Value::Object(_) => "\"object\"".to_owned(),
+            Value::Array(_) => "\"array\"".to_owned(),
+            other => other.to_string(),
+        };
+        errors.push(match self.reason.as_str() {
+            "FieldValueForbidden" => FieldError::forbidden(path, why),
+            "FieldValueRequired" => FieldError::required(path, why),
+            "FieldValueDuplicate" => FieldError { field: path, fault: FieldFault::Duplicate(shown), detail: why },
+            _ => FieldError::invalid_text(path, shown, why),
+        });
+    }
+
+    fn say(&self, variables: &[(&str, &Value)]) -> String {
+        let said = self.message_expression.as_ref().and_then(|e| e.evaluate(variables).ok()).and_then(|v| match v {
+            cel::Value::String(text) => Some(text.to_string()),
+            _ => None,
+        });
+        match said {
+            Some(text) => text,
+            None if !self.message.is_empty() => self.message.clone(),
+            None => format!("failed rule: {}", self.expression.source()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holds(rule: &str, value: &Value) -> bool {
+        Expression::compile(rule).unwrap().evaluate(&[("self", value)]) == Ok(cel::Value::Bool(true))
+    }
+
+    #[test]
+    fn expressions_speak_of_objects() {
+        let value = json!({"min": 1, "max": 3, "names": ["a", "b"], "labels": {"x": "y"}});
+        for rule in [
+            "self.min <= self.max",
+            "has(self.labels) && !has(self.nope)",
+            "self.names.all(n, n.size() == 1)",
+            "self.names.exists(n, n == 'b')",
+            "'x' in self.labels",
+            "self.labels['x'].startsWith('y')",
+            "self.names.filter(n, n != 'a').size() == 1",
+            "!has(self.nope) || self.nope > 1",
+            "self.labels['x'].matches('^y$')",
+        ] {
+            assert!(holds(rule, &value), "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_refused_at_once() {
+        let refused = |rule: &str| Expression::compile(rule).unwrap_err();
+        assert!(refused("self ==").contains("compilation failed"));
+        assert!(refused("quantity(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
+        assert!(refused(&"(".repeat(100)).contains("nested deeper"));
+        assert!(refused(&"a".repeat(10_000)).contains("longer than"));
+    }
+}

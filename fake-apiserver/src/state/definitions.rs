@@ -1,0 +1,220 @@
+//! The life of CustomResourceDefinitions: a definition is served from the commit that makes it, and goes when the last
+//! of its objects is gone (apiextensions `pkg/controller/{status,establish,finalizer}`).
+
+use std::collections::BTreeMap;
+
+use imbl::OrdMap;
+use serde_json::{Value, json};
+use substrate::Now;
+
+use super::command::{DeleteOptions, Part, Target};
+use super::history::{Event, History};
+use super::object::{Object, key};
+use super::value::{self, finalizers, is_terminating, list, text};
+use super::{KNOWN, Shelf, Store};
+use crate::custom::definition;
+use crate::kinds::{self, Kind};
+
+/// What holds a definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The served custom kinds, by group, version and plural.
+pub(super) type Served = BTreeMap<(String, String, String), &'static Kind>;
+
+impl Store {
+    /// The kind that a URL names.
+    pub fn find_kind(&self, group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
+        kinds::find(group, version, plural).or_else(|| {
+            if self.served.is_empty() {
+                return None;
+            }
+            self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).copied()
+        })
+    }
+
+    /// The custom kinds that are served, by group, version and plural.
+    pub fn custom_kinds(&self) -> impl Iterator<Item = &'static Kind> {
+        self.served.values().copied()
+    }
+
+    /// Every kind that has objects of its own, custom ones last.
+    pub fn stored_kinds(&self) -> Vec<&'static Kind> {
+        let mut stored: Vec<&'static Kind> = kinds::all().iter().filter(|kind| !kind.is_view()).collect();
+        for kind in self.served.values().map(|kind| kinds::stored(kind)) {
+            if !stored.contains(&kind) {
+                stored.push(kind);
+            }
+        }
+        stored
+    }
+
+    /// Follows up on a commit of a definition.
+    pub(super) fn follow_definition(&mut self, now: Now, event: &Event) {
+        let Some(definition) = event.new.as_ref().map(|object| object.value.clone()) else {
+            if let Some(old) = &event.old {
+                self.withdraw(&old.value);
+            }
+            return;
+        };
+        if is_terminating(&definition) {
+            if event.old.as_ref().is_none_or(|old| !is_terminating(&old.value)) {
+                self.empty_definition(now, &definition);
+            }
+            self.finish_definition(now, value::name(&definition));
+        } else {
+            self.establish(now, definition);
+        }
+    }
+
+    /// Serves what a definition says, and says so in its status.
+    fn establish(&mut self, now: Now, definition: Value) {
+        let (found, _) = definition::kinds(&definition);
+        let taken = self.taken_by(&definition);
+        self.withdraw(&definition);
+        if taken.is_none()
+            && let Some(stored) = found.first()
+        {
+            self.shelve(stored);
+            for kind in found.iter().filter(|kind| definition::serves(&definition, kind.version)) {
+                let place = (kind.group.to_owned(), kind.version.to_owned(), kind.plural.to_owned());
+                self.served.insert(place, kind);
+            }
+        }
+        let status = status(&definition, taken.as_deref(), now);
+        if definition.get("status") != Some(&status) {
+            let key = key(None, value::name(&definition));
+            let mut told = definition;
+            value::set(&mut told, "status", Some(status));
+            self.put(now, KNOWN.definitions, key, told);
+        }
+    }
+
+    /// The definition of the same group that has the kind's name already.
+    fn taken_by(&self, definition: &Value) -> Option<String> {
+        let names =
+            |of: &Value| (text(of, &["spec", "group"]).to_owned(), text(of, &["spec", "names", "kind"]).to_owned());
+        let wanted = names(definition);
+        self.all(KNOWN.definitions)
+            .find(|other| {
+                value::name(&other.value) != value::name(definition)
+                    && names(&other.value) == wanted
+                    && list(&other.value, &["status", "conditions"])
+                        .iter()
+                        .any(|c| c["type"] == "NamesAccepted" && c["status"] == "True")
+            })
+            .map(|other| value::name(&other.value).to_owned())
+    }
+
+    /// Serves no version of a definition any more.
+    fn withdraw(&mut self, definition: &Value) {
+        let (group, plural) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
+        self.served.retain(|(g, _, p), _| g != group || p != plural);
+    }
+
+    /// Makes room for the objects of a kind; those that are there take its version.
+    fn shelve(&mut self, kind: &'static Kind) {
+        let (limits, revision) = (self.limits, self.revision);
+        while self.shelves.len() <= kind.index {
+            self.shelves.push(Shelf { kind, objects: OrdMap::new(), history: History::new(limits, revision) });
+        }
+        let shelf = &mut self.shelves[kind.index];
+        shelf.kind = kind;
+        let version = kind.api_version();
+        let outdated: Vec<_> = shelf
+            .objects
+            .iter()
+            .filter(|(_, object)| text(&object.value, &["apiVersion"]) != version)
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in outdated {
+            let mut converted = object.value.clone();
+            value::set(&mut converted, "apiVersion", Some(version.as_str().into()));
+            shelf.objects.insert(key, Object::at(converted, object.revision));
+        }
+    }
+
+    /// The kind under which the objects of a definition are stored.
+    fn kind_of(&self, definition: &Value) -> Option<&'static Kind> {
+        definition::kinds(definition).0.first().copied()
+    }
+
+    /// Whether a definition has objects.
+    pub(super) fn has_objects(&self, definition: &Value) -> bool {
+        self.kind_of(definition)
+            .is_some_and(|kind| self.shelves.get(kind.index).is_some_and(|shelf| !shelf.objects.is_empty()))
+    }
+
+    /// The definition with the finalizer that waits for its objects.
+    pub(super) fn held(definition: &Value) -> Value {
+        let mut held = definition.clone();
+        let slot = value::metadata(&mut held).entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(finalizers) = slot.as_array_mut()
+            && !finalizers.iter().any(|f| f == CLEANUP)
+        {
+            finalizers.push(CLEANUP.into());
+        }
+        held
+    }
+
+    /// Deletes the objects of a definition, as far as they let themselves be deleted.
+    fn empty_definition(&mut self, now: Now, definition: &Value) {
+        let Some(kind) = self.kind_of(definition) else { return };
+        let objects: Vec<Value> = self.all(kind).map(|object| object.value.clone()).collect();
+        for object in objects {
+            let target = Target {
+                kind,
+                namespace: kind.namespaced.then(|| value::namespace(&object).to_owned()),
+                name: value::name(&object).to_owned(),
+                part: Part::Main,
+            };
+            // Fails only when it is gone already.
+            let _ = self.delete(now, &target, DeleteOptions::default());
+        }
+    }
+
+    /// Lets a terminating definition go when its last object is gone.
+    pub(super) fn finish_definition(&mut self, now: Now, name: &str) {
+        let definitions = KNOWN.definitions;
+        let Some(found) = self.get(definitions, name).cloned() else { return };
+        if !is_terminating(&found.value) || self.has_objects(&found.value) {
+            return;
+        }
+        let rest: Vec<Value> = finalizers(&found.value).iter().filter(|f| *f != CLEANUP).cloned().collect();
+        if rest.is_empty() {
+            self.remove(definitions, name);
+        } else if rest.len() != finalizers(&found.value).len() {
+            let mut object = found.value.clone();
+            value::metadata(&mut object).insert("finalizers".into(), rest.into());
+            self.put(now, definitions, key(None, name), object);
+        }
+    }
+}
+
+/// The status of a definition; the times of conditions that did not change are kept.
+fn status(definition: &Value, taken: Option<&str>, now: Now) -> Value {
+    let old = list(definition, &["status", "conditions"]);
+    let condition = |of: &str, is: bool, reason: &str, message: &str| {
+        let state = if is { "True" } else { "False" };
+        let kept = old.iter().find(|c| c["type"] == of && c["status"] == state);
+        let since = kept.map_or_else(|| value::time(now.wall).into(), |c| c["lastTransitionTime"].clone());
+        json!({"type": of, "status": state, "lastTransitionTime": since, "reason": reason, "message": message})
+    };
+    let conditions = match taken {
+        None => vec![
+            condition("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+            condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+        Some(other) => vec![
+            condition("NamesAccepted", false, "KindConflict", &format!("the kind is already in use by {other}")),
+            condition("Established", false, "NotAccepted", "not all names are accepted"),
+        ],
+    };
+    let mut stored: Vec<Value> = list(definition, &["status", "storedVersions"]).to_vec();
+    for version in list(definition, &["spec", "versions"]) {
+        if version["storage"] == true && !stored.contains(&version["name"]) {
+            stored.push(version["name"].clone());
+        }
+    }
+    let names = if taken.is_none() { definition["spec"]["names"].clone() } else { json!({"plural": "", "kind": ""}) };
+    json!({"acceptedNames": names, "conditions": conditions, "storedVersions": stored})
+}
