@@ -16,6 +16,11 @@ use harness::scenario;
 use substrate::World;
 use substrate::world::{Options, simulate};
 
+/// As the `mooring` binary has it.
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
 
 /// Milliseconds of several runs.

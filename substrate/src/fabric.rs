@@ -7,8 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use tokio::sync::Notify;
 use crate::body::HttpService;
 use crate::clock::Clock;
 use crate::process::Ctx;
+use crate::rest::{Restless, Unrest};
 
 /// The latency of a link in milliseconds, drawn evenly from the range for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ struct Inner {
     queue: Mutex<Queue>,
     earlier: Notify,
     names: Mutex<BTreeMap<String, Bound>>,
-    /// How often anything of this world was polled; see [`Fabric::rest`].
-    polls: AtomicU64,
+    /// How much of this world is woken and has not run yet.
+    unrest: Arc<Unrest>,
 }
 
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Fabric {
             queue: Mutex::default(),
             earlier: Notify::new(),
             names: Mutex::default(),
-            polls: AtomicU64::new(0),
+            unrest: Arc::default(),
         }))
     }
 
@@ -139,23 +139,17 @@ impl Fabric {
         }
     }
 
-    /// Runs `work`, counting its polls, so that [`Fabric::rest`] sees whether it still moves.
-    pub(crate) async fn counted<F: Future>(&self, work: F) -> F::Output {
-        let mut work = pin!(work);
-        std::future::poll_fn(|cx| {
-            self.0.polls.fetch_add(1, Ordering::Relaxed);
-            work.as_mut().poll(cx)
-        })
-        .await
+    /// Runs `work` so that [`Fabric::rest`] knows whether it still moves.
+    pub(crate) fn restless<F: Future>(&self, work: F) -> Restless<F> {
+        Restless::new(self.0.unrest.clone(), work)
     }
 
-    /// Returns once no process and no story has anything left to do in this instant: a round of the scheduler passed
-    /// in which none of them was polled. (A yielded task runs after all that were ready before it.)
+    /// Returns once no process and no story has anything left to do in this instant.
     async fn rest(&self) {
         loop {
-            let before = self.0.polls.load(Ordering::Relaxed);
+            // What yielded of its own accord is woken together with this task, and counts from then on.
             tokio::task::yield_now().await;
-            if self.0.polls.load(Ordering::Relaxed) == before {
+            if self.0.unrest.is_over() {
                 return;
             }
         }

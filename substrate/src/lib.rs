@@ -18,6 +18,7 @@ pub mod link;
 pub mod listen;
 pub mod process;
 pub mod ready;
+mod rest;
 pub mod seed;
 pub mod trace;
 pub mod world;

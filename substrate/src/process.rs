@@ -216,8 +216,7 @@ impl Process {
         let abort = match inner.world.kind() {
             WorldKind::Simulated => {
                 let (fabric, ended) = (inner.world.fabric().clone(), Ended(down_tx.clone()));
-                let work = async move { fabric.counted(local(main, inbox, ended)).await };
-                tokio::task::spawn_local(work).abort_handle()
+                tokio::task::spawn_local(fabric.restless(local(main, inbox, ended))).abort_handle()
             }
             WorldKind::Live => spawn_live(threaded(main, inbox, Ended(down_tx.clone()))),
         };

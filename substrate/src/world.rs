@@ -173,7 +173,7 @@ where
         let fabric = world.fabric().clone();
         tokio::task::spawn_local(fabric.clone().run());
         // On its own the story would be polled, and counted, whenever anything is; in a set only when it is woken.
-        let mut story = FuturesUnordered::from_iter([fabric.counted(story(world))]);
+        let mut story = FuturesUnordered::from_iter([fabric.restless(story(world))]);
         let Some(result) = story.next().await else { unreachable!("one future has one result") };
         result
     })
