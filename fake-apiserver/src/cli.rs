@@ -11,7 +11,7 @@ use substrate::host::{self, HostOptions};
 use substrate::{Process, World, ready};
 
 use crate::serve::{ServeConfig, Served, serve};
-use crate::{Apiserver, Config};
+use crate::{Apiserver, Config, dial};
 
 const NAME: &str = "fake-apiserver";
 
@@ -77,7 +77,7 @@ where
 }
 
 async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
-    let apiserver = Apiserver::new(world.seed(), Config::default());
+    let apiserver = Apiserver::new(world.seed(), Config { dial: Some(dial::webhooks()), ..Config::default() });
     let process = Process::start(&world, NAME, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { anyhow::bail!("the process ended before it served") };
     let config = ServeConfig {

@@ -2,6 +2,7 @@
 
 mod cli;
 pub mod custom;
+pub mod dial;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;
@@ -12,4 +13,4 @@ pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Config};
+pub use service::{Apiserver, Config, Dial, Endpoint};

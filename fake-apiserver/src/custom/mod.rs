@@ -16,6 +16,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 pub use path::Path;
 pub use prune::prune;
+pub use rules::Expression;
 pub use schema::Schema;
 use serde_json::Value;
 pub use validate::validate;

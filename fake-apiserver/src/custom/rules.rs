@@ -126,6 +126,32 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// Evaluates it to a tree.
+    ///
+    /// # Errors
+    /// Why there is no value, or why it cannot stand in a tree.
+    pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        self.evaluate(variables)?.json().map_err(|error| error.to_string())
+    }
+
+    /// A variable that it mentions and that is none of `known`.
+    pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
+        let references = self.program.references();
+        let mut unknown: Vec<String> = references
+            .variables()
+            .into_iter()
+            .filter(|v| !known.contains(v) && !v.starts_with('@') && !TYPES.contains(v))
+            .map(str::to_owned)
+            .collect();
+        unknown.sort();
+        unknown.into_iter().next()
+    }
+}
+
+/// Names of types, which stand where variables may.
+const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+
 /// How deep brackets of any kind stand in each other.
 fn depth(source: &str) -> usize {
     let (mut depth, mut most) = (0_usize, 0);

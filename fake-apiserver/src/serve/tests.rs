@@ -112,3 +112,28 @@ async fn a_port_in_use_and_a_bad_token_are_clear_errors() {
     }
     process.crash();
 }
+
+/// Webhooks are reached over TLS: by the CA that their configuration names, and by no other.
+#[tokio::test]
+async fn webhooks_are_dialled_with_the_ca_that_they_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, served) = started(&config("127.0.0.1:0", &folder)).await;
+    let kubeconfig: serde_json::Value = serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
+    let ca = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
+    let ca = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).unwrap();
+    let ctx = process.ctx().unwrap();
+    let call = async |url: String, server_name: Option<String>, ca_pem: Vec<u8>| {
+        let endpoint = crate::Endpoint { url: url.clone(), server_name, ca_pem };
+        let service = crate::dial::webhooks()(&ctx, &endpoint).map_err(|e| e.to_string())?;
+        let request = Request::post(url).body(full("x")).unwrap();
+        let response = substrate::body::call(service, request).await.map_err(|e| e.to_string())?;
+        let body = substrate::body::collect(response.into_body(), 1000).await.unwrap();
+        Ok::<_, String>(String::from_utf8(body.to_vec()).unwrap())
+    };
+    let url = format!("{}/check?timeout=1s", served.endpoint);
+    assert_eq!(call(url.clone(), None, ca.clone()).await.unwrap(), "/check");
+    assert_eq!(call(url.clone(), Some("kubernetes.default.svc".into()), ca.clone()).await.unwrap(), "/check");
+    assert!(call(url.clone(), Some("other.default.svc".into()), ca.clone()).await.is_err());
+    assert!(call(url.clone(), None, Vec::new()).await.is_err());
+    assert!(call(url.replace("https", "http"), None, ca).await.unwrap_err().contains("must be https"));
+}

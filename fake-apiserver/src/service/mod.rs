@@ -11,6 +11,7 @@ mod query;
 mod respond;
 mod review;
 mod watch;
+mod webhook;
 mod write;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,7 @@ use self::hub::Hub;
 use self::respond::{Shown, failure, failure_to, json_value, typed};
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
+pub use self::webhook::{Dial, Endpoint};
 use crate::kinds;
 use crate::state::selector::Selector;
 use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, scale_of};
@@ -45,10 +47,18 @@ const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
 const GIT_VERSION: &str = "v1.36.2";
 
 /// What a server is made with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Config {
     /// What it may hold.
     pub limits: Limits,
+    /// How admission webhooks are reached; none where there are no sockets, and then every webhook fails.
+    pub dial: Option<Dial>,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("limits", &self.limits).field("dial", &self.dial.is_some()).finish()
+    }
 }
 
 /// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
@@ -67,6 +77,7 @@ pub(crate) struct Shared {
     /// The revision of the last commit, for those who wait for one.
     revision: latest::Sender<u64>,
     limits: Limits,
+    dial: Option<Dial>,
 }
 
 /// What the lock guards: short sections, never held over an await.
@@ -77,6 +88,8 @@ pub(crate) struct State {
     epoch: u64,
     /// Draws how long watches live.
     lifetimes: Box<dyn rand_core::Rng + Send>,
+    /// Draws the uids of admission reviews.
+    reviews: Box<dyn rand_core::Rng + Send>,
 }
 
 impl Shared {
@@ -95,8 +108,14 @@ impl Apiserver {
         let seed = seed.child("apiserver");
         let store = Store::new(&seed, config.limits);
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
-        let state = State { store, hub: Hub::new(), epoch: 0, lifetimes };
-        Self(Arc::new(Shared { state: Mutex::new(state), revision: latest::Sender::new(0), limits: config.limits }))
+        let reviews = Box::new(seed.child("admission review").rng());
+        let state = State { store, hub: Hub::new(), epoch: 0, lifetimes, reviews };
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            revision: latest::Sender::new(0),
+            limits: config.limits,
+            dial: config.dial,
+        }))
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.

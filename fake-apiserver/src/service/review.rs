@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Who a request comes from: a service account by its token, or else the holder of the kubeconfig.
-    fn caller(&self, parts: &Parts) -> Identity {
+    pub(super) fn caller(&self, parts: &Parts) -> Identity {
         let given = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
         self.shared.lock().store.verify_token(self.ctx.now(), token, &[]).map(|(identity, _)| identity).unwrap_or_else(

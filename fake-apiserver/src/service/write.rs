@@ -65,7 +65,8 @@ impl Server {
         let now = self.ctx.now();
         // A duplicate's fate is its own; the caller sees the first answer.
         let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
-        let reply = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
+        let mut said = Vec::new();
+        let reply = self.admitted(parts, call, command, &mut said).await;
         if let Some((times, command)) = duplicate {
             for _ in 0..times {
                 let command = command.clone();
@@ -87,8 +88,10 @@ impl Server {
                 shown.answer(200, shown.list(&listed, now.wall))
             }
         };
-        for field in warnings.iter().take(MAX_WARNINGS) {
-            let text = format!("299 - \"unknown field \\\"{field}\\\"\"");
+        let unknown = warnings.iter().map(|field| format!("unknown field \\\"{field}\\\""));
+        let said = said.iter().map(|text| text.replace(['\\', '"', '\n'], " "));
+        for text in unknown.chain(said).take(MAX_WARNINGS) {
+            let text = format!("299 - \"{text}\"");
             if let Ok(value) = HeaderValue::from_str(&text) {
                 response.headers_mut().append(header::WARNING, value);
             }

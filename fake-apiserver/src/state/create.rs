@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use substrate::Now;
 
 use super::command::{Reply, WriteOptions};
+use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
@@ -62,6 +63,14 @@ impl Store {
         if !errors.is_empty() {
             return Err(Status::invalid(kind, name(&object), errors));
         }
+        self.check_policies(&Attributes {
+            kind: served,
+            subresource: "",
+            operation: "CREATE",
+            namespace,
+            object: &object,
+            old: &Value::Null,
+        })?;
         if self.get(kind, &key).is_some() {
             return Err(Status::already_exists(served, name(&object)));
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use substrate::Now;
 
 use super::command::{DeleteOptions, Propagation, Reply, Target};
+use super::matching::Attributes;
 use super::object::Object;
 use super::selector::Selector;
 use super::status::{Status, success};
@@ -46,6 +47,14 @@ impl Store {
         }
         let old = self.get(kind, &key).cloned().ok_or_else(|| Status::not_found(served, &target.name))?;
         check_preconditions(kind, &target.name, &old, &options)?;
+        self.check_policies(&Attributes {
+            kind: served,
+            subresource: "",
+            operation: "DELETE",
+            namespace: target.namespace.as_deref(),
+            object: &Value::Null,
+            old: &old.value,
+        })?;
         // A definition waits for its objects.
         let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
         let held = waits.then(|| Self::held(&old.value));

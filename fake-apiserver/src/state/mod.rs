@@ -17,8 +17,10 @@ mod initial;
 mod limits;
 mod list;
 mod managed;
+pub mod matching;
 mod namespace;
 mod object;
+mod policies;
 mod quantity;
 mod scale;
 pub mod selector;
@@ -107,6 +109,8 @@ pub struct Store {
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
+    /// What policies warn of, for the answer to the request.
+    warnings: Vec<String>,
 }
 
 impl std::fmt::Debug for Store {
@@ -133,6 +137,7 @@ impl Store {
             expiries: VecDeque::new(),
             committed: Vec::new(),
             served: definitions::Served::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -206,6 +211,21 @@ impl Store {
     /// Takes the commits since the last call, oldest first; for the watches.
     pub fn take_committed(&mut self) -> Vec<Arc<Event>> {
         std::mem::take(&mut self.committed)
+    }
+
+    /// Takes what is to be warned of since the last call.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Whether there are webhooks that could be asked.
+    pub fn has_webhooks(&self) -> bool {
+        [KNOWN.mutating, KNOWN.validating].iter().any(|kind| !self.shelf(kind).objects.is_empty())
+    }
+
+    /// The configurations of webhooks, by name.
+    pub fn webhook_configurations(&self, mutating: bool) -> impl Iterator<Item = &Arc<Object>> {
+        self.all(if mutating { KNOWN.mutating } else { KNOWN.validating })
     }
 
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
@@ -285,9 +305,17 @@ struct Known {
     ingress_classes: &'static Kind,
     limit_ranges: &'static Kind,
     services: &'static Kind,
+    endpoints: &'static Kind,
+    slices: &'static Kind,
     budgets: &'static Kind,
     definitions: &'static Kind,
+    mutating: &'static Kind,
+    validating: &'static Kind,
+    policies: &'static Kind,
+    policy_bindings: &'static Kind,
 }
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     // The table of kinds is constant and holds all of these, which a test checks.
@@ -303,8 +331,14 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         ingress_classes: of("networking.k8s.io", "ingressclasses"),
         limit_ranges: of("", "limitranges"),
         services: of("", "services"),
+        endpoints: of("", "endpoints"),
+        slices: of("discovery.k8s.io", "endpointslices"),
         budgets: of("policy", "poddisruptionbudgets"),
         definitions: of("apiextensions.k8s.io", "customresourcedefinitions"),
+        mutating: of(ADMISSION, "mutatingwebhookconfigurations"),
+        validating: of(ADMISSION, "validatingwebhookconfigurations"),
+        policies: of(ADMISSION, "validatingadmissionpolicies"),
+        policy_bindings: of(ADMISSION, "validatingadmissionpolicybindings"),
     }
 });
 
@@ -325,8 +359,14 @@ mod tests {
             (KNOWN.ingress_classes, "IngressClass"),
             (KNOWN.limit_ranges, "LimitRange"),
             (KNOWN.services, "Service"),
+            (KNOWN.endpoints, "Endpoints"),
+            (KNOWN.slices, "EndpointSlice"),
             (KNOWN.budgets, "PodDisruptionBudget"),
             (KNOWN.definitions, "CustomResourceDefinition"),
+            (KNOWN.mutating, "MutatingWebhookConfiguration"),
+            (KNOWN.validating, "ValidatingWebhookConfiguration"),
+            (KNOWN.policies, "ValidatingAdmissionPolicy"),
+            (KNOWN.policy_bindings, "ValidatingAdmissionPolicyBinding"),
         ];
         for (kind, expected) in found {
             assert_eq!(kind.kind, expected);

@@ -86,3 +86,35 @@ fn ports_of(service: &Value) -> Vec<(i64, i64)> {
         .filter_map(|port| Some((int(port, &["port"])?, int(port, &["nodePort"]).filter(|n| *n > 0)?)))
         .collect()
 }
+
+impl Store {
+    /// `ip:port` of the first ready endpoint behind a port of a service.
+    pub fn service_endpoint(&self, namespace: &str, name: &str, port: i64) -> Option<String> {
+        let service = self.get(KNOWN.services, &format!("{namespace}/{name}"))?;
+        let ports = list(&service.value, &["spec", "ports"]);
+        let named = ports.iter().find(|p| int(p, &["port"]) == Some(port)).map(|p| text(p, &["name"]))?;
+        let endpoints = self.get(KNOWN.endpoints, &format!("{namespace}/{name}"));
+        let subsets = endpoints.map(|e| list(&e.value, &["subsets"]).to_vec()).unwrap_or_default();
+        let classic = subsets.iter().find_map(|subset| {
+            let address = list(subset, &["addresses"]).first().map(|a| text(a, &["ip"]).to_owned())?;
+            Some((address, port_named(list(subset, &["ports"]), named)?))
+        });
+        let sliced = || {
+            self.all(KNOWN.slices)
+                .filter(|slice| value::namespace(&slice.value) == namespace)
+                .filter(|slice| text(&slice.value, &["metadata", "labels", "kubernetes.io/service-name"]) == name)
+                .find_map(|slice| {
+                    let ready = |e: &&Value| value::at(e, &["conditions", "ready"]) != Some(&Value::Bool(false));
+                    let endpoint = list(&slice.value, &["endpoints"]).iter().find(ready)?;
+                    let address = list(endpoint, &["addresses"]).first()?.as_str()?.to_owned();
+                    Some((address, port_named(list(&slice.value, &["ports"]), named)?))
+                })
+        };
+        let (address, port) = classic.or_else(sliced)?;
+        Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+    }
+}
+
+fn port_named(ports: &[Value], name: &str) -> Option<i64> {
+    ports.iter().find(|port| text(port, &["name"]) == name).and_then(|port| int(port, &["port"]))
+}

@@ -7,6 +7,7 @@ use substrate::Now;
 
 use super::command::{Part, Reply, Target, WriteOptions};
 use super::create::{identify, stored};
+use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
@@ -159,6 +160,15 @@ impl Store {
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));
         }
+        let subresource = if target.part == Part::Status { "status" } else { "" };
+        self.check_policies(&Attributes {
+            kind: served,
+            subresource,
+            operation: "UPDATE",
+            namespace: target.namespace.as_deref(),
+            object: &object,
+            old: &old.value,
+        })?;
         if managed::is_tracked(&old.value) && !applied {
             copy_meta(&old.value, &mut object, "managedFields");
             let writer = managed::Writer { kind, part: target.part, manager: &options.manager, now };

@@ -10,6 +10,7 @@ mod guarantees;
 mod lists;
 mod matrix;
 mod namespaces;
+mod policies;
 mod recorded;
 mod robust;
 mod updates;

@@ -12,6 +12,7 @@ mod requests;
 mod reviews;
 mod robust;
 mod watches;
+mod webhooks;
 
 use std::time::Duration;
 

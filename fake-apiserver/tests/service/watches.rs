@@ -77,7 +77,7 @@ fn bookmarks_come_only_when_asked_for_and_never_before_an_event_they_cover() {
 
 #[test]
 fn an_expired_revision_is_one_error_event() {
-    let config_of = |history| Config { limits: Limits { history, ..Limits::default() } };
+    let config_of = |history| Config { limits: Limits { history, ..Limits::default() }, ..Config::default() };
     story_with(config_of(1), |client| async move {
         client.post(CONFIGS, config("a")).await;
         client.post(CONFIGS, config("b")).await;

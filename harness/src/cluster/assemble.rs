@@ -16,7 +16,7 @@ use csi_mock::plug::{self, PlugConfig};
 use fake_apiserver::Apiserver;
 use mock_ec2::{Ec2, InstanceSpec, LatencyProfile, Token};
 use serde_json::json;
-use substrate::{Ctx, HttpService, Process, World};
+use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
 use super::member::Member;
 use super::wiring::Wiring;
@@ -144,7 +144,10 @@ impl Yard {
 
     fn apiserver(&self) -> Process {
         let yard = self.clone();
-        let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), fake_apiserver::Config::default());
+        // Webhooks are reached by sockets, which simulation has none of.
+        let dial = (self.world.kind() == WorldKind::Live).then(fake_apiserver::dial::webhooks);
+        let config = fake_apiserver::Config { dial, ..fake_apiserver::Config::default() };
+        let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));
             async move { yard.serve(ctx, "apiserver", service).await }

@@ -30,6 +30,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, &mut errors),
         ("coordination.k8s.io", "Lease") => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => super::policies::check(object, &mut errors),
         ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::kinds(object).1),
         _ => workload::create(kind, object, &mut errors),
     }
@@ -55,6 +56,9 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
         ("storage.k8s.io", "VolumeAttachment", Part::Status) => storage::attachment_status(object, &mut errors),
         ("storage.k8s.io", "VolumeAttributesClass", _) => storage::attributes_class_update(object, old, &mut errors),
         ("coordination.k8s.io", "Lease", _) => lease(object, &mut errors),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", Part::Main) => {
+            super::policies::check(object, &mut errors);
+        }
         ("apiextensions.k8s.io", _, Part::Main) => {
             errors.extend(crate::custom::definition::kinds(object).1);
             for field in ["group", "scope"] {

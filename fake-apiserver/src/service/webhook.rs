@@ -1,0 +1,368 @@
+//! Admission webhooks, really called (apiserver `admission/plugin/webhook`): first those that change an object, one
+//! after the other, then those that only judge it.
+//!
+//! A write that a webhook is asked about is planned first: what it would make of the object goes to the webhooks, and
+//! what comes back is written on the condition that the object is still what it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::request::Parts;
+use http::{Method, Request, header};
+use serde_json::{Value, json};
+use substrate::body::{BoxError, HttpService, collect, full};
+use substrate::{Ctx, ids};
+
+use super::Server;
+use super::call::Call;
+use crate::state::matching::Attributes;
+use crate::state::value::{list, text};
+use crate::state::{Command, Part, Reply, Status, Store, value};
+
+/// How often a write is planned anew when the object changed in the meantime.
+const ATTEMPTS: usize = 5;
+/// What an answer may be long at most.
+const ANSWER_LIMIT: usize = 3 << 20;
+
+/// Where a webhook is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// `https://host:port/path`.
+    pub url: String,
+    /// The name that the certificate must be for, where it is not the host of the URL.
+    pub server_name: Option<String>,
+    /// The CA certificates that are trusted, PEM; empty for those of no one.
+    pub ca_pem: Vec<u8>,
+}
+
+/// Reaches webhooks; connections belong to the process that is given.
+pub type Dial = Arc<dyn Fn(&Ctx, &Endpoint) -> Result<HttpService, BoxError> + Send + Sync>;
+
+/// One webhook of one configuration.
+struct Hook {
+    name: String,
+    /// The webhook as the configuration has it.
+    source: Value,
+    endpoint: Result<Endpoint, String>,
+}
+
+/// A write as it would be.
+struct Plan {
+    operation: &'static str,
+    object: Value,
+    old: Value,
+}
+
+/// What a webhook said.
+#[derive(Default)]
+struct Verdict {
+    patch: Option<Value>,
+    warnings: Vec<String>,
+}
+
+impl Server {
+    /// Applies a command, after asking the webhooks that are concerned. Warnings of webhooks go into `warnings`.
+    pub(super) async fn admitted(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        command: Command,
+        warnings: &mut Vec<String>,
+    ) -> Result<Reply, Status> {
+        for attempt in 1.. {
+            let plan = if self.shared.lock().store.has_webhooks() { self.plan(&command)? } else { None };
+            let Some(mut plan) = plan else {
+                return self.settled(call, command, warnings);
+            };
+            let planned = plan.object.clone();
+            self.mutate(parts, call, &mut plan, warnings).await?;
+            self.judge(parts, call, &plan, warnings).await?;
+            let changed = plan.object != planned;
+            let next = if changed { rewritten(&command, plan.object) } else { command.clone() };
+            match self.settled(call, next, warnings) {
+                // Someone else was faster: what the webhooks said was of another object.
+                Err(status) if status.code == 409 && changed && attempt < ATTEMPTS && !is_create(&command) => {}
+                other => return other,
+            }
+        }
+        Err(Status::new(500, "InternalError", "a write was planned without end"))
+    }
+
+    fn settled(&self, call: &Call, command: Command, warnings: &mut Vec<String>) -> Result<Reply, Status> {
+        let now = self.ctx.now();
+        let (reply, said) =
+            self.commit(call.verb, &call.agent, |store| (store.apply(now, command), store.take_warnings()));
+        warnings.extend(said);
+        reply
+    }
+
+    /// What a command would write; nothing for commands that webhooks are not asked about.
+    fn plan(&self, command: &Command) -> Result<Option<Plan>, Status> {
+        let now = self.ctx.now();
+        let mut state = self.shared.lock();
+        let store: &mut Store = &mut state.store;
+        let old_of = |store: &Store, target: &crate::state::Target| {
+            store.get(crate::kinds::stored(target.kind), &target.key()).map_or(Value::Null, |o| o.value.clone())
+        };
+        let mut dry = command.clone();
+        let (operation, old) = match &mut dry {
+            Command::Create { options, .. } => {
+                options.dry_run = true;
+                ("CREATE", Value::Null)
+            }
+            Command::Update { target, options, .. }
+            | Command::Patch { target, options, .. }
+            | Command::Apply { target, options, .. }
+                if matches!(target.part, Part::Main | Part::Status) =>
+            {
+                options.dry_run = true;
+                let old = old_of(store, target);
+                (if old.is_null() { "CREATE" } else { "UPDATE" }, old)
+            }
+            Command::Delete { target, .. } => {
+                let old = old_of(store, target);
+                return Ok((!old.is_null()).then_some(Plan { operation: "DELETE", object: Value::Null, old }));
+            }
+            _ => return Ok(None),
+        };
+        let reply = store.apply(now, dry);
+        store.take_warnings();
+        match reply? {
+            Reply::Object(object) | Reply::Created(object) => {
+                Ok(Some(Plan { operation, object: object.value.clone(), old }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Lets the mutating webhooks change the object; those that ask for it see it again when a later one changed it.
+    async fn mutate(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        plan: &mut Plan,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let hooks = self.concerned(call, plan, true);
+        let mut seen: Vec<(usize, Value)> = Vec::new();
+        for (i, hook) in hooks.iter().enumerate() {
+            self.ask(parts, call, plan, hook, warnings).await?;
+            seen.push((i, plan.object.clone()));
+        }
+        for (i, was) in seen {
+            let again = text(&hooks[i].source, &["reinvocationPolicy"]) == "IfNeeded";
+            if again && was != plan.object {
+                self.ask(parts, call, plan, &hooks[i], warnings).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn judge(&self, parts: &Parts, call: &Call, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Status> {
+        for hook in self.concerned(call, plan, false) {
+            let mut judged = Plan { operation: plan.operation, object: plan.object.clone(), old: plan.old.clone() };
+            self.ask(parts, call, &mut judged, &hook, warnings).await?;
+        }
+        Ok(())
+    }
+
+    /// The webhooks that are about a request, in the order of their configurations' names.
+    fn concerned(&self, call: &Call, plan: &Plan, mutating: bool) -> Vec<Hook> {
+        let state = self.shared.lock();
+        let attributes = attributes(call, plan);
+        let mut hooks = Vec::new();
+        for configuration in state.store.webhook_configurations(mutating) {
+            for source in list(&configuration.value, &["webhooks"]) {
+                if state.store.concerns(source, "rules", &attributes) {
+                    let endpoint = endpoint(&state.store, &source["clientConfig"]);
+                    hooks.push(Hook { name: text(source, &["name"]).to_owned(), source: source.clone(), endpoint });
+                }
+            }
+        }
+        hooks
+    }
+
+    /// Asks one webhook, and does what it says.
+    async fn ask(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        plan: &mut Plan,
+        hook: &Hook,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let uid = ids::uuid(&mut self.shared.lock().reviews).to_string();
+        let review = review(call, plan, &uid, &self.caller(parts).user_info());
+        let seconds = hook.source["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30);
+        let limit = self.ctx.now().mono + Duration::from_secs(seconds);
+        let answer = tokio::select! { biased;
+            answer = self.post(hook, &review) => answer,
+            () = self.ctx.sleep_until(limit) => Err(format!("no answer within {seconds}s")),
+        };
+        let verdict = match answer.and_then(|answer| read(&answer, &uid)) {
+            Ok(Ok(verdict)) => verdict,
+            Ok(Err(denied)) => return Err(refuse(&hook.name, &denied)),
+            Err(_) if text(&hook.source, &["failurePolicy"]) == "Ignore" => return Ok(()),
+            Err(why) => return Err(failed(&hook.name, &why)),
+        };
+        warnings.extend(verdict.warnings);
+        if let Some(patch) = verdict.patch {
+            let patch: json_patch::Patch = serde_json::from_value(patch)
+                .map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
+            json_patch::patch(&mut plan.object, &patch)
+                .map_err(|error| failed(&hook.name, &format!("the patch cannot be applied: {error}")))?;
+        }
+        Ok(())
+    }
+
+    async fn post(&self, hook: &Hook, review: &Value) -> Result<Value, String> {
+        let endpoint = hook.endpoint.as_ref().map_err(Clone::clone)?;
+        let dial = self.shared.dial.as_ref().ok_or("this server reaches no webhooks: it runs in simulation")?;
+        let told = |error: BoxError| format!("failed to call webhook: Post {:?}: {error}", endpoint.url);
+        let service = dial(&self.ctx, endpoint).map_err(told)?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&endpoint.url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json")
+            .body(full(review.to_string()))
+            .map_err(|error| told(error.into()))?;
+        let response = substrate::body::call(service, request).await.map_err(told)?;
+        let code = response.status();
+        let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(|error| error.to_string())?;
+        if !code.is_success() {
+            return Err(format!("failed to call webhook: the server answered {code}"));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no AdmissionReview: {error}"))
+    }
+}
+
+fn is_create(command: &Command) -> bool {
+    matches!(command, Command::Create { .. })
+}
+
+fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
+    Attributes {
+        kind: call.kind,
+        subresource: &call.subresource,
+        operation: plan.operation,
+        namespace: call.namespace.as_deref(),
+        object: &plan.object,
+        old: &plan.old,
+    }
+}
+
+/// The command that writes what webhooks made of an object.
+fn rewritten(command: &Command, object: Value) -> Command {
+    match command.clone() {
+        Command::Create { kind, namespace, options, .. } => {
+            let mut object = object;
+            value::metadata(&mut object).remove("resourceVersion");
+            Command::Create { kind, namespace, object, options }
+        }
+        Command::Update { target, options, .. }
+        | Command::Patch { target, options, .. }
+        | Command::Apply { target, options, .. } => Command::Update { target, object, options },
+        other => other,
+    }
+}
+
+fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
+    let kind = call.kind;
+    let of = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let resource = json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
+    let mut request = json!({
+        "uid": uid,
+        "kind": of,
+        "resource": resource,
+        "requestKind": of,
+        "requestResource": resource,
+        "operation": plan.operation,
+        "userInfo": user,
+        "object": plan.object,
+        "oldObject": plan.old,
+        "dryRun": call.query.all("dryRun").next().is_some(),
+        "options": null,
+    });
+    let name = attributes(call, plan).name().to_owned();
+    for (field, text) in [
+        ("name", name.as_str()),
+        ("namespace", call.namespace.as_deref().unwrap_or_default()),
+        ("subResource", &call.subresource),
+        ("requestSubResource", &call.subresource),
+    ] {
+        if !text.is_empty() {
+            request[field] = text.into();
+        }
+    }
+    json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
+}
+
+/// Reads an answer: what the webhook wants, or why it refuses.
+fn read(answer: &Value, uid: &str) -> Result<Result<Verdict, Value>, String> {
+    let response = &answer["response"];
+    if answer["kind"] != "AdmissionReview" || !response.is_object() {
+        return Err("the answer is no AdmissionReview with a response".to_owned());
+    }
+    if text(response, &["uid"]) != uid {
+        return Err(format!("expected response.uid={uid:?}, got {:?}", text(response, &["uid"])));
+    }
+    if response["allowed"] != true {
+        return Ok(Err(response["status"].clone()));
+    }
+    let mut verdict = Verdict::default();
+    verdict.warnings.extend(list(response, &["warnings"]).iter().filter_map(Value::as_str).map(str::to_owned));
+    let patch = text(response, &["patch"]);
+    if !patch.is_empty() {
+        if text(response, &["patchType"]) != "JSONPatch" {
+            return Err("invalid response.patchType: must be JSONPatch".to_owned());
+        }
+        let bytes = STANDARD.decode(patch).map_err(|error| format!("response.patch is not base64: {error}"))?;
+        verdict.patch = Some(serde_json::from_slice(&bytes).map_err(|error| format!("response.patch: {error}"))?);
+    }
+    Ok(Ok(verdict))
+}
+
+/// 4xx in the words of the webhook (`ToStatusErr`).
+fn refuse(hook: &str, denied: &Value) -> Status {
+    let denial = format!("admission webhook {hook:?} denied the request");
+    let message = match (text(denied, &["message"]), text(denied, &["reason"])) {
+        ("", "") => format!("{denial} without explanation"),
+        ("", reason) => format!("{denial}: {reason}"),
+        (message, _) => format!("{denial}: {message}"),
+    };
+    let code =
+        denied["code"].as_u64().and_then(|c| u16::try_from(c).ok()).filter(|c| (400..600).contains(c)).unwrap_or(403);
+    let reason = if code == 403 { "Forbidden" } else { "" };
+    Status::new(code, reason, message)
+}
+
+fn failed(hook: &str, why: &str) -> Status {
+    Status::new(500, "InternalError", format!("Internal error occurred: failed calling webhook {hook:?}: {why}"))
+}
+
+/// Where a client configuration leads: a URL, or the first endpoint of a service.
+fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String> {
+    let ca_pem = STANDARD
+        .decode(text(client, &["caBundle"]))
+        .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;
+    let url = text(client, &["url"]);
+    if !url.is_empty() {
+        return Ok(Endpoint { url: url.to_owned(), server_name: None, ca_pem });
+    }
+    let service = &client["service"];
+    let (namespace, name) = (text(service, &["namespace"]), text(service, &["name"]));
+    let port = service["port"].as_i64().unwrap_or(443);
+    let address = store
+        .service_endpoint(namespace, name, port)
+        .ok_or_else(|| format!("no endpoints available for service {name:?} in namespace {namespace:?}"))?;
+    let path = text(service, &["path"]);
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok(Endpoint {
+        url: format!("https://{address}{path}"),
+        server_name: Some(format!("{name}.{namespace}.svc")),
+        ca_pem,
+    })
+}

@@ -1,0 +1,264 @@
+//! ValidatingAdmissionPolicies: expressions that refuse objects (apiserver `admission/plugin/policy/validating`).
+
+use serde_json::{Map, Value, json};
+
+use super::matching::Attributes;
+use super::status::Status;
+use super::value::{self, at, list, name, text};
+use super::{FieldError, KNOWN, Store, selector};
+use crate::custom::Expression;
+use crate::kinds;
+
+/// The variables that an expression of a policy may use.
+const VARIABLES: &[&str] = &["namespaceObject", "object", "oldObject", "params", "request", "variables"];
+
+impl Store {
+    /// Refuses a request that a bound policy denies; what policies only warn of is kept for the answer.
+    pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
+        if self.shelf(KNOWN.policy_bindings).objects.is_empty() {
+            return Ok(());
+        }
+        let mut warnings = Vec::new();
+        let mut denied = None;
+        for binding in self.all(KNOWN.policy_bindings) {
+            let spec = &binding.value["spec"];
+            let Some(policy) = self.get(KNOWN.policies, text(spec, &["policyName"])) else { continue };
+            let concerned = self.concerns(&policy.value["spec"]["matchConstraints"], "resourceRules", request);
+            let narrowed = &spec["matchResources"];
+            // A binding may narrow by selectors alone.
+            let narrowed = narrowed.is_null()
+                || !list(narrowed, &["resourceRules"]).is_empty() && self.concerns(narrowed, "resourceRules", request)
+                || list(narrowed, &["resourceRules"]).is_empty() && self.concerns_by_selectors(narrowed, request);
+            if !concerned || !narrowed {
+                continue;
+            }
+            let actions = list(spec, &["validationActions"]);
+            let does = |action: &str| actions.iter().any(|a| a == action);
+            for failure in self.failures(&policy.value, spec, request) {
+                let text = format!(
+                    "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
+                    name(&policy.value),
+                    name(&binding.value),
+                    failure.why
+                );
+                if does("Warn") {
+                    warnings.push(format!("Validation failed for {}", text.replace(" denied request", "")));
+                }
+                if does("Deny") && denied.is_none() {
+                    denied = Some((text, failure.reason));
+                }
+            }
+        }
+        self.warnings.extend(warnings);
+        let Some((why, reason)) = denied else { return Ok(()) };
+        let mut status = Status::forbidden(request.kind, request.name(), &why);
+        (status.code, status.reason) = match reason.as_str() {
+            "Unauthorized" => (401, "Unauthorized"),
+            "Forbidden" => (403, "Forbidden"),
+            "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
+            _ => (422, "Invalid"),
+        };
+        Err(status)
+    }
+
+    fn concerns_by_selectors(&self, of: &Value, request: &Attributes<'_>) -> bool {
+        let mut all = of.clone();
+        let rule = json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]});
+        value::set(&mut all, "resourceRules", Some(json!([rule])));
+        self.concerns(&all, "resourceRules", request)
+    }
+
+    /// What a policy holds against a request, once for each of its parameters.
+    fn failures(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> Vec<Failure> {
+        let spec = &policy["spec"];
+        let fails = text(spec, &["failurePolicy"]) != "Ignore";
+        let broken = |why: String| if fails { vec![Failure { why, reason: String::new() }] } else { Vec::new() };
+        let params = match self.params(spec, binding, request) {
+            Ok(params) => params,
+            Err(why) => return broken(why),
+        };
+        let mut failures = Vec::new();
+        for params in params {
+            let mut scope = self.scope(request, params);
+            match scope.holds_all(list(spec, &["matchConditions"])) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => {
+                    failures.extend(broken(why));
+                    continue;
+                }
+            }
+            if let Err(why) = scope.define(list(spec, &["variables"])) {
+                failures.extend(broken(why));
+                continue;
+            }
+            for validation in list(spec, &["validations"]) {
+                match scope.holds(text(validation, &["expression"])) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        failures.push(Failure {
+                            why: scope.message(validation),
+                            reason: text(validation, &["reason"]).to_owned(),
+                        });
+                    }
+                    Err(why) => failures.extend(broken(why)),
+                }
+            }
+        }
+        failures
+    }
+
+    /// The parameters of a binding: one null for a policy that has none.
+    fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
+        let (of, reference) = (&spec["paramKind"], &binding["paramRef"]);
+        if of.is_null() || reference.is_null() {
+            return Ok(vec![Value::Null]);
+        }
+        let (api_version, kind) = (text(of, &["apiVersion"]), text(of, &["kind"]));
+        let found = kinds::find_kind(api_version, kind)
+            .or_else(|| self.custom_kinds().find(|k| k.kind == kind && k.api_version() == api_version))
+            .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'"))?;
+        let namespace = Some(text(reference, &["namespace"])).filter(|n| !n.is_empty()).or(request.namespace);
+        let named = text(reference, &["name"]);
+        let chosen: Vec<Value> = self
+            .all(kinds::stored(found))
+            .filter(|object| !found.namespaced || namespace == Some(value::namespace(&object.value)))
+            .filter(|object| {
+                if named.is_empty() {
+                    selector::matches(&reference["selector"], &object.value["metadata"]["labels"])
+                } else {
+                    name(&object.value) == named
+                }
+            })
+            .map(|object| object.value.clone())
+            .collect();
+        if chosen.is_empty() && text(reference, &["parameterNotFoundAction"]) != "Allow" {
+            return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        }
+        Ok(chosen)
+    }
+
+    fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
+        let namespace = request.namespace.and_then(|n| self.get(KNOWN.namespaces, n)).map(|n| n.value.clone());
+        let kind = request.kind;
+        let said = json!({
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+            "subResource": request.subresource,
+            "name": request.name(),
+            "namespace": request.namespace.unwrap_or_default(),
+            "operation": request.operation,
+        });
+        Scope(vec![
+            ("object", request.object.clone()),
+            ("oldObject", request.old.clone()),
+            ("request", said),
+            ("params", params),
+            ("namespaceObject", namespace.unwrap_or_default()),
+            ("variables", json!({})),
+        ])
+    }
+}
+
+struct Failure {
+    why: String,
+    reason: String,
+}
+
+/// The variables of one evaluation.
+struct Scope(Vec<(&'static str, Value)>);
+
+impl Scope {
+    fn evaluate(&self, source: &str) -> Result<Value, String> {
+        let variables: Vec<(&str, &Value)> = self.0.iter().map(|(name, value)| (*name, value)).collect();
+        Expression::compile(source)?.evaluate_json(&variables)
+    }
+
+    fn holds(&self, source: &str) -> Result<bool, String> {
+        match self.evaluate(source) {
+            Ok(Value::Bool(is)) => Ok(is),
+            Ok(_) => Err(format!("expression '{source}' resulted in no boolean")),
+            Err(why) => Err(format!("expression '{source}' resulted in error: {why}")),
+        }
+    }
+
+    fn holds_all(&self, conditions: &[Value]) -> Result<bool, String> {
+        for condition in conditions {
+            if !self.holds(text(condition, &["expression"]))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Evaluates variables in their order; each may use those before it.
+    fn define(&mut self, variables: &[Value]) -> Result<(), String> {
+        let mut defined = Map::new();
+        for variable in variables {
+            let value = self.evaluate(text(variable, &["expression"]))?;
+            defined.insert(name_of(variable), value);
+            if let Some((_, slot)) = self.0.iter_mut().find(|(name, _)| *name == "variables") {
+                *slot = Value::Object(defined.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&self, validation: &Value) -> String {
+        let by_expression = text(validation, &["messageExpression"]);
+        let said = if by_expression.is_empty() { None } else { self.evaluate(by_expression).ok() };
+        match said.as_ref().and_then(Value::as_str).unwrap_or(text(validation, &["message"])) {
+            "" => format!("failed expression: {}", text(validation, &["expression"])),
+            message => message.to_owned(),
+        }
+    }
+}
+
+fn name_of(variable: &Value) -> String {
+    text(variable, &["name"]).to_owned()
+}
+
+/// What is wrong with the expressions of a policy: they are refused when it is written, not when they are needed.
+pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &policy["spec"];
+    if list(spec, &["validations"]).is_empty() && list(spec, &["auditAnnotations"]).is_empty() {
+        errors.push(FieldError::required(
+            "spec.validations",
+            "validations or auditAnnotations must contain at least one item",
+        ));
+    }
+    if at(spec, &["matchConstraints", "resourceRules"]).is_none() {
+        errors.push(FieldError::required("spec.matchConstraints", ""));
+    }
+    for (part, fields) in [
+        ("matchConditions", &["expression"][..]),
+        ("variables", &["expression"]),
+        ("validations", &["expression", "messageExpression"]),
+    ] {
+        for (i, entry) in list(spec, &[part]).iter().enumerate() {
+            for field in fields {
+                let source = text(entry, &[field]);
+                let place = format!("spec.{part}[{i}].{field}");
+                if source.is_empty() {
+                    if *field == "expression" {
+                        errors.push(FieldError::required(place, ""));
+                    }
+                    continue;
+                }
+                let unknown = match Expression::compile(source) {
+                    Ok(expression) => expression.unknown_variable(VARIABLES),
+                    Err(why) => {
+                        errors.push(FieldError::invalid(place, &source.into(), why));
+                        continue;
+                    }
+                };
+                if let Some(variable) = unknown {
+                    let why = format!(
+                        "compilation failed: undeclared reference to '{variable}': this server has no such variable"
+                    );
+                    errors.push(FieldError::invalid(place, &source.into(), why));
+                }
+            }
+        }
+    }
+}

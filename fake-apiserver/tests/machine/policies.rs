@@ -1,0 +1,92 @@
+//! ValidatingAdmissionPolicies: bound expressions that refuse what does not hold.
+
+use super::*;
+
+fn policy(validations: Value) -> Value {
+    json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
+        "variables": [{"name": "keys", "expression": "has(object.data) ? object.data.size() : 0"}],
+        "validations": validations,
+    }})
+}
+
+fn binding(more: &Value) -> Value {
+    let mut spec = json!({"policyName": "p", "validationActions": ["Deny"]});
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    json!({"metadata": {"name": "b"}, "spec": spec})
+}
+
+fn bound(validations: Value, more: &Value) -> Machine {
+    let mut m = Machine::new();
+    m.create("validatingadmissionpolicies", policy(validations)).unwrap();
+    // Nothing happens until it is bound.
+    m.create("configmaps", config("before")).unwrap();
+    m.create("validatingadmissionpolicybindings", binding(more)).unwrap();
+    m
+}
+
+#[test]
+fn a_bound_policy_refuses_what_does_not_hold() {
+    let rules = json!([{"expression": "variables.keys < 2", "message": "too many keys"},
+        {"expression": "!object.metadata.name.startsWith('x')", "messageExpression": "'name ' + object.metadata.name", "reason": "Forbidden"}]);
+    let mut m = bound(rules, &json!({}));
+    assert!(m.create("configmaps", config("a")).is_ok());
+    let mut two = config("b");
+    two["data"]["second"] = "v".into();
+    let refused = m.create("configmaps", two.clone()).unwrap_err();
+    let why =
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many keys";
+    assert_eq!((refused.code, refused.message.as_str()), (422, why));
+    let refused = m.create("configmaps", config("x")).unwrap_err();
+    assert!(refused.code == 403 && refused.message.ends_with("denied request: name x"), "{}", refused.message);
+    // Updates too; other kinds not.
+    two["metadata"]["name"] = "a".into();
+    assert_eq!(m.put("configmaps", two, Part::Main).unwrap_err().code, 422);
+    assert!(m.create("secrets", json!({"metadata": {"name": "x"}})).is_ok());
+    assert!(m.delete("configmaps", "a", DeleteOptions::default()).is_ok());
+}
+
+#[test]
+fn parameters_come_from_objects() {
+    let mut m = Machine::new();
+    let mut with = policy(json!([{"expression": "variables.keys <= int(params.data.most)"}]));
+    with["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    m.create("configmaps", json!({"metadata": {"name": "limits"}, "data": {"most": "1"}})).unwrap();
+    m.create("validatingadmissionpolicies", with).unwrap();
+    m.create(
+        "validatingadmissionpolicybindings",
+        binding(&json!({"paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"}})),
+    )
+    .unwrap();
+    assert!(m.create("configmaps", config("a")).is_ok());
+    let refused = m.create("configmaps", json!({"metadata": {"name": "b"}, "data": {"x": "", "y": ""}})).unwrap_err();
+    assert!(
+        refused.message.contains("failed expression: variables.keys <= int(params.data.most)"),
+        "{}",
+        refused.message
+    );
+}
+
+#[test]
+fn a_policy_may_only_warn() {
+    let mut m =
+        bound(json!([{"expression": "false", "message": "mind this"}]), &json!({"validationActions": ["Warn"]}));
+    assert!(m.create("configmaps", config("a")).is_ok());
+    let warnings = m.store.take_warnings();
+    assert!(warnings.len() == 1 && warnings[0].ends_with("mind this"), "{warnings:?}");
+}
+
+#[test]
+fn an_expression_that_cannot_be_evaluated_is_refused_with_its_policy() {
+    let mut m = Machine::new();
+    for (expression, wanted) in [
+        ("object.", "compilation failed"),
+        ("authorizer.group('').resource('pods').check('create').allowed()", "undeclared reference to"),
+        ("nobody == 1", "undeclared reference to 'nobody'"),
+    ] {
+        let refused = m.create("validatingadmissionpolicies", policy(json!([{"expression": expression}]))).unwrap_err();
+        assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);
+    }
+}
