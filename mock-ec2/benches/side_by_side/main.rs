@@ -28,14 +28,7 @@ const LASTING: Duration = Duration::from_secs(3);
 /// An image that moto knows; mock-ec2 takes any.
 const IMAGE: &str = "ami-12c6146b";
 
-/// A figure and what it should be at most (or at least).
-struct Figure {
-    name: String,
-    value: f64,
-    unit: &'static str,
-    target: Option<Target>,
-}
-
+/// What a figure should be.
 enum Target {
     Most(f64),
     Least(f64),
@@ -50,14 +43,14 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load average before: {}", load.split(' ').take(3).collect::<Vec<_>>().join(" "));
     println!("\nmock-ec2 ({})", env!("CARGO_BIN_EXE_mock-ec2"));
-    print(&measure(Server::mock_ec2, 11, volumes, true));
+    measure(Server::mock_ec2, 11, volumes, true);
     match std::env::var_os("MOTO_VENV") {
         None => println!("\nmoto: skipped, because MOTO_VENV names no Python environment with moto[ec2,server]"),
         Some(venv) => {
             let program = std::path::Path::new(&venv).join("bin/moto_server");
             if program.is_file() {
                 println!("\nmoto ({})", program.display());
-                print(&measure(|| Server::moto(&program), 1, volumes, false));
+                measure(|| Server::moto(&program), 1, volumes, false);
             } else {
                 println!("\nmoto: skipped, because there is no {}", program.display());
             }
@@ -65,17 +58,14 @@ fn main() {
     }
 }
 
-fn print(figures: &[Figure]) {
-    for Figure { name, value, unit, target } in figures {
-        let verdict = match target {
-            None => String::new(),
-            Some(Target::Most(most)) => format!("at most {most}: {}", if value <= most { "met" } else { "MISSED" }),
-            Some(Target::Least(least)) => {
-                format!("at least {least}: {}", if value >= least { "met" } else { "MISSED" })
-            }
-        };
-        println!("  {name:<58} {value:>12.3} {unit:<8} {verdict}");
-    }
+/// Prints a figure as soon as it is there: a slow server takes minutes.
+fn print(name: &str, value: f64, unit: &str, target: Option<Target>) {
+    let verdict = match target {
+        None => String::new(),
+        Some(Target::Most(most)) => format!("at most {most}: {}", if value <= most { "met" } else { "MISSED" }),
+        Some(Target::Least(least)) => format!("at least {least}: {}", if value >= least { "met" } else { "MISSED" }),
+    };
+    println!("  {name:<58} {value:>12.3} {unit:<8} {verdict}");
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -88,10 +78,9 @@ fn ms(span: Duration) -> f64 {
 }
 
 /// Measures a server; `large` also with a hundred thousand volumes.
-fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: bool) -> Vec<Figure> {
-    let mut figures = Vec::new();
+fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: bool) {
     let mut add = |name: &str, value: f64, unit: &'static str, target: Option<Target>| {
-        figures.push(Figure { name: name.to_owned(), value, unit, target: target.filter(|_| large) });
+        print(name, value, unit, target.filter(|_| large));
     };
     let (mut first, mut empty) = (Vec::new(), Vec::new());
     for _ in 0..starts {
@@ -128,7 +117,6 @@ fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: boo
         rates(&server, &ids, &instances, 100_000, &mut add);
         describes(&server, 100_000, &mut add);
     }
-    figures
 }
 
 type Add<'a> = &'a mut dyn FnMut(&str, f64, &'static str, Option<Target>);
