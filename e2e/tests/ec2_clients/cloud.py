@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from xml.etree import ElementTree
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -80,7 +81,10 @@ class Cloud:
         """A client of this cloud; it does not repeat requests unless told so."""
         retries = retries or {"total_max_attempts": 1}
         settings = Config(connect_timeout=10, read_timeout=PATIENCE, retries=retries)
-        return self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
+        client = self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
+        if service == "ec2":
+            client.meta.events.register("before-parse.ec2.*", known_elements)
+        return client
 
     def __enter__(self):
         return self
@@ -164,6 +168,40 @@ class Cloud:
 
     def instance_becomes(self, instance, state):
         return until(lambda: self.instance_state(instance) == state)
+
+
+def known_elements(operation_model, response_dict, **_):
+    """Every element of an answer is one that the SDK's own model of EC2 has, and stands where it has it."""
+    if response_dict["status_code"] >= 300:
+        return
+    root = ElementTree.fromstring(response_dict["body"])
+    assert root.tag == f"{NAMESPACE}{operation_model.name}Response", root.tag
+    top = [element for element in root if element.tag != f"{NAMESPACE}requestId"]
+    assert len(top) == len(root) - 1, "one request id"
+    if operation_model.output_shape is None:
+        # Such as DeleteVolume, which says that it was done.
+        assert [element.tag for element in top] == [f"{NAMESPACE}return"], top
+    else:
+        known(operation_model.output_shape, top, operation_model.name)
+
+
+NAMESPACE = "{http://ec2.amazonaws.com/doc/2016-11-15/}"
+
+
+def known(shape, elements, path):
+    tags = [element.tag.removeprefix(NAMESPACE) for element in elements]
+    if shape.type_name == "list":
+        assert set(tags) <= {"item"}, f"{path}: {tags}"
+        for element in elements:
+            known(shape.member, list(element), path)
+    elif shape.type_name == "structure":
+        assert len(tags) == len(set(tags)), f"{path}: twice in {tags}"
+        members = {member.serialization.get("name", name): member for name, member in shape.members.items()}
+        for tag, element in zip(tags, elements):
+            assert tag in members, f"{path} has no {tag}"
+            known(members[tag], list(element), f"{path}.{tag}")
+    else:
+        assert not tags, f"{path}: {tags} inside of a {shape.type_name}"
 
 
 def until(probe):
