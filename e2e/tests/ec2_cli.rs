@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 const A: &str = "i-0123456789abcdef0";
 const B: &str = "i-0123456789abcdef1";
+const ACCOUNT: &str = "000000000000";
+const ARN: &str = "arn:aws:ec2:us-east-1:000000000000:volume/";
 const INSTANCES: &str = "
 - {name: node-a, zone: us-east-1a, id: i-0123456789abcdef0, privateDnsName: ip-10-0-0-4.ec2.internal}
 - {name: node-b, zone: us-east-1a, id: i-0123456789abcdef1, privateDnsName: ip-10-0-0-5.ec2.internal}
@@ -65,7 +67,7 @@ fn describe_volumes_prints_as_text_table_and_json_what_aws_prints() {
 
     let text = cloud.ec2(&format!("describe-volumes --volume-ids {volume} --output text")).unwrap();
     let wanted = format!(
-        "VOLUMES\tus-east-1a\tuse1-az1\tYYYY-MM-DDTHH:MM:SS.mmmZ\tFalse\t3000\tFalse\t4\t\tin-use\t125\t{volume}\tgp3\n\
+        "VOLUMES\tus-east-1a\tuse1-az1\tYYYY-MM-DDTHH:MM:SS.mmmZ\tFalse\t3000\tFalse\t{ACCOUNT}\t4\t\tin-use\t125\t{ARN}{volume}\t{volume}\tgp3\n\
          ATTACHMENTS\tYYYY-MM-DDTHH:MM:SS.mmmZ\tFalse\t/dev/sdf\t0\t{A}\tattached\t{volume}\n\
          OPERATOR\tFalse\n"
     );
@@ -99,6 +101,8 @@ fn describe_volumes_prints_as_text_table_and_json_what_aws_prints() {
             "Operator": {{
                 "Managed": false
             }},
+            "VolumeArn": "{ARN}{volume}",
+            "OwnerId": "{ACCOUNT}",
             "VolumeId": "{volume}",
             "Size": 4,
             "SnapshotId": "",

@@ -364,7 +364,7 @@ enum Source {
     /// From the server's process; closed without an end when that process crashes.
     Pumped(mpsc::UnboundedReceiver<Item>),
     /// From a socket.
-    Wire(LineSender, Body),
+    Wire(Box<(LineSender, Body)>),
 }
 
 impl LineStream {
@@ -377,7 +377,7 @@ impl LineStream {
                 ctx.spawn(pump(sender, body, out));
                 Source::Pumped(inbox)
             }
-            None => Source::Wire(sender, body),
+            None => Source::Wire(Box::new((sender, body))),
         };
         Self { link, uri, source, under_way: VecDeque::new(), waiting: None, done: false }
     }
@@ -391,10 +391,13 @@ impl LineStream {
                     Poll::Ready(None) => self.under_way.push_back(Item::End(Err(self.link.reset()))),
                     Poll::Pending => return,
                 },
-                Source::Wire(sender, body) => match Pin::new(body).poll_frame(cx) {
-                    Poll::Ready(frame) => self.under_way.extend(sender.frame(frame)),
-                    Poll::Pending => return,
-                },
+                Source::Wire(wire) => {
+                    let (sender, body) = &mut **wire;
+                    match Pin::new(body).poll_frame(cx) {
+                        Poll::Ready(frame) => self.under_way.extend(sender.frame(frame)),
+                        Poll::Pending => return,
+                    }
+                }
             }
         }
     }

@@ -26,11 +26,14 @@ pub struct Surroundings {
     region: String,
     account_id: String,
     zones: Vec<Zone>,
+    /// What the ARNs of volumes begin with.
+    volume_arn: String,
 }
 
 impl From<&Settings> for Surroundings {
     fn from(settings: &Settings) -> Self {
-        Self { region: settings.region.clone(), account_id: settings.account_id.clone(), zones: settings.zones.clone() }
+        let Settings { region, account_id, zones, .. } = settings.clone();
+        Self { volume_arn: format!("arn:aws:ec2:{region}:{account_id}:volume/"), region, account_id, zones }
     }
 }
 
@@ -154,9 +157,15 @@ impl Surroundings {
             tags(xml, &volume.tags);
         }
         xml.flag("multiAttachEnabled", volume.multi_attach_enabled);
-        xml.optional("fastRestored", volume.snapshot.is_some().then_some(volume.fast_restored));
+        // Not known yet to CreateVolume.
+        xml.optional("fastRestored", (described && volume.snapshot.is_some()).then_some(volume.fast_restored));
         xml.optional("sourceVolumeId", volume.source_volume.as_ref());
         xml.optional("volumeInitializationRate", volume.initialization_rate);
+        xml.element("volumeArn", |xml| {
+            xml.raw(&self.volume_arn);
+            xml.raw(volume.id.as_str());
+        });
+        xml.text("ownerId", &self.account_id);
         more::operator(xml);
     }
 
@@ -216,6 +225,9 @@ impl Surroundings {
         xml.value("ebsOptimized", false);
         xml.value("sourceDestCheck", true);
         xml.value("enaSupport", true);
+        xml.text("platformDetails", "Linux/UNIX");
+        xml.text("usageOperation", "RunInstances");
+        more::operator(xml);
     }
 
     fn zone(&self, xml: &mut Xml, zone: &Zone) {

@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn the_pieces_are_the_whole() {
         let zones = vec![Zone::new("us-east-1", "us-east-1a", 1)];
-        let surroundings = Surroundings { region: "us-east-1".to_owned(), account_id: "0".to_owned(), zones };
+        let (region, account_id, volume_arn) = ("us-east-1".to_owned(), "0".to_owned(), "arn:".to_owned());
+        let surroundings = Surroundings { region, account_id, zones, volume_arn };
         for (count, token) in [(0, None), (MANY - 1, None), (MANY, None), (1_000, Some("t".to_owned()))] {
             let volumes = (0..count).map(|n| Arc::new(Volume::blank(format!("vol-{n:017x}").parse().unwrap())));
             let reply = Reply::Volumes { volumes: volumes.collect(), next_token: token };
