@@ -63,7 +63,9 @@ pub fn with_token() -> Config {
 
 /// Runs `story` with a cloud in virtual time.
 pub fn play<T, F: Future<Output = T>>(seed: u64, config: Config, story: impl FnOnce(Cloud) -> F) -> T {
-    simulate(Options { seed, level: Level::Trace, ..Options::default() }, |world| async move {
+    // A machine that has other work shall fail no test; the runner ends one that hangs.
+    let watchdog = Some(Duration::from_secs(600));
+    simulate(Options { seed, level: Level::Trace, watchdog, ..Options::default() }, |world| async move {
         let ec2 = Ec2::new(&Seed::root(seed), config).unwrap();
         let process = Process::start(&world, "mock-ec2", |_| std::future::pending());
         let ctx = process.ctx().unwrap();
