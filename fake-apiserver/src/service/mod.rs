@@ -7,6 +7,7 @@ mod call;
 mod content;
 mod fault;
 mod hub;
+mod metrics;
 mod query;
 mod respond;
 mod review;
@@ -386,6 +387,9 @@ impl Server {
         }
         if path == "/version" || path == "/version/" {
             return json_value(200, &version());
+        }
+        if path == "/metrics" {
+            return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
         }
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);

@@ -9,6 +9,7 @@ mod faults;
 mod protobuf;
 mod representations;
 mod requests;
+mod requirements;
 mod reviews;
 mod robust;
 mod watches;
