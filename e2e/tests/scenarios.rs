@@ -111,6 +111,19 @@ fn faults_act_in_the_process_that_owns_their_plane_live() {
 }
 
 #[test]
+fn a_fault_is_in_force_again_in_a_process_that_starts_again_live() {
+    let fault = "faults:\n- {name: after, match: {plane: csi, op: NodeStageVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}\n";
+    let text = std::fs::read_to_string(e2e::scenario("first-volume.yaml")).unwrap() + fault;
+    let text = text.replace("nodes: {count: 3}", "nodes: {count: 1}");
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), text.replace("steps:\n", "steps:\n  - crash: node-a\n  - restart: node-a\n")).unwrap();
+    for world in [&[][..], &PROCESSES[..]] {
+        let (code, envelope) = run_file(file.path(), world);
+        assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
+    }
+}
+
+#[test]
 fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
     let snapshot = "faults:\n- {name: never, match: {plane: ec2, op: CreateSnapshot}, effect: {http: 503}}\n";
     let (code, envelope) = run_file(with_faults(snapshot).path(), &PROCESSES);

@@ -93,6 +93,8 @@ def f27_the_iops_probe_is_answered_by_the_limit_before_the_dry_run(cloud):
             cloud.ec2.create_volume(VolumeType=kind, DryRun=True, **probe)
         except cloud.ec2.exceptions.ClientError as error:
             assert "parameter iops is not supported" in error.response["Error"]["Message"].lower(), error
+        else:
+            raise AssertionError(f"{kind} was not refused")
     refused("DryRunOperation", cloud.ec2.create_volume, 412, **{**probe, "VolumeType": "gp3", "Iops": 3000, "DryRun": True})
 
 
