@@ -11,7 +11,7 @@ use substrate::host::{self, HostOptions};
 use substrate::{Process, World, ready};
 
 use crate::serve::{ServeConfig, Served, serve};
-use crate::{Apiserver, Config, dial};
+use crate::{Apiserver, Config, Rbac, dial};
 
 const NAME: &str = "fake-apiserver";
 
@@ -48,9 +48,20 @@ struct Args {
     /// Bearer token that callers need on listeners off loopback; a random one by default
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
+    /// Who may do what: everyone everything, or what roles and their bindings allow
+    #[arg(long, value_name = "MODE", default_value = "always-allow")]
+    authorization_mode: Authorization,
     /// Where the trace goes as JSON lines; `-` is standard output
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Authorization {
+    /// Everyone may do everything
+    AlwaysAllow,
+    /// Role-based access control; the kubeconfig's user may do everything
+    Rbac,
 }
 
 fn time_scale(text: &str) -> Result<f64, String> {
@@ -77,14 +88,20 @@ where
 }
 
 async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
-    let apiserver = Apiserver::new(world.seed(), Config { dial: Some(dial::webhooks()), ..Config::default() });
+    let token = match args.token {
+        Some(token) => token,
+        None => crate::tls::random_token()?,
+    };
+    let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
+    let config = Config { dial: Some(dial::webhooks()), rbac, ..Config::default() };
+    let apiserver = Apiserver::new(world.seed(), config);
     let process = Process::start(&world, NAME, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { anyhow::bail!("the process ended before it served") };
     let config = ServeConfig {
         listen: args.listen,
         http_listen: args.http_listen,
         allow_hosts: args.allow_host,
-        token: args.token,
+        token: Some(token),
         kubeconfig: args.kubeconfig,
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;

@@ -13,4 +13,4 @@ pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Config, Dial, Endpoint};
+pub use service::{Apiserver, Config, Dial, Endpoint, Rbac};

@@ -1,6 +1,7 @@
 //! The service: a request in, lock, apply, tell the watchers, a response out. One driver task waits for the next
 //! deadline of the machine.
 
+mod access;
 mod admin;
 mod body;
 mod call;
@@ -27,6 +28,7 @@ use substrate::fault::Moment;
 use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
+pub use self::access::Rbac;
 use self::call::Call;
 use self::content::content;
 use self::fault::{Injected, Twist, suffer};
@@ -54,11 +56,17 @@ pub struct Config {
     pub limits: Limits,
     /// How admission webhooks are reached; none where there are no sockets, and then every webhook fails.
     pub dial: Option<Dial>,
+    /// Role-based access control; without it everyone may do everything.
+    pub rbac: Option<Rbac>,
 }
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config").field("limits", &self.limits).field("dial", &self.dial.is_some()).finish()
+        f.debug_struct("Config")
+            .field("limits", &self.limits)
+            .field("dial", &self.dial.is_some())
+            .field("rbac", &self.rbac)
+            .finish()
     }
 }
 
@@ -79,6 +87,7 @@ pub(crate) struct Shared {
     revision: latest::Sender<u64>,
     limits: Limits,
     dial: Option<Dial>,
+    rbac: Option<Rbac>,
 }
 
 /// What the lock guards: short sections, never held over an await.
@@ -116,6 +125,7 @@ impl Apiserver {
             revision: latest::Sender::new(0),
             limits: config.limits,
             dial: config.dial,
+            rbac: config.rbac,
         }))
     }
 
@@ -130,6 +140,9 @@ impl Apiserver {
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
+        if self.0.rbac.is_some() {
+            server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
+        }
         ctx.spawn(server.clone().drive());
         HttpService::new(tower::service_fn(move |request| {
             let server = server.clone();
@@ -208,6 +221,9 @@ impl Server {
     async fn handle(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (parts, body) = request.into_parts();
         if parts.uri.path().starts_with("/admin/") {
+            if let Err(status) = self.authorize_path(&parts) {
+                return Ok(failure(&status));
+            }
             return Ok(self.admin(&parts, body).await);
         }
         if is_review(parts.uri.path()) {
@@ -217,8 +233,14 @@ impl Server {
             kinds::find(group, version, plural).or_else(|| self.shared.lock().store.find_kind(group, version, plural))
         };
         match Call::parse(&parts, &find) {
-            Ok(Some(call)) => self.resource(&parts, call, body).await,
-            Ok(None) => Ok(self.document(&parts)),
+            Ok(Some(call)) => match self.authorize(&parts, &call) {
+                Ok(()) => self.resource(&parts, call, body).await,
+                Err(status) => Ok(failure_to(&status, accepted(&parts))),
+            },
+            Ok(None) => match self.authorize_path(&parts) {
+                Ok(()) => Ok(self.document(&parts)),
+                Err(status) => Ok(failure_to(&status, accepted(&parts))),
+            },
             Err(status) => Ok(failure_to(&status, accepted(&parts))),
         }
     }

@@ -1,7 +1,7 @@
 //! What is answered and not kept: questions of access, rules, tokens and "who am I"; bindings by their collection; the
 //! status of components.
 //!
-//! Nobody is held back here: RBAC is not modelled, so every access is allowed, and says why.
+//! Unless RBAC is switched on nobody is held back: every access is allowed, and says why.
 
 use http::request::Parts;
 use http::{Method, Response, header};
@@ -11,20 +11,22 @@ use substrate::body::Body;
 use super::respond::{document, failure_to};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind};
+use crate::state::rbac::Access;
 use crate::state::{Command, FieldError, Identity, Reply, Status, identify_review, value};
 use crate::wire::negotiate::{self, IncludeObject, Representation};
 use crate::wire::table;
 
 /// Why an access is allowed.
 const REASON: &str = "this server does not check access";
-/// Who holds the kubeconfig that the server wrote, as kubeadm names that user.
-const ADMIN: &str = "kubernetes-admin";
 
 impl Server {
     /// Answers a request on a review.
     pub(super) async fn review(&self, parts: &Parts, sent: Body) -> Response<Body> {
         let answer = match find(parts.uri.path()) {
-            Some((kind, namespace)) => self.answer(parts, kind, namespace, sent).await,
+            Some((kind, namespace)) => match self.may_ask(parts, kind, namespace) {
+                Ok(()) => self.answer(parts, kind, namespace, sent).await,
+                Err(status) => Err(status),
+            },
             None => Err(Status::no_such_resource()),
         };
         match answer {
@@ -33,6 +35,33 @@ impl Server {
                 document(if parts.method == Method::GET { 200 } else { 201 }, &answer, encoding)
             }
             Err(status) => failure_to(&status, accepted(parts)),
+        }
+    }
+
+    fn may_ask(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>) -> Result<(), Status> {
+        if self.shared.rbac.is_none() {
+            return Ok(());
+        }
+        let user = self.caller(parts)?;
+        let verb = if parts.method == Method::GET { "get" } else { "create" };
+        let access = Access {
+            verb,
+            group: kind.group,
+            resource: kind.plural,
+            subresource: "",
+            name: "",
+            namespace: namespace.unwrap_or_default(),
+            path: None,
+        };
+        match self.shared.lock().store.allows(&user, &access) {
+            Some(_) => Ok(()),
+            None => {
+                let why = format!(
+                    "User {:?} cannot {verb} resource {:?} in API group {:?}",
+                    user.username, kind.plural, kind.group
+                );
+                Err(Status::forbidden(kind, "", &why))
+            }
         }
     }
 
@@ -52,9 +81,13 @@ impl Server {
         let mut review = body::read(&parts.headers, sent, &(kind.api_version(), kind.kind)).await?;
         identify_review(kind, namespace, &mut review)?;
         let status = match kind.kind {
-            "SelfSubjectReview" => json!({"userInfo": self.caller(parts).user_info()}),
+            "SelfSubjectReview" => json!({"userInfo": self.caller(parts)?.user_info()}),
             "TokenReview" => self.review_token(&review["spec"])?,
             "Binding" => return self.bind(parts, namespace.unwrap_or_default(), review),
+            "SelfSubjectRulesReview" if self.shared.rbac.is_some() => {
+                let user = self.caller(parts)?;
+                rules(&self.shared.lock().store.rules_of(&user, value::text(&review, &["spec", "namespace"])))
+            }
             "SelfSubjectRulesReview" => json!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -62,7 +95,16 @@ impl Server {
             }),
             _ => {
                 check_access(kind, &review)?;
-                json!({"allowed": true, "reason": REASON})
+                if self.shared.rbac.is_none() {
+                    json!({"allowed": true, "reason": REASON})
+                } else {
+                    let user =
+                        if kind.kind == "SelfSubjectAccessReview" { self.caller(parts)? } else { subject(&review) };
+                    match self.shared.lock().store.allows(&user, &access(&review["spec"])) {
+                        Some(why) => json!({"allowed": true, "reason": why}),
+                        None => json!({"allowed": false}),
+                    }
+                }
             }
         };
         review["status"] = status;
@@ -94,19 +136,6 @@ impl Server {
             }
             _ => found,
         }
-    }
-
-    /// Who a request comes from: a service account by its token, or else the holder of the kubeconfig.
-    pub(super) fn caller(&self, parts: &Parts) -> Identity {
-        let given = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let token = given.split_once(' ').map_or("", |(_, token)| token.trim());
-        self.shared.lock().store.verify_token(self.ctx.now(), token, &[]).map(|(identity, _)| identity).unwrap_or_else(
-            |_| Identity {
-                username: ADMIN.to_owned(),
-                uid: String::new(),
-                groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
-            },
-        )
     }
 
     fn review_token(&self, spec: &Value) -> Result<Value, Status> {
@@ -164,6 +193,36 @@ fn component(path: &str) -> Result<Value, Status> {
             Err(Status::new(404, "NotFound", message))
         }
     }
+}
+
+/// Whom a review asks about.
+fn subject(review: &Value) -> Identity {
+    let spec = &review["spec"];
+    let groups = value::list(spec, &["groups"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    Identity { username: value::text(spec, &["user"]).to_owned(), uid: String::new(), groups }
+}
+
+/// What a review asks about.
+fn access(spec: &Value) -> Access<'_> {
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let of = if path.is_object() { path } else { resource };
+    Access {
+        verb: value::text(of, &["verb"]),
+        group: value::text(resource, &["group"]),
+        resource: value::text(resource, &["resource"]),
+        subresource: value::text(resource, &["subresource"]),
+        name: value::text(resource, &["name"]),
+        namespace: value::text(resource, &["namespace"]),
+        path: path.is_object().then(|| value::text(path, &["path"])),
+    }
+}
+
+/// The rules of a role as the status of a rules review.
+fn rules(found: &[(Value, String)]) -> Value {
+    let of = |field: &str| -> Vec<Value> {
+        found.iter().map(|(rule, _)| rule.clone()).filter(|rule| !rule[field].is_null()).collect()
+    };
+    json!({"resourceRules": of("resources"), "nonResourceRules": of("nonResourceURLs"), "incomplete": false})
 }
 
 /// An access review asks about a resource or about a path (`pkg/apis/authorization/validation`).

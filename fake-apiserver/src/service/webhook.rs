@@ -194,7 +194,7 @@ impl Server {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let uid = ids::uuid(&mut self.shared.lock().reviews).to_string();
-        let review = review(call, plan, &uid, &self.caller(parts).user_info());
+        let review = review(call, plan, &uid, &self.caller(parts)?.user_info());
         let seconds = hook.source["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30);
         let limit = self.ctx.now().mono + Duration::from_secs(seconds);
         let answer = tokio::select! { biased;

@@ -22,6 +22,7 @@ mod namespace;
 mod object;
 mod policies;
 mod quantity;
+pub mod rbac;
 mod scale;
 pub mod selector;
 mod service;
@@ -313,9 +314,15 @@ struct Known {
     validating: &'static Kind,
     policies: &'static Kind,
     policy_bindings: &'static Kind,
+    roles: &'static Kind,
+    cluster_roles: &'static Kind,
+    role_bindings: &'static Kind,
+    cluster_role_bindings: &'static Kind,
+    attachments: &'static Kind,
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     // The table of kinds is constant and holds all of these, which a test checks.
@@ -339,6 +346,11 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         validating: of(ADMISSION, "validatingwebhookconfigurations"),
         policies: of(ADMISSION, "validatingadmissionpolicies"),
         policy_bindings: of(ADMISSION, "validatingadmissionpolicybindings"),
+        roles: of(RBAC, "roles"),
+        cluster_roles: of(RBAC, "clusterroles"),
+        role_bindings: of(RBAC, "rolebindings"),
+        cluster_role_bindings: of(RBAC, "clusterrolebindings"),
+        attachments: of("storage.k8s.io", "volumeattachments"),
     }
 });
 
@@ -367,6 +379,11 @@ mod tests {
             (KNOWN.validating, "ValidatingWebhookConfiguration"),
             (KNOWN.policies, "ValidatingAdmissionPolicy"),
             (KNOWN.policy_bindings, "ValidatingAdmissionPolicyBinding"),
+            (KNOWN.roles, "Role"),
+            (KNOWN.cluster_roles, "ClusterRole"),
+            (KNOWN.role_bindings, "RoleBinding"),
+            (KNOWN.cluster_role_bindings, "ClusterRoleBinding"),
+            (KNOWN.attachments, "VolumeAttachment"),
         ];
         for (kind, expected) in found {
             assert_eq!(kind.kind, expected);

@@ -7,6 +7,7 @@ mod apply;
 mod client;
 mod faults;
 mod protobuf;
+mod rbac;
 mod representations;
 mod requests;
 mod requirements;

@@ -1,0 +1,244 @@
+//! Who may do what: roles and their bindings (`plugin/pkg/auth/authorizer/rbac`), and what a node may
+//! (`authorizer/node`). There is no denial: what nothing allows is refused.
+
+use serde_json::{Value, json};
+use substrate::Now;
+
+use super::command::{Command, WriteOptions};
+use super::list::{prefix, within};
+use super::token::Identity;
+use super::value::{list, name, text};
+use super::{KNOWN, Store, selector};
+use crate::kinds::{self, Kind};
+
+/// What someone wants to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// `get`, `create` …
+    pub verb: &'a str,
+    /// The API group.
+    pub group: &'a str,
+    /// The resource; `*` in questions about all of them.
+    pub resource: &'a str,
+    /// Its subresource; empty for none.
+    pub subresource: &'a str,
+    /// The object; empty for a collection.
+    pub name: &'a str,
+    /// The namespace; empty for none or all.
+    pub namespace: &'a str,
+    /// The path, for what is no resource.
+    pub path: Option<&'a str>,
+}
+
+/// Members of this group may do everything.
+const MASTERS: &str = "system:masters";
+/// The group of kubelets, and how their names begin.
+const NODES: (&str, &str) = ("system:nodes", "system:node:");
+
+impl Store {
+    /// Why someone may do something; nothing when they may not.
+    pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return Some(String::new());
+        }
+        if let Some(node) = user.username.strip_prefix(NODES.1).filter(|_| user.groups.iter().any(|g| g == NODES.0))
+            && self.allows_node(node, access)
+        {
+            return Some("node: allowed by the node authorizer".to_owned());
+        }
+        self.rules_of(user, access.namespace)
+            .into_iter()
+            .find(|(rule, _)| rule_allows(rule, access))
+            .map(|(_, why)| why)
+    }
+
+    /// The rules that someone has in a namespace, each with where it comes from.
+    pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
+        let mut found = Vec::new();
+        let mut add = |binding: &Value, of: &str, within: &str| {
+            let subjects = list(binding, &["subjects"]);
+            if let Some(subject) = subjects.iter().find(|subject| is_subject(subject, user, within)) {
+                let role = &binding["roleRef"];
+                let why = format!(
+                    "RBAC: allowed by {of} {:?} of {} {:?} to {} {:?}",
+                    name(binding),
+                    text(role, &["kind"]),
+                    text(role, &["name"]),
+                    text(subject, &["kind"]),
+                    text(subject, &["name"])
+                );
+                found.extend(self.rules(role, within).into_iter().map(|rule| (rule, why.clone())));
+            }
+        };
+        for binding in self.all(KNOWN.cluster_role_bindings) {
+            add(&binding.value, "ClusterRoleBinding", "");
+        }
+        if !namespace.is_empty() {
+            let prefix = prefix(Some(namespace));
+            for (_, binding) in within(&self.shelf(KNOWN.role_bindings).objects, &prefix, &prefix) {
+                add(&binding.value, "RoleBinding", namespace);
+            }
+        }
+        found
+    }
+
+    /// The rules of a role; those of an aggregated one are the union of what it selects.
+    fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
+        let named = text(role, &["name"]);
+        let found = match text(role, &["kind"]) {
+            "Role" => self.get(KNOWN.roles, &format!("{namespace}/{named}")),
+            _ => self.get(KNOWN.cluster_roles, named),
+        };
+        let Some(found) = found else { return Vec::new() };
+        let mut rules = list(&found.value, &["rules"]).to_vec();
+        for selector in list(&found.value, &["aggregationRule", "clusterRoleSelectors"]) {
+            for role in self.all(KNOWN.cluster_roles) {
+                if name(&role.value) != named && selector::matches(selector, &role.value["metadata"]["labels"]) {
+                    rules.extend_from_slice(list(&role.value, &["rules"]));
+                }
+            }
+        }
+        rules
+    }
+
+    /// What a kubelet does: reads what pods need, writes its own node, its pods' status, leases and events; of the
+    /// attachments it reads those of its own node.
+    fn allows_node(&self, node: &str, access: &Access<'_>) -> bool {
+        let reads = matches!(access.verb, "get" | "list" | "watch");
+        let writes = matches!(access.verb, "create" | "update" | "patch" | "delete");
+        let own = access.name == node;
+        match (access.group, access.resource) {
+            ("", "nodes") => reads || access.verb == "create" || writes && own,
+            ("", "pods") => reads || matches!(access.subresource, "status" | "eviction") || access.verb == "delete",
+            ("", "services" | "persistentvolumes" | "persistentvolumeclaims" | "configmaps" | "secrets") => {
+                reads && (access.verb == "get" || !access.name.is_empty() || access.resource == "services")
+            }
+            ("", "serviceaccounts") => access.subresource == "token" && access.verb == "create",
+            ("" | "events.k8s.io", "events") => matches!(access.verb, "create" | "patch" | "update"),
+            ("coordination.k8s.io", "leases") => {
+                access.namespace == "kube-node-lease" && (own || access.verb == "create")
+            }
+            ("storage.k8s.io", "csinodes") => own || access.verb == "create",
+            ("storage.k8s.io", "csidrivers") | ("node.k8s.io", "runtimeclasses") => reads,
+            ("storage.k8s.io", "volumeattachments") => {
+                access.verb == "get"
+                    && self
+                        .get(KNOWN.attachments, access.name)
+                        .is_some_and(|found| text(&found.value, &["spec", "nodeName"]) == node)
+            }
+            ("authentication.k8s.io", "tokenreviews") | ("authorization.k8s.io", "subjectaccessreviews") => {
+                access.verb == "create"
+            }
+            ("certificates.k8s.io", "certificatesigningrequests") => reads || access.verb == "create",
+            _ => false,
+        }
+    }
+
+    /// Makes the roles and bindings that a cluster has from its beginning, as far as people and discovery need them.
+    pub fn bootstrap_access(&mut self, now: Now) {
+        let every = |verbs: &[&str], admits: &dyn Fn(&Kind) -> bool| -> Vec<Value> {
+            let mut rules: Vec<Value> = Vec::new();
+            for kind in kinds::all().iter().filter(|kind| kind.namespaced && admits(kind)) {
+                rules.push(json!({"apiGroups": [kind.group], "resources": [kind.plural, format!("{}/*", kind.plural)], "verbs": verbs}));
+            }
+            rules
+        };
+        const READ: &[&str] = &["get", "list", "watch"];
+        const WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+        let is_access = |kind: &Kind| kind.group == "rbac.authorization.k8s.io";
+        let is_quota = |kind: &Kind| matches!(kind.plural, "resourcequotas" | "limitranges");
+        let everything = json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ]);
+        let discovery = [
+            "/api",
+            "/api/*",
+            "/apis",
+            "/apis/*",
+            "/healthz",
+            "/livez",
+            "/openapi",
+            "/openapi/*",
+            "/readyz",
+            "/version",
+            "/version/",
+        ];
+        let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+        let reviews = json!([
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+        ]);
+        let roles = [
+            ("cluster-admin", everything),
+            ("admin", every(WRITE, &|kind| !is_quota(kind)).into()),
+            ("edit", every(WRITE, &|kind| !is_quota(kind) && !is_access(kind)).into()),
+            ("view", every(READ, &|kind| kind.plural != "secrets" && !is_access(kind)).into()),
+            ("system:basic-user", reviews),
+            ("system:discovery", json!([{"nonResourceURLs": discovery, "verbs": ["get"]}])),
+            ("system:public-info-viewer", json!([{"nonResourceURLs": public, "verbs": ["get"]}])),
+        ];
+        let mut make = |kind: &'static Kind, object: Value| {
+            let create = Command::Create { kind, namespace: None, object, options: WriteOptions::default() };
+            // Fails only when it is there already: the state outlives the process.
+            let _ = self.apply(now, create);
+        };
+        for (name, rules) in roles {
+            make(KNOWN.cluster_roles, json!({"metadata": {"name": name}, "rules": rules}));
+        }
+        for (role, group) in [
+            ("cluster-admin", MASTERS),
+            ("system:basic-user", "system:authenticated"),
+            ("system:discovery", "system:authenticated"),
+            ("system:public-info-viewer", "system:authenticated"),
+            ("system:public-info-viewer", "system:unauthenticated"),
+        ] {
+            let name = if group == "system:unauthenticated" { format!("{role}:anonymous") } else { role.to_owned() };
+            let object = json!({
+                "metadata": {"name": name},
+                "roleRef": {"kind": "ClusterRole", "name": role},
+                "subjects": [{"kind": "Group", "name": group}],
+            });
+            make(KNOWN.cluster_role_bindings, object);
+        }
+    }
+}
+
+fn is_subject(subject: &Value, user: &Identity, within: &str) -> bool {
+    let named = text(subject, &["name"]);
+    match text(subject, &["kind"]) {
+        "User" => named == user.username,
+        "Group" => user.groups.iter().any(|group| group == named),
+        "ServiceAccount" => {
+            let namespace = Some(text(subject, &["namespace"])).filter(|n| !n.is_empty()).unwrap_or(within);
+            user.username == format!("system:serviceaccount:{namespace}:{named}")
+        }
+        _ => false,
+    }
+}
+
+fn rule_allows(rule: &Value, access: &Access<'_>) -> bool {
+    let has = |field: &str, wanted: &str| list(rule, &[field]).iter().any(|v| v == "*" || v == wanted);
+    if !has("verbs", access.verb) {
+        return false;
+    }
+    if let Some(path) = access.path {
+        return list(rule, &["nonResourceURLs"])
+            .iter()
+            .filter_map(Value::as_str)
+            .any(|allowed| allowed == path || allowed.strip_suffix('*').is_some_and(|start| path.starts_with(start)));
+    }
+    let names = list(rule, &["resourceNames"]);
+    let resource = match access.subresource {
+        "" => access.resource.to_owned(),
+        sub => format!("{}/{sub}", access.resource),
+    };
+    has("apiGroups", access.group)
+        && (names.is_empty() || names.iter().any(|n| n == access.name))
+        && list(rule, &["resources"]).iter().filter_map(Value::as_str).any(|allowed| {
+            allowed == "*"
+                || allowed == resource
+                || !access.subresource.is_empty()
+                    && (allowed == format!("*/{}", access.subresource) || allowed == format!("{}/*", access.resource))
+        })
+}

@@ -1,0 +1,112 @@
+//! Role-based access control, where it is switched on: what nothing allows is refused.
+
+use fake_apiserver::{Config, Rbac};
+use http::Request;
+use substrate::body::full;
+
+use super::*;
+
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+fn guarded() -> Config {
+    Config { rbac: Some(Rbac { admin_token: "secret".into() }), ..Config::default() }
+}
+
+/// One request with a token, perhaps as someone else.
+async fn send(
+    client: &client::Client,
+    token: &str,
+    as_user: &[&str],
+    method: Method,
+    uri: &str,
+    body: Value,
+) -> (u16, Value) {
+    let mut request = Request::builder().method(method).uri(uri).header("content-type", "application/json");
+    if !token.is_empty() {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    if let [user, groups @ ..] = as_user {
+        request = request.header("impersonate-user", *user);
+        for group in groups {
+            request = request.header("impersonate-group", *group);
+        }
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    client.request(request.body(full(body)).unwrap()).await
+}
+
+#[test]
+fn a_service_account_may_do_what_its_roles_allow() {
+    story_with(guarded(), |client| async move {
+        let admin = async |method, uri: &str, body| send(&client, "secret", &[], method, uri, body).await;
+        let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        let (code, issued) = admin(Method::POST, token, json!({"spec": {}})).await;
+        assert_eq!(code, 201);
+        let token = issued["status"]["token"].as_str().unwrap().to_owned();
+        let get = async |uri: &str| send(&client, &token, &[], Method::GET, uri, Value::Null).await;
+        let (code, refused) = get(PODS).await;
+        let why = "pods is forbidden: User \"system:serviceaccount:default:default\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
+        assert_eq!((code, refused["message"].as_str().unwrap()), (403, why));
+        let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]});
+        admin(Method::POST, &format!("{RBAC}/namespaces/default/roles"), role).await;
+        let binding = json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}]});
+        assert_eq!(admin(Method::POST, &format!("{RBAC}/namespaces/default/rolebindings"), binding).await.0, 201);
+        assert_eq!(get(PODS).await.0, 200);
+        assert_eq!(get("/api/v1/namespaces/kube-system/pods").await.0, 403);
+        assert_eq!(get(CONFIGS).await.0, 403);
+        // Discovery is for everyone who is known, and questions about oneself.
+        assert_eq!(get("/apis").await.0, 200);
+        assert_eq!(get("/metrics").await.0, 403);
+        assert_eq!(get("/admin/v1/state").await.0, 403);
+        let ask = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}});
+        let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let (_, answer) = send(&client, &token, &[], Method::POST, reviews, ask).await;
+        assert_eq!(answer["status"]["allowed"], true);
+        assert!(answer["status"]["reason"].as_str().unwrap().starts_with("RBAC: allowed by RoleBinding"));
+    });
+}
+
+#[test]
+fn who_is_unknown_sees_health_and_a_wrong_token_nothing() {
+    story_with(guarded(), |client| async move {
+        assert_eq!(client.get("/healthz").await.0, 200);
+        assert_eq!(client.get(CONFIGS).await.0, 403);
+        assert_eq!(send(&client, "wrong", &[], Method::GET, "/healthz", Value::Null).await.0, 401);
+    });
+}
+
+#[test]
+fn roles_of_the_cluster_are_there_and_can_be_tried_as_someone_else() {
+    story_with(guarded(), |client| async move {
+        let binding = json!({"metadata": {"name": "viewers"}, "roleRef": {"kind": "ClusterRole", "name": "view"}, "subjects": [{"kind": "Group", "name": "viewers"}]});
+        send(&client, "secret", &[], Method::POST, &format!("{RBAC}/clusterrolebindings"), binding).await;
+        let ann = ["ann", "viewers"];
+        assert_eq!(send(&client, "secret", &ann, Method::GET, PODS, Value::Null).await.0, 200);
+        assert_eq!(
+            send(&client, "secret", &ann, Method::GET, "/api/v1/namespaces/default/secrets", Value::Null).await.0,
+            403
+        );
+        assert_eq!(send(&client, "secret", &ann, Method::POST, CONFIGS, config("a")).await.0, 403);
+        assert_eq!(send(&client, "secret", &["ann"], Method::GET, PODS, Value::Null).await.0, 403);
+        // Not everyone may be someone else.
+        assert_eq!(send(&client, "", &ann, Method::GET, PODS, Value::Null).await.0, 403);
+    });
+}
+
+#[test]
+fn a_node_reads_its_own_attachments_only() {
+    story_with(guarded(), |client| async move {
+        let attachment = |name: &str, node: &str| json!({"metadata": {"name": name}, "spec": {"attacher": "d", "nodeName": node, "source": {"persistentVolumeName": "pv"}}});
+        for (name, node) in [("mine", "node-a"), ("other", "node-b")] {
+            send(&client, "secret", &[], Method::POST, ATTACHMENTS, attachment(name, node)).await;
+        }
+        let node = ["system:node:node-a", "system:nodes"];
+        let get = async |uri: &str| send(&client, "secret", &node, Method::GET, uri, Value::Null).await.0;
+        assert_eq!(get(&format!("{ATTACHMENTS}/mine")).await, 200);
+        assert_eq!(get(&format!("{ATTACHMENTS}/other")).await, 403);
+        assert_eq!(get(ATTACHMENTS).await, 403);
+        assert_eq!(get("/api/v1/pods").await, 200);
+    });
+}
