@@ -17,6 +17,10 @@ use super::{
     Backend, Device, Disk, DiskError, DiskFuture, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage,
 };
 
+mod tree;
+
+use self::tree::Tree;
+
 #[cfg(test)]
 mod tests;
 
@@ -52,9 +56,9 @@ struct Node {
     /// By volume: the mounted filesystem.
     caches: BTreeMap<String, Cache>,
     /// By path.
-    mounts: BTreeMap<PathBuf, Mount>,
+    mounts: Tree<Mount>,
     /// The root disk: directories (no content) and files.
-    root: BTreeMap<PathBuf, Option<Vec<u8>>>,
+    root: Tree<Option<Vec<u8>>>,
 }
 
 /// The page cache of one mounted filesystem.
@@ -165,13 +169,21 @@ fn clean(path: &Path) -> Result<PathBuf, DiskError> {
     if !path.is_absolute() {
         return Err(bad("must be absolute"));
     }
-    if path.components().any(|c| matches!(c, Component::ParentDir)) {
+    if path.as_os_str().as_encoded_bytes().windows(2).any(|two| two == b"..")
+        && path.components().any(|c| matches!(c, Component::ParentDir))
+    {
         return Err(bad("must not contain `..`"));
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(bad("must not contain NUL"));
     }
     if path.as_os_str().len() > super::MAX_PATH {
         return Err(bad("is longer than 4096 bytes"));
     }
-    Ok(path.components().collect())
+    // A path in its one spelling already is not taken apart.
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let plain = bytes.len() > 1 && !bytes.ends_with(b"/") && !bytes.windows(2).any(|two| matches!(two, b"//" | b"/."));
+    Ok(if plain { path.to_owned() } else { path.components().collect() })
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -192,17 +204,14 @@ enum Place {
 
 impl Node {
     fn place(&self, path: &Path) -> Place {
-        for base in path.ancestors() {
-            if let Some(mount) = self.mounts.get(base) {
-                let name = path.strip_prefix(base).map(text).unwrap_or_default();
-                return Place::Volume { volume: mount.volume.clone(), name, readonly: mount.readonly };
-            }
+        match self.mounts.nearest(path) {
+            Some((mount, name)) => Place::Volume { volume: mount.volume.clone(), name, readonly: mount.readonly },
+            None => Place::Root,
         }
-        Place::Root
     }
 
     fn is_dir(&self, path: &Path) -> bool {
-        path.parent().is_none() || matches!(self.root.get(path), Some(None)) || self.mounts.contains_key(path)
+        path.parent().is_none() || matches!(self.root.get(path), Some(None)) || self.mounts.contains(path)
     }
 
     fn mounts_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = &'a Mount> {
@@ -217,16 +226,8 @@ impl Node {
     }
 
     fn make_dirs(&mut self, path: &Path) -> Result<(), DiskError> {
-        for dir in path.ancestors().filter(|d| d.parent().is_some()) {
-            match self.root.get(dir) {
-                Some(Some(_)) => return Err(DiskError::errno("mkdir", text(dir), Errno::NOTDIR)),
-                Some(None) => break,
-                None => {
-                    self.root.insert(dir.to_owned(), None);
-                }
-            }
-        }
-        Ok(())
+        let made = self.root.fill_upwards(path, || None, Option::is_none);
+        made.map_err(|file| DiskError::errno("mkdir", text(&file), Errno::NOTDIR))
     }
 }
 
@@ -338,7 +339,7 @@ impl Disk for MemoryDisk {
                 kind: MountKind::Staging,
                 readonly: stage.readonly,
             };
-            node.mounts.insert(path, mount);
+            node.mounts.insert(&path, mount);
             Ok(Staged { formatted, readonly: stage.readonly, already: false, other_writers })
         })
     }
@@ -388,7 +389,7 @@ impl Disk for MemoryDisk {
             }
             node.make_dirs(&path)?;
             let mount = Mount { volume: publish.volume.clone(), path: path.clone(), kind: MountKind::Target, readonly };
-            node.mounts.insert(path, mount);
+            node.mounts.insert(&path, mount);
             Ok(Published { readonly, already: false })
         })
     }
@@ -451,7 +452,7 @@ impl Disk for MemoryDisk {
     fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         self.with(|_, node| {
             let path = clean(path)?;
-            if node.mounts.contains_key(&path) {
+            if node.mounts.contains(&path) {
                 return Err(DiskError::Busy { volume: text(&path), by: "something is mounted there".to_owned() });
             }
             match node.root.get(&path) {
@@ -459,7 +460,7 @@ impl Disk for MemoryDisk {
                 Some(Some(_)) => return Err(DiskError::errno("rmdir", text(&path), Errno::NOTDIR)),
                 Some(None) => {}
             }
-            if node.children(&path).next().is_some() {
+            if node.root.names_below(&path).next().is_some() {
                 return Err(DiskError::errno("rmdir", text(&path), Errno::NOTEMPTY));
             }
             node.root.remove(&path);
@@ -483,7 +484,7 @@ impl Disk for MemoryDisk {
                 names.dedup();
                 return Ok((!names.is_empty() || prefix.is_empty()).then_some(names));
             }
-            Ok(node.is_dir(&path).then(|| node.children(&path).collect()))
+            Ok(node.is_dir(&path).then(|| node.root.names_below(&path).collect()))
         })
     }
 
@@ -590,21 +591,11 @@ impl Disk for MemoryDisk {
 }
 
 impl Node {
-    /// The names of what lies directly in a directory of the root disk.
-    fn children<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = String> + 'a {
-        self.root
-            .range::<Path, _>((std::ops::Bound::Excluded(path), std::ops::Bound::Unbounded))
-            .map(|(p, _)| p)
-            .take_while(move |p| p.starts_with(path))
-            .filter(move |p| p.parent() == Some(path))
-            .filter_map(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
-    }
-
     fn root_file(&mut self, op: &'static str, path: &Path) -> Result<&mut Vec<u8>, DiskError> {
         if !path.parent().is_some_and(|p| self.is_dir(p)) {
             return Err(DiskError::errno(op, text(path), Errno::NOENT));
         }
-        match self.root.entry(path.to_owned()).or_insert_with(|| Some(Vec::new())) {
+        match self.root.get_or_insert_with(path, || Some(Vec::new())) {
             Some(data) => Ok(data),
             None => Err(DiskError::errno(op, text(path), Errno::ISDIR)),
         }
