@@ -36,5 +36,5 @@ fn storage_class() -> Manifest {
 /// What the API server says.
 pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
     objects.apply(&csi_driver("ebs.csi.aws.com")).await?;
-    objects.apply(&storage_class()).await.map(drop)
+    objects.apply(&storage_class()).await
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use substrate::body::{call, collect, full};
@@ -56,13 +57,13 @@ impl Objects {
     ///
     /// # Errors
     /// What the API server says.
-    pub async fn apply(&self, manifest: &Manifest) -> Result<Value, ObjectError> {
+    pub async fn apply(&self, manifest: &Manifest) -> Result<(), ObjectError> {
         let collection = manifest.object.collection_path();
         match self.send(Method::POST, &collection, Some(("application/json", &manifest.value))).await {
             Err(ObjectError::Status { code: 409, reason, .. }) if reason == "AlreadyExists" => {
                 self.patch(&manifest.object, &manifest.value).await
             }
-            other => other,
+            other => other.map(drop),
         }
     }
 
@@ -72,7 +73,7 @@ impl Objects {
     /// What the API server says.
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, ObjectError> {
         match self.send(Method::GET, &object.path(), None).await {
-            Ok(value) => Ok(Some(value)),
+            Ok(answer) => Ok(Some(decode(&answer))),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -96,7 +97,7 @@ impl Objects {
     }
 
     async fn list_path(&self, path: &str) -> Result<Vec<Value>, ObjectError> {
-        let mut list = self.send(Method::GET, path, None).await?;
+        let mut list = decode(&self.send(Method::GET, path, None).await?);
         match list["items"].take() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
@@ -107,8 +108,8 @@ impl Objects {
     ///
     /// # Errors
     /// What the API server says.
-    pub async fn patch(&self, object: &ObjectRef, patch: &Value) -> Result<Value, ObjectError> {
-        self.send(Method::PATCH, &object.path(), Some(("application/merge-patch+json", patch))).await
+    pub async fn patch(&self, object: &ObjectRef, patch: &Value) -> Result<(), ObjectError> {
+        self.send(Method::PATCH, &object.path(), Some(("application/merge-patch+json", patch))).await.map(drop)
     }
 
     /// Deletes an object; with `grace` of zero it is gone at once, whatever the node says.
@@ -125,7 +126,7 @@ impl Objects {
 
     /// Sends a request, again when the network or an overloaded server fails it, as a person repeats a command. A
     /// create whose reply was lost finds its object, and [`Objects::apply`] goes on from there.
-    async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Value, ObjectError> {
+    async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         for _ in 1..TRIES {
             match self.send_once(method.clone(), path, body).await {
                 Err(ObjectError::Transport(_) | ObjectError::Status { code: 429 | 503 | 504, .. }) => {
@@ -137,7 +138,7 @@ impl Objects {
         self.send_once(method, path, body).await
     }
 
-    async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Value, ObjectError> {
+    async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         let transport = |e: BoxError| ObjectError::Transport(e);
         let mut request = Request::builder()
             .method(method)
@@ -153,9 +154,14 @@ impl Objects {
         let response = call(self.service.clone(), request).await.map_err(transport)?;
         let status = response.status();
         let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(transport)?;
-        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        if status.is_success() { Ok(value) } else { Err(status_error(status, &value, &bytes)) }
+        if status.is_success() { Ok(bytes) } else { Err(status_error(status, &decode(&bytes), &bytes)) }
     }
+}
+
+/// An answer's tree; null when it is none.
+fn decode(bytes: &[u8]) -> Value {
+    // One look at all bytes is cheaper than one at each string.
+    std::str::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 fn status_error(status: StatusCode, value: &Value, bytes: &[u8]) -> ObjectError {

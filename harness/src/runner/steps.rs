@@ -309,20 +309,20 @@ impl<'a> Run<'a> {
         taints.retain(|t| t["key"] != *taint.key || t["effect"] != *taint.effect);
         taints.push(json!({ "key": taint.key, "value": taint.value, "effect": taint.effect }));
         let patch = json!({ "spec": { "taints": taints } });
-        self.api(&format!("taint {object}"), self.objects.patch(&object, &patch).await).map(drop)
+        self.api(&format!("taint {object}"), self.objects.patch(&object, &patch).await)
     }
 
     async fn untaint(&self, untaint: &Untaint) -> Result<(), Failure> {
         let (object, mut taints) = self.taints(&untaint.node).await?;
         taints.retain(|t| t["key"] != *untaint.key);
         let patch = json!({ "spec": { "taints": taints } });
-        self.api(&format!("untaint {object}"), self.objects.patch(&object, &patch).await).map(drop)
+        self.api(&format!("untaint {object}"), self.objects.patch(&object, &patch).await)
     }
 
     async fn unschedulable(&self, node: &str, on: bool) -> Result<(), Failure> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let patch = json!({ "spec": { "unschedulable": if on { Value::Bool(true) } else { Value::Null } } });
-        self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await).map(drop)
+        self.api(&format!("cordon {object}"), self.objects.patch(&object, &patch).await)
     }
 
     async fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
