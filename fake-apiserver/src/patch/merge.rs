@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 
-pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> {
+pub(super) fn apply(patch: Value, target: &Value) -> Result<Value, PatchError> {
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("the merge patch must be a JSON object".to_owned()));
     };
@@ -13,7 +13,7 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
     Ok(merged)
 }
 
-fn merge(target: &mut Value, patch: &Map<String, Value>) {
+fn merge(target: &mut Value, patch: Map<String, Value>) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
@@ -21,11 +21,11 @@ fn merge(target: &mut Value, patch: &Map<String, Value>) {
     for (key, value) in patch {
         match value {
             Value::Null => {
-                map.remove(key);
+                map.remove(&key);
             }
-            Value::Object(patch) => merge(map.entry(key.clone()).or_insert(Value::Null), patch),
+            Value::Object(patch) => merge(map.entry(key).or_insert(Value::Null), patch),
             other => {
-                map.insert(key.clone(), other.clone());
+                map.insert(key, other);
             }
         }
     }
@@ -49,14 +49,14 @@ mod tests {
             (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
             (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
         ] {
-            assert_eq!(apply(&patch, &target), Ok(result), "{patch}");
+            assert_eq!(apply(patch.clone(), &target), Ok(result), "{patch}");
         }
     }
 
     #[test]
     fn a_patch_that_is_no_object_is_malformed() {
         for patch in [json!([1]), json!("x"), json!(null)] {
-            assert_eq!(apply(&patch, &json!({})).unwrap_err().code(), 400);
+            assert_eq!(apply(patch, &json!({})).unwrap_err().code(), 400);
         }
     }
 }

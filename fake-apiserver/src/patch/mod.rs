@@ -80,9 +80,9 @@ impl PatchError {
 ///
 /// # Errors
 /// See [`PatchError`].
-pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: &Value, target: &Value) -> Result<Value, PatchError> {
+pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: Value, target: &Value) -> Result<Value, PatchError> {
     match patch_kind {
-        PatchKind::Json => json::apply(patch, target),
+        PatchKind::Json => json::apply(&patch, target),
         PatchKind::Merge => merge::apply(patch, target),
         PatchKind::Strategic => strategic::apply(kind, patch, target),
     }
@@ -138,9 +138,9 @@ mod tests {
         fn no_patch_panics_and_none_leaves_a_directive_behind(patch in value(), target in value()) {
             let pods = kinds::find("", "v1", "pods").unwrap();
             for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
-                let _ = apply(pods, kind, &patch, &target);
+                let _ = apply(pods, kind, patch.clone(), &target);
             }
-            if patch.is_object() && let Ok(result) = apply(pods, PatchKind::Strategic, &patch, &json!({})) {
+            if patch.is_object() && let Ok(result) = apply(pods, PatchKind::Strategic, patch.clone(), &json!({})) {
                 // An object that a directive replaces is taken as it is, as upstream does.
                 prop_assert!(patch.to_string().contains("\"replace\"") || !result.to_string().contains("$setElementOrder"));
             }
@@ -150,7 +150,7 @@ mod tests {
         fn merging_an_object_into_itself_changes_nothing(target in value().prop_filter("an object", Value::is_object)) {
             let pods = kinds::find("", "v1", "pods").unwrap();
             prop_assume!(!target.to_string().contains("null"));
-            prop_assert_eq!(apply(pods, PatchKind::Merge, &target, &target), Ok(target));
+            prop_assert_eq!(apply(pods, PatchKind::Merge, target.clone(), &target), Ok(target));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a request asks for: its verb and its target, from method and path.
 
+use std::borrow::Cow;
+
 use http::{Method, request::Parts};
 
 use super::query::{Query, decode};
@@ -32,11 +34,11 @@ impl Call {
     /// 404 for what is not served, 405 for a method that the path does not have.
     pub(crate) fn parse(parts: &Parts, find: Find<'_>) -> Result<Option<Self>, Status> {
         let path = parts.uri.path();
-        let segments: Vec<String> =
+        let segments: Vec<Cow<'_, str>> =
             path.split('/').filter(|s| !s.is_empty()).map(|segment| decode(segment, false)).collect();
-        let (group, version, mut rest) = match segments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["api", version, ..] if segments.len() > 2 => ("", (*version).to_owned(), &segments[2..]),
-            ["apis", group, version, ..] if segments.len() > 3 => (*group, (*version).to_owned(), &segments[3..]),
+        let (group, version, mut rest) = match segments.first().map(|first| &**first) {
+            Some("api") if segments.len() > 2 => ("", &*segments[1], &segments[2..]),
+            Some("apis") if segments.len() > 3 => (&*segments[1], &*segments[2], &segments[3..]),
             _ => return Ok(None),
         };
         let query = Query::parse(parts.uri.query());
@@ -48,13 +50,13 @@ impl Call {
         }
         let (namespace, rest) = split_namespace(group, rest);
         let missing = Status::no_such_resource;
-        let kind = rest.first().and_then(|plural| find(group, &version, plural)).ok_or_else(missing)?;
+        let kind = rest.first().and_then(|plural| find(group, version, plural)).ok_or_else(missing)?;
         // A namespace stands before namespaced kinds only.
         if !kind.namespaced && namespace.is_some() {
             return Err(missing());
         }
-        let name = rest.get(1).cloned();
-        let subresource = rest.get(2).cloned().unwrap_or_default();
+        let name = rest.get(1).map(|name| name.clone().into_owned());
+        let subresource = rest.get(2).map(|name| name.clone().into_owned()).unwrap_or_default();
         let sub = kind.subresource(&subresource);
         // What is reached through a proxy has paths of its own.
         if (rest.len() > 3 && subresource != "proxy") || (!subresource.is_empty() && sub.is_none()) {
@@ -103,12 +105,12 @@ impl Call {
 pub(crate) type Find<'a> = &'a dyn Fn(&str, &str, &str) -> Option<&'static Kind>;
 
 /// Takes `namespaces/{name}` from the front of a path, unless the namespace itself is what the path is about.
-fn split_namespace<'a>(group: &str, rest: &'a [String]) -> (Option<String>, &'a [String]) {
-    let is_itself = |rest: &[String]| {
-        group.is_empty() && (rest.len() < 3 || matches!(rest[2].as_str(), "status" | "finalize") && rest.len() == 3)
+fn split_namespace<'a, 'p>(group: &str, rest: &'a [Cow<'p, str>]) -> (Option<String>, &'a [Cow<'p, str>]) {
+    let is_itself = |rest: &[Cow<'_, str>]| {
+        group.is_empty() && (rest.len() < 3 || matches!(&*rest[2], "status" | "finalize") && rest.len() == 3)
     };
     if rest.len() >= 3 && rest[0] == "namespaces" && !is_itself(rest) {
-        (Some(rest[1].clone()), &rest[2..])
+        (Some(rest[1].clone().into_owned()), &rest[2..])
     } else {
         (None, rest)
     }

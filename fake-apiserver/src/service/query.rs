@@ -1,5 +1,7 @@
 //! The query string of a request.
 
+use std::borrow::Cow;
+
 use crate::state::Status;
 
 /// Decoded parameters, in their order.
@@ -14,7 +16,7 @@ impl Query {
             pairs
                 .map(|pair| {
                     let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (decode(key, true), decode(value, true))
+                    (decode(key, true).into_owned(), decode(value, true).into_owned())
                 })
                 .collect(),
         )
@@ -65,9 +67,9 @@ impl Query {
 }
 
 /// Resolves `%xx`, and `+` as a space in a query. What is not an escape stays as it is.
-pub(crate) fn decode(text: &str, query: bool) -> String {
-    if !text.contains(['%', '+']) {
-        return text.to_owned();
+pub(crate) fn decode(text: &str, query: bool) -> Cow<'_, str> {
+    if !text.bytes().any(|b| matches!(b, b'%' | b'+')) {
+        return text.into();
     }
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
@@ -84,7 +86,7 @@ pub(crate) fn decode(text: &str, query: bool) -> String {
         }
         i += 1;
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    String::from_utf8_lossy(&plain).into_owned().into()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod service;
 pub mod shape;
 mod status;
 mod subresource;
+mod text;
 mod token;
 mod update;
 mod validate;
@@ -160,7 +161,7 @@ impl Store {
             }
             Command::Update { target, object, options } => self.update(now, &target, object, options),
             Command::Patch { target, patch_kind, patch, options } => {
-                self.patch(now, &target, patch_kind, &patch, options)
+                self.patch(now, &target, patch_kind, patch, options)
             }
             Command::Apply { target, applied, force, options } => {
                 self.apply_configuration(now, &target, applied, force, options)

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::value;
+use super::{text, value};
 
 /// Most objects are smaller, so that their encoding takes one allocation.
 const USUAL_BYTES: usize = 4096;
@@ -49,8 +49,7 @@ impl Object {
 /// A tree as JSON bytes.
 pub fn encode(value: &Value) -> Bytes {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
-    // Writing a tree of strings, numbers, lists and maps into memory cannot fail.
-    let _ = serde_json::to_writer(&mut bytes, value);
+    text::write(value, &mut bytes);
     // Objects live long: none keeps more memory than it needs.
     bytes.shrink_to_fit();
     bytes.into()

@@ -150,7 +150,7 @@ impl Store {
         now: Now,
         target: &Target,
         patch_kind: PatchKind,
-        patch: &Value,
+        patch: Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = target.kind;

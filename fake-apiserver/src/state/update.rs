@@ -71,7 +71,7 @@ impl Store {
         let served = target.kind;
         if target.part == Part::Scale {
             // A Scale has one field: to apply it is to set it.
-            return self.patch_scale(now, target, PatchKind::Merge, &applied, options);
+            return self.patch_scale(now, target, PatchKind::Merge, applied, options);
         }
         shape::decode(served, &mut applied, options.strict)?;
         if !value::list(&applied, &["metadata", "managedFields"]).is_empty() {
@@ -105,7 +105,7 @@ impl Store {
         now: Now,
         target: &Target,
         patch_kind: PatchKind,
-        patch: &Value,
+        patch: Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let served = target.kind;
@@ -214,9 +214,11 @@ pub(super) fn may_go(kind: &Kind, object: &Value) -> bool {
 fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let metadata = value::metadata(object);
+    let before = old.get("metadata").and_then(Value::as_object);
+    let before = |field: &str| before.and_then(|m| m.get(field));
     for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let Some(sent) = metadata.get(field).filter(|sent| !sent.is_null() && *sent != "") else { continue };
-        if old["metadata"].get(field) != Some(sent) {
+        if before(field) != Some(sent) {
             let why = match field {
                 "uid" | "creationTimestamp" => "field is immutable",
                 _ => "field is immutable; may only be changed via deletion",
@@ -225,13 +227,18 @@ fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
         }
     }
     shape::tidy_metadata(metadata);
-    for field in
-        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"]
-    {
-        copy_meta(old, object, field);
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        // Equal for every update that goes on, and needed to compare the two.
+        "resourceVersion",
+    ] {
+        value::put(metadata, field, before(field));
     }
-    // Equal for every update that goes on, and needed to compare the two.
-    copy_meta(old, object, "resourceVersion");
     if is_terminating(old) {
         let before = finalizers(old);
         let added: Vec<String> =

@@ -80,7 +80,7 @@ pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Makes `field` of `target` equal to `value`. Most are equal already, and to compare is cheaper than to clone.
-fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
+pub fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
     match (value, target.get_mut(field)) {
         (Some(value), Some(slot)) => {
             if slot != value {

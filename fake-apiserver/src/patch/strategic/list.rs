@@ -19,9 +19,11 @@ pub(super) fn merge_or_replace(
 ) -> Result<Vec<Value>, PatchError> {
     match parent.field(name) {
         Some(field) if field.merge => {
-            let merged = merge(before.clone(), change.clone(), field.merge_key, parent.element(name))?;
+            let key = field.merge_key;
+            let (wanted, places) = (Positions::of(&change, key), Positions::of(&before, key));
+            let merged = merge(before, change, key, parent.element(name))?;
             // An entry of the patch goes where the patch has it, relative to the other entries of the patch.
-            Ok(order::enforce(merged, &change, &before, field.merge_key))
+            Ok(order::enforce(merged, &wanted, &places))
         }
         _ => Ok(change.into_iter().filter_map(without_directives).collect()),
     }
@@ -41,21 +43,23 @@ pub(super) fn merge_ordered(
         let name = &directive[SET_ORDER.len()..];
         let field = topology.field(name);
         let merge_key = field.and_then(|f| f.merge_key);
-        let before = list_of(original.get(name), name)?;
-        let change = list_of(patch.remove(name).as_ref(), name)?;
+        let before = list_of(original.remove(name), name)?;
+        let change = list_of(patch.remove(name), name)?;
+        let wanted = Positions::of(&wanted, merge_key);
         if let Some(change) = &change {
-            order::check(change, &wanted, merge_key, &directive)?;
+            order::check(change, &wanted, &directive)?;
         }
-        let merged = match (&before, change) {
+        let places = Positions::of(before.as_deref().unwrap_or_default(), merge_key);
+        let merged = match (before, change) {
             (None, None) => continue,
-            (Some(before), None) => before.clone(),
+            (Some(before), None) => before,
             (None, Some(change)) => change.into_iter().filter_map(without_directives).collect(),
             (Some(before), Some(change)) if field.is_some_and(|f| f.merge) => {
-                merge(before.clone(), change, merge_key, topology.element(name))?
+                merge(before, change, merge_key, topology.element(name))?
             }
             (Some(_), Some(change)) => change.into_iter().filter_map(without_directives).collect(),
         };
-        let ordered = order::enforce(merged, &wanted, before.as_deref().unwrap_or_default(), merge_key);
+        let ordered = order::enforce(merged, &wanted, &places);
         original.insert(name.to_owned(), Value::Array(ordered));
     }
     Ok(())
@@ -73,10 +77,10 @@ pub(super) fn delete_from(original: &mut Map<String, Value>, name: &str, gone: &
     Ok(())
 }
 
-fn list_of(value: Option<&Value>, name: &str) -> Result<Option<Vec<Value>>, PatchError> {
+fn list_of(value: Option<Value>, name: &str) -> Result<Option<Vec<Value>>, PatchError> {
     match value {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::Array(list)) => Ok(Some(list.clone())),
+        Some(Value::Array(list)) => Ok(Some(list)),
         Some(_) => Err(malformed(format!("{name}: must be a list, since the patch orders its elements"))),
     }
 }

@@ -19,11 +19,11 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const SET_ORDER: &str = "$setElementOrder/";
 
-pub(super) fn apply(kind: &Kind, patch: &Value, target: &Value) -> Result<Value, PatchError> {
+pub(super) fn apply(kind: &Kind, patch: Value, target: &Value) -> Result<Value, PatchError> {
     let (Value::Object(patch), Value::Object(target)) = (patch, target) else {
         return Err(malformed("the strategic merge patch must be a JSON object"));
     };
-    merge_map(target.clone(), patch.clone(), Topology::of(kind)).map(Value::Object)
+    merge_map(target.clone(), patch, Topology::of(kind)).map(Value::Object)
 }
 
 fn malformed(text: impl Into<String>) -> PatchError {
@@ -103,19 +103,25 @@ fn merge_map(
             original.remove(&key);
             continue;
         }
-        let merged = match (original.remove(&key), value) {
-            (Some(Value::Object(before)), Value::Object(change)) => {
+        let Some(slot) = original.get_mut(&key) else {
+            original.extend(without_directives(value).map(|new| (key, new)));
+            continue;
+        };
+        *slot = match (slot.take(), value) {
+            (Value::Object(before), Value::Object(change)) => {
                 Value::Object(merge_map(before, change, topology.below(&key))?)
             }
-            (Some(Value::Array(before)), Value::Array(change)) => {
+            (Value::Array(before), Value::Array(change)) => {
                 Value::Array(list::merge_or_replace(before, change, &key, topology)?)
             }
             (_, new) => match without_directives(new) {
                 Some(new) => new,
-                None => continue,
+                None => {
+                    original.remove(&key);
+                    continue;
+                }
             },
         };
-        original.insert(key, merged);
     }
     Ok(original)
 }

@@ -40,8 +40,7 @@ impl<'a> Positions<'a> {
 }
 
 /// Orders `merged`: elements that `wanted` names in its order, the others as they were in `before`.
-pub(super) fn enforce(merged: Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
-    let (wanted, before) = (Positions::of(wanted, key), Positions::of(before, key));
+pub(super) fn enforce(merged: Vec<Value>, wanted: &Positions<'_>, before: &Positions<'_>) -> Vec<Value> {
     let mut named = Vec::new();
     let mut others = Vec::new();
     for value in merged {
@@ -69,8 +68,7 @@ pub(super) fn enforce(merged: Vec<Value>, wanted: &[Value], before: &[Value], ke
 }
 
 /// Checks that a list and its `$setElementOrder` agree: every element of the list is in the order, in that order.
-pub(super) fn check(list: &[Value], wanted: &[Value], key: Option<&str>, directive: &str) -> Result<(), PatchError> {
-    let wanted = Positions::of(wanted, key);
+pub(super) fn check(list: &[Value], wanted: &Positions<'_>, directive: &str) -> Result<(), PatchError> {
     let mut last = None;
     for value in list.iter().filter(|value| value.get(PATCH).is_none()) {
         let at = wanted.get(value);

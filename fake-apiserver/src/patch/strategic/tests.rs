@@ -6,7 +6,7 @@ use crate::kinds;
 
 fn patched(plural: &str, target: Value, patch: Value) -> Result<Value, PatchError> {
     let kind = kinds::all().iter().find(|k| k.plural == plural).unwrap();
-    apply(kind, &patch, &target)
+    apply(kind, patch, &target)
 }
 
 #[rstest]
