@@ -106,7 +106,7 @@ fn a_crashed_node_loses_its_volume_six_minutes_after_its_pod_is_gone() {
         assert!((340.0..=370.0).contains(&evicted), "evicted after {evicted} s");
         let pod = rig.pods().get("one").await.expect("no kubelet removes it");
         assert!(pod.is_deleting());
-        let conditions = pod.status.and_then(|s| s.conditions).unwrap_or_default();
+        let conditions = pod.status.clone().and_then(|s| s.conditions).unwrap_or_default();
         assert!(conditions.iter().any(|c| c.type_ == "DisruptionTarget" && c.status == "True"));
         assert!(rig.events("ad.detach").is_empty());
 
@@ -134,7 +134,7 @@ fn the_out_of_service_taint_moves_a_volume_within_seconds() {
         rig.crash("node-a");
         rig.sleep(S(70)).await;
         let node = rig.client.all::<Node>().get("node-a").await.expect("the node");
-        let mut taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
+        let mut taints = node.spec.clone().and_then(|s| s.taints).unwrap_or_default();
         let keys: Vec<(&str, &str)> = taints.iter().map(|t| (t.key.as_str(), t.effect.as_str())).collect();
         assert!(keys.contains(&("node.kubernetes.io/unreachable", "NoExecute")), "{keys:?}");
         assert!(keys.contains(&("node.kubernetes.io/unreachable", "NoSchedule")), "{keys:?}");

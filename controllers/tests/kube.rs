@@ -46,7 +46,7 @@ fn the_verbs_and_their_refusals() {
         assert!(nodes.create(&node("a")).await.is_err_and(|e| e.is_already_exists()));
         assert!(nodes.get("b").await.is_err_and(|e| e.is_not_found()));
 
-        let mut stale = made.clone();
+        let mut stale = Node::clone(&made);
         let patch = Patch::Merge(json!({ "metadata": { "labels": { "x": "1" } } }));
         let patched = nodes.patch("a", &patch).await.expect("patched");
         assert_eq!(patched.label("x"), Some("1"));
@@ -138,7 +138,7 @@ fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
 fn a_repeated_event_is_counted_not_repeated() {
     story(6, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
-        let object = reference(&client.all::<Node>().create(&node("a")).await.expect("created"));
+        let object = reference(&*client.all::<Node>().create(&node("a")).await.expect("created"));
         let recorder = EventRecorder::new(&client, "test-controller");
         for _ in 0..3 {
             recorder.event(&object, "Warning", "Broken", "it does not work");

@@ -87,7 +87,8 @@ impl Cluster {
     }
 
     async fn create<K: Kind + DeserializeOwned>(&self, object: Value) -> K {
-        self.user.all::<K>().create(&serde_json::from_value(object).unwrap()).await.unwrap()
+        let created = self.user.all::<K>().create(&serde_json::from_value(object).unwrap()).await.unwrap();
+        K::clone(&created)
     }
 
     async fn node(&self, i: usize) {
@@ -365,7 +366,7 @@ fn a_pod_without_a_place_says_why_and_goes_when_there_is_one() {
     story(Options::default(), 0, |cluster| async move {
         cluster.node(0).await;
         let nodes = cluster.user.all::<Node>();
-        let mut node = nodes.get("node-000").await.unwrap();
+        let mut node = Node::clone(&*nodes.get("node-000").await.unwrap());
         node.spec.get_or_insert_default().unschedulable = Some(true);
         nodes.replace(&node).await.unwrap();
         cluster.now.sleep(Duration::from_secs(1)).await;
@@ -380,7 +381,7 @@ fn a_pod_without_a_place_says_why_and_goes_when_there_is_one() {
             pod.status.unwrap().conditions.unwrap().into_iter().find(|c| c.type_ == "PodScheduled").unwrap();
         assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("False", Some("Unschedulable")));
         assert_eq!(condition.message.as_deref(), Some(message));
-        let mut node = nodes.get("node-000").await.unwrap();
+        let mut node = Node::clone(&*nodes.get("node-000").await.unwrap());
         node.spec.get_or_insert_default().unschedulable = None;
         nodes.replace(&node).await.unwrap();
         cluster.scheduled("web", 10).await;

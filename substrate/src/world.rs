@@ -1,7 +1,9 @@
 //! A world: virtual or live, with one clock, one seed, one trace, one set of faults.
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -75,6 +77,7 @@ struct Inner {
     faults: Faults,
     fabric: Fabric,
     options: Options,
+    commons: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl World {
@@ -93,6 +96,7 @@ impl World {
             clock,
             seed,
             options,
+            commons: Mutex::default(),
         }))
     }
 
@@ -134,6 +138,15 @@ impl World {
     /// What it was made with.
     pub fn options(&self) -> &Options {
         &self.0.options
+    }
+
+    /// The one value of type `T` of this world, made at the first call; it outlives every process. Only for what no
+    /// component can observe, such as memos of pure functions: state belongs to a process or to a disk.
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut commons = self.0.commons.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = commons.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        // What stands under a type's id is of that type.
+        made.downcast::<T>().unwrap_or_default()
     }
 
     /// Asks whether a fault fires at `point` in `process`, and records it when one does.

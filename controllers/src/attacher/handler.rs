@@ -195,7 +195,7 @@ impl Handler {
             .await
             .map_err(|e| format!("failed to load secret \"{namespace}/{name}\": {e}"))?;
         let text = |bytes: &k8s_openapi::ByteString| String::from_utf8_lossy(&bytes.0).into_owned();
-        Ok(secret.data.unwrap_or_default().iter().map(|(key, value)| (key.clone(), text(value))).collect())
+        Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
     }
 
     /// Drops the finalizer of a deleting PersistentVolume that no attachment refers to.

@@ -204,24 +204,24 @@ impl Binder {
         match call {
             Call::ReplaceVolume(volume) => {
                 let volume = volumes.replace(&volume).await?;
-                self.world().store_volume(Arc::new(volume));
+                self.world().store_volume(volume);
             }
             Call::ReplaceVolumeStatus(volume) => {
                 let volume = volumes.replace_status(&volume).await?;
-                self.world().store_volume(Arc::new(volume));
+                self.world().store_volume(volume);
             }
             Call::ReplaceClaim(claim) => {
                 let claim = claims.replace(&claim).await?;
-                self.world().store_claim(Arc::new(claim));
+                self.world().store_claim(claim);
             }
             Call::ReplaceClaimStatus(claim) => {
                 let claim = claims.replace_status(&claim).await?;
-                self.world().store_claim(Arc::new(claim));
+                self.world().store_claim(claim);
             }
             Call::ReadClaim(key) => {
                 let claims = self.client.namespaced::<PersistentVolumeClaim>(&key.namespace);
                 return match claims.get(&key.name).await {
-                    Ok(claim) => Ok(Some(Live::Found(Arc::new(claim)))),
+                    Ok(claim) => Ok(Some(Live::Found(claim))),
                     Err(e) if e.is_not_found() => Ok(Some(Live::Missing)),
                     Err(e) => Err(e),
                 };

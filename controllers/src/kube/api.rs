@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::error::ApiError;
+use super::memo;
 use super::object::Kind;
 use super::watch::{WatchParams, WatchStream};
 
@@ -66,13 +69,13 @@ pub enum Patch {
 }
 
 impl Patch {
-    fn content(&self) -> (&'static str, Vec<u8>) {
+    fn content(&self) -> (&'static str, Value) {
         let (kind, value) = match self {
             Self::Merge(value) => ("application/merge-patch+json", value),
             Self::Strategic(value) => ("application/strategic-merge-patch+json", value),
             Self::Json(value) => ("application/json-patch+json", value),
         };
-        (kind, value.to_string().into_bytes())
+        (kind, value.clone())
     }
 }
 
@@ -117,6 +120,10 @@ impl<K: Kind> Api<K> {
         K::path(self.namespace.as_deref())
     }
 
+    fn object(&self, bytes: &Bytes) -> Result<Arc<K>, ApiError> {
+        self.client.shared().memo.object(bytes).map_err(|e| ApiError::Decode(e.to_string()))
+    }
+
     fn item(&self, name: &str, subresource: &str) -> String {
         let mut path = self.collection();
         path.push('/');
@@ -132,8 +139,8 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn get(&self, name: &str) -> Result<K, ApiError> {
-        decode(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
+    pub async fn get(&self, name: &str) -> Result<Arc<K>, ApiError> {
+        self.object(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
     }
 
     /// LIST, consistent (no cache).
@@ -160,12 +167,12 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn create(&self, object: &K) -> Result<K, ApiError> {
+    pub async fn create(&self, object: &K) -> Result<Arc<K>, ApiError> {
         let path = match (&self.namespace, object.namespace()) {
             (None, namespace) if !namespace.is_empty() => K::path(Some(namespace)),
             _ => self.collection(),
         };
-        decode(&self.client.request(Method::POST, &path, Some(encode(object)?)).await?)
+        self.object(&self.client.request(Method::POST, &path, Some(encode(object)?)).await?)
     }
 
     /// POST without a look at what the server made of it.
@@ -196,7 +203,7 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn replace(&self, object: &K) -> Result<K, ApiError> {
+    pub async fn replace(&self, object: &K) -> Result<Arc<K>, ApiError> {
         self.put(object, "").await
     }
 
@@ -204,34 +211,34 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn replace_status(&self, object: &K) -> Result<K, ApiError> {
+    pub async fn replace_status(&self, object: &K) -> Result<Arc<K>, ApiError> {
         self.put(object, "status").await
     }
 
-    async fn put(&self, object: &K, subresource: &str) -> Result<K, ApiError> {
+    async fn put(&self, object: &K, subresource: &str) -> Result<Arc<K>, ApiError> {
         let path = match (&self.namespace, object.namespace()) {
             (None, namespace) if !namespace.is_empty() => {
                 self.client.namespaced::<K>(namespace).item(object.name(), subresource)
             }
             _ => self.item(object.name(), subresource),
         };
-        decode(&self.client.request(Method::PUT, &path, Some(encode(object)?)).await?)
+        self.object(&self.client.request(Method::PUT, &path, Some(encode(object)?)).await?)
     }
 
     /// PATCH.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<K, ApiError> {
-        decode(&self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await?)
+    pub async fn patch(&self, name: &str, patch: &Patch) -> Result<Arc<K>, ApiError> {
+        self.object(&self.client.request(Method::PATCH, &self.item(name, ""), Some(patch.content())).await?)
     }
 
     /// PATCH of the status subresource.
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn patch_status(&self, name: &str, patch: &Patch) -> Result<K, ApiError> {
-        decode(&self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await?)
+    pub async fn patch_status(&self, name: &str, patch: &Patch) -> Result<Arc<K>, ApiError> {
+        self.object(&self.client.request(Method::PATCH, &self.item(name, "status"), Some(patch.content())).await?)
     }
 
     /// DELETE. The object may live on with a deletionTimestamp while it has finalizers or a grace period.
@@ -246,7 +253,7 @@ impl<K: Kind> Api<K> {
         if let Some(uid) = &params.uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        let content = ("application/json", options.to_string().into_bytes());
+        let content = ("application/json", options);
         self.client.request(Method::DELETE, &self.item(name, ""), Some(content)).await?;
         Ok(())
     }
@@ -271,7 +278,7 @@ impl<K: Kind> Api<K> {
             "metadata": { "name": name, "namespace": self.namespace },
             "target": { "kind": "Node", "name": node },
         });
-        let content = ("application/json", binding.to_string().into_bytes());
+        let content = ("application/json", binding);
         self.client.request(Method::POST, &self.item(name, "binding"), Some(content)).await?;
         Ok(())
     }
@@ -293,12 +300,12 @@ struct RawListMeta {
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(bytes).map_err(|e| ApiError::Decode(e.to_string()))
+    memo::decode(bytes).map_err(|e| ApiError::Decode(e.to_string()))
 }
 
-fn encode<K: Kind>(object: &K) -> Result<(&'static str, Vec<u8>), ApiError> {
-    let bytes = serde_json::to_vec(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
-    Ok(("application/json", bytes))
+fn encode<K: Kind>(object: &K) -> Result<(&'static str, Value), ApiError> {
+    let value = serde_json::to_value(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
+    Ok(("application/json", value))
 }
 
 /// A path with its query.

@@ -10,7 +10,9 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
-use substrate::body::{Body, Calling, HttpService, call, empty, full};
+use serde_json::Value;
+use substrate::body::{Body, Calling, HttpService, call, empty};
+use substrate::document::Document;
 use substrate::link::Streaming;
 use substrate::process::Ctx;
 
@@ -39,6 +41,7 @@ struct Inner {
 pub(super) struct Shared {
     agent: HeaderValue,
     pub(super) informers: Mutex<BTreeMap<(TypeId, String), Box<dyn Any + Send + Sync>>>,
+    /// Of the whole world.
     pub(super) memo: Arc<Memo>,
 }
 
@@ -62,7 +65,7 @@ impl Client {
     /// A client of process `ctx` that calls `service` as `user_agent`.
     pub fn new(ctx: &Ctx, service: HttpService, user_agent: &str) -> Self {
         let agent = header(user_agent);
-        let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo: Arc::default() });
+        let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo: ctx.world().common() });
         Self(Arc::new(Inner { ctx: ctx.clone(), service, agent, shared }))
     }
 
@@ -122,7 +125,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&'static str, Vec<u8>)>,
+        content: Option<(&'static str, Value)>,
     ) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         let answer = self.send(method, path, content, false);
         let limit = patience(&self.0.ctx, REQUEST_TIMEOUT);
@@ -163,7 +166,7 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content: Option<(&'static str, Vec<u8>)>,
+        content: Option<(&'static str, Value)>,
         streaming: bool,
     ) -> Result<Calling, ApiError> {
         let mut request = Request::builder()
@@ -174,8 +177,12 @@ impl Client {
         if let Some((kind, _)) = &content {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static(kind));
         }
-        let body = content.map_or_else(empty, |(_, bytes)| full(bytes));
+        let document = content.map(|(_, value)| Document::new(value));
+        let body = document.as_ref().map_or_else(empty, Document::body);
         let mut request = request.body(body).map_err(|e| ApiError::Transport(format!("request {path}: {e}")))?;
+        if let Some(document) = document {
+            request.extensions_mut().insert(document);
+        }
         if streaming {
             request.extensions_mut().insert(Streaming);
         }

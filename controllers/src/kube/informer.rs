@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand_core::Rng;
 use substrate::latest;
 use substrate::process::Ctx;
@@ -136,7 +137,10 @@ impl<K: Kind> Informer<K> {
     fn apply(&self, new: Arc<K>) {
         let mut state = self.state();
         let old = match state.objects.get_mut(new.namespace()) {
-            Some(names) => names.insert(new.name().into(), new.clone()),
+            Some(names) => match names.get_mut(new.name()) {
+                Some(slot) => Some(std::mem::replace(slot, new.clone())),
+                None => names.insert(new.name().into(), new.clone()),
+            },
             None => {
                 let names = BTreeMap::from([(new.name().into(), new.clone())]);
                 state.objects.insert(new.namespace().into(), names);
@@ -261,9 +265,9 @@ impl<K: Kind> Reflector<K> {
         }
     }
 
-    fn read(&self, line: &[u8]) -> Result<WatchEvent<Arc<K>>, ApiError> {
+    fn read(&self, line: &Bytes) -> Result<WatchEvent<Arc<K>>, ApiError> {
         let memo = &self.api.client().shared().memo;
-        watch::parse(line, |bytes| memo.object(bytes, |bytes| serde_json::from_slice(bytes)))
+        watch::parse(line, |bytes| memo.object(bytes))
     }
 
     fn take(&self, event: WatchEvent<Arc<K>>, version: &mut String) {

@@ -1,41 +1,75 @@
 //! Objects that were decoded a moment ago, by their bytes.
 //!
-//! One change of an object reaches every informer of the process with the same bytes, a few milliseconds apart.
-//! Whoever is second takes what the first one made: an `Arc` of the same value, so nobody can tell.
+//! One state of an object reaches many readers of a world with the same bytes, a few milliseconds apart: the answer to
+//! who wrote it, each watch, and whoever reads it live. Whoever comes later takes what the first one made: an `Arc` of
+//! the same value, so nobody can tell.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Objects of a kind that are remembered: a burst is a few dozen commits.
-const REMEMBERED: usize = 32;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
 
-type Recent = VecDeque<(Box<[u8]>, Arc<dyn Any + Send + Sync>)>;
+/// Objects that are remembered.
+const REMEMBERED: usize = 1024;
 
-/// What was decoded of late.
+type Key = (u64, TypeId);
+
+/// What was decoded of late in one world.
 #[derive(Default)]
-pub(super) struct Memo(Mutex<BTreeMap<TypeId, Recent>>);
+pub(super) struct Memo(Mutex<Recent>);
+
+#[derive(Default)]
+struct Recent {
+    objects: BTreeMap<Key, (Bytes, Arc<dyn Any + Send + Sync>)>,
+    /// Oldest first.
+    order: VecDeque<Key>,
+}
 
 impl Memo {
-    /// The object that `bytes` stand for; `decode` makes it when it is not remembered.
-    pub(super) fn object<K: Send + Sync + 'static>(
+    /// The object that `bytes` stand for.
+    pub(super) fn object<K: DeserializeOwned + Send + Sync + 'static>(
         &self,
-        bytes: &[u8],
-        decode: impl FnOnce(&[u8]) -> Result<K, serde_json::Error>,
+        bytes: &Bytes,
     ) -> Result<Arc<K>, serde_json::Error> {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = kinds.entry(TypeId::of::<K>()).or_default();
-        let known = recent.iter().rev().find(|(seen, _)| **seen == *bytes).map(|(_, object)| object.clone());
+        let key = (hash(bytes), TypeId::of::<K>());
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recent.objects.get(&key).filter(|(seen, _)| seen == bytes).map(|(_, object)| object.clone());
         if let Some(object) = known.and_then(|object| object.downcast::<K>().ok()) {
             return Ok(object);
         }
-        let object = Arc::new(decode(bytes)?);
-        if recent.len() == REMEMBERED {
-            recent.pop_front();
+        let object = Arc::new(decode::<K>(bytes)?);
+        if recent.objects.insert(key, (bytes.clone(), object.clone())).is_none() {
+            recent.order.push_back(key);
         }
-        recent.push_back((bytes.into(), object.clone()));
+        if recent.order.len() > REMEMBERED
+            && let Some(oldest) = recent.order.pop_front()
+        {
+            recent.objects.remove(&oldest);
+        }
         Ok(object)
     }
+}
+
+/// Decodes JSON. One look at all bytes is cheaper than one at each string.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        // It says where the bytes are no text.
+        Err(_) => serde_json::from_slice(bytes),
+    }
+}
+
+/// Tells apart what is not equal, nearly always; equal bytes are compared all the same.
+fn hash(bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let step = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(ODD);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    step(sum, u64::from_le_bytes(last))
 }
 
 #[cfg(test)]
@@ -45,12 +79,25 @@ mod tests {
     #[test]
     fn the_same_bytes_are_decoded_once() {
         let memo = Memo::default();
-        let decode = |bytes: &[u8]| serde_json::from_slice::<u64>(bytes);
-        let (a, b) = (memo.object(b"42", decode).expect("a number"), memo.object(b"42", decode).expect("a number"));
+        let number = |text: &'static str| memo.object::<u64>(&Bytes::from_static(text.as_bytes()));
+        let (a, b) = (number("42").expect("a number"), number("42").expect("a number"));
         assert!(Arc::ptr_eq(&a, &b));
-        assert_eq!(*memo.object(b"43", decode).expect("a number"), 43);
-        assert!(memo.object(b"x", decode).is_err());
+        assert_eq!(*number("43").expect("a number"), 43);
+        assert!(number("x").is_err());
         // Another type with the same bytes is another object.
-        assert_eq!(*memo.object(b"42", |b| serde_json::from_slice::<i8>(b)).expect("a number"), 42);
+        assert_eq!(*memo.object::<i8>(&Bytes::from_static(b"42")).expect("a number"), 42);
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten() {
+        let memo = Memo::default();
+        let number = |n: usize| memo.object::<usize>(&n.to_string().into()).expect("a number");
+        let first = number(0);
+        for n in 1..=REMEMBERED {
+            number(n);
+        }
+        assert!(!Arc::ptr_eq(&first, &number(0)));
+        let recent = memo.0.lock().expect("not poisoned");
+        assert_eq!((recent.objects.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
     }
 }

@@ -8,6 +8,7 @@ use substrate::body::Body;
 
 use super::api::{ListParams, Query};
 use super::error::{ApiError, Status};
+use super::memo::decode;
 use super::object::Kind;
 
 /// From where and what to watch.
@@ -95,7 +96,7 @@ impl<K: Kind> WatchStream<K> {
     /// An `ERROR` event (410 `Expired` among them), a broken connection, or a line that is not an event.
     pub async fn next(&mut self) -> Result<Option<WatchEvent<K>>, ApiError> {
         match self.next_line().await? {
-            Some(line) => parse(&line, decode).map(Some),
+            Some(line) => parse(&line, |bytes| decode(bytes)).map(Some),
             None => Ok(None),
         }
     }
@@ -132,10 +133,6 @@ impl<K: Kind> WatchStream<K> {
     }
 }
 
-fn decode<K: Kind>(object: &[u8]) -> Result<K, serde_json::Error> {
-    serde_json::from_slice(object)
-}
-
 /// The kind of event and the bytes of its object, when the line is laid out as API servers do it.
 fn split(line: &[u8]) -> Option<(&'static str, &[u8])> {
     const KINDS: [(&str, &[u8]); 3] = [
@@ -149,8 +146,8 @@ fn split(line: &[u8]) -> Option<(&'static str, &[u8])> {
 
 /// Parses one line; `object` makes the object from its bytes.
 pub(super) fn parse<T>(
-    line: &[u8],
-    object: impl Fn(&[u8]) -> Result<T, serde_json::Error>,
+    line: &Bytes,
+    object: impl Fn(&Bytes) -> Result<T, serde_json::Error>,
 ) -> Result<WatchEvent<T>, ApiError> {
     let event = |kind: &str, object: T| match kind {
         "ADDED" => WatchEvent::Added(object),
@@ -159,15 +156,17 @@ pub(super) fn parse<T>(
     };
     // Saves a look at every byte of the object; whatever is laid out otherwise takes the long way.
     if let Some((kind, bytes)) = split(line)
-        && let Ok(object) = object(bytes)
+        && let Ok(object) = object(&line.slice_ref(bytes))
     {
         return Ok(event(kind, object));
     }
     let bad = |e: serde_json::Error| ApiError::Decode(format!("watch event: {e}"));
-    let line: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
-    let text = line.object.get();
-    match line.kind {
-        "ADDED" | "MODIFIED" | "DELETED" => object(text.as_bytes()).map(|o| event(line.kind, o)).map_err(bad),
+    let parsed: Line<'_> = serde_json::from_slice(line).map_err(bad)?;
+    let text = parsed.object.get();
+    match parsed.kind {
+        "ADDED" | "MODIFIED" | "DELETED" => {
+            object(&line.slice_ref(text.as_bytes())).map(|o| event(parsed.kind, o)).map_err(bad)
+        }
         "BOOKMARK" => {
             serde_json::from_str::<Marked>(text).map(|m| WatchEvent::Bookmark(m.metadata.resource_version)).map_err(bad)
         }
@@ -185,7 +184,9 @@ mod tests {
     #[test]
     fn key_order_of_a_line_does_not_matter() {
         let line = br#"{"object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}},"type":"ADDED"}"#;
-        assert!(matches!(parse(line, decode::<Node>), Ok(WatchEvent::Added(node)) if node.name() == "a"));
+        assert!(
+            matches!(parse(&Bytes::from_static(line), |b| decode::<Node>(b)), Ok(WatchEvent::Added(node)) if node.name() == "a")
+        );
     }
 
     #[test]
@@ -194,20 +195,24 @@ mod tests {
         let long = b"{\"type\": \"DELETED\", \"object\": {\"metadata\": {\"name\": \"a\"}}}\n";
         assert!(split(short).is_some() && split(long).is_none());
         for line in [&short[..], &long[..]] {
-            assert!(matches!(parse(line, decode::<Node>), Ok(WatchEvent::Deleted(node)) if node.name() == "a"));
+            assert!(
+                matches!(parse(&Bytes::from_static(line), |b| decode::<Node>(b)), Ok(WatchEvent::Deleted(node)) if node.name() == "a")
+            );
         }
     }
 
     #[test]
     fn an_expired_revision_is_told_apart() {
         let line = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
-        assert!(parse(line, decode::<Node>).is_err_and(|e| e.is_expired()));
+        assert!(parse(&Bytes::from_static(line), |b| decode::<Node>(b)).is_err_and(|e| e.is_expired()));
     }
 
     #[test]
     fn a_bookmark_carries_its_revision() {
         let line =
             br#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}"#;
-        assert!(matches!(parse(line, decode::<Node>), Ok(WatchEvent::Bookmark(v)) if v == "7"));
+        assert!(
+            matches!(parse(&Bytes::from_static(line), |b| decode::<Node>(b)), Ok(WatchEvent::Bookmark(v)) if v == "7")
+        );
     }
 }

@@ -34,7 +34,7 @@ async fn wait(agent: &Agent, rng: &mut impl Rng) {
     agent.ctx.sleep(interval + interval.mul_f64(JITTER * unit(rng))).await;
 }
 
-async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Lease>) -> Option<Lease> {
+async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
     let mut held = held;
     for _ in 0..TRIES {
         let lease = match held.take() {
@@ -48,7 +48,7 @@ async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Lease>) -> Option<L
                 Err(_) => continue,
             },
         };
-        match api.replace(&renewed(agent, lease.clone())).await {
+        match api.replace(&renewed(agent, Lease::clone(&lease))).await {
             Ok(lease) => return Some(lease),
             // Someone else wrote it, or it is gone: read it anew.
             Err(ApiError::Status(_)) => {}

@@ -173,19 +173,25 @@ pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
-    let (old, new) = (fields(old), fields(new));
+    // What is equal is not in the patch, and need not be written out to be compared.
+    let (mut old, mut new) = (old.clone(), new.clone());
+    macro_rules! leave_out_equal {
+        ($($field:ident),*) => { $(if old.$field == new.$field { (old.$field, new.$field) = (None, None); })* };
+    }
+    leave_out_equal!(addresses, allocatable, capacity, conditions, daemon_endpoints, images, node_info);
+    let (old, mut new) = (fields(&old), fields(&new));
     let mut patch = Map::new();
-    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let keys: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     for key in keys {
-        match (old.get(key), new.get(key)) {
-            (a, b) if a == b => {}
-            (_, None) => drop(patch.insert(key.clone(), Value::Null)),
+        match (old.get(&key), new.remove(&key)) {
+            (a, b) if a == b.as_ref() => {}
+            (_, None) => drop(patch.insert(key, Value::Null)),
             (before, Some(after)) if key == "conditions" => {
-                let (order, changes) = condition_changes(before, after);
+                let (order, changes) = condition_changes(before, &after);
                 patch.insert("$setElementOrder/conditions".to_owned(), order);
-                patch.insert(key.clone(), changes);
+                patch.insert(key, changes);
             }
-            (_, Some(after)) => drop(patch.insert(key.clone(), after.clone())),
+            (_, Some(after)) => drop(patch.insert(key, after)),
         }
     }
     json!({ "status": patch })

@@ -21,7 +21,7 @@ const JITTER: f64 = 0.04;
 const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(7));
 
 /// Creates the Node, or adopts the one that is there; tries until it succeeds.
-pub(super) async fn register(agent: &Agent) -> Node {
+pub(super) async fn register(agent: &Agent) -> Arc<Node> {
     let api = agent.client.all::<Node>();
     agent.recorder.event(&agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
     let mut wait = REGISTER_BACKOFF.0;
@@ -38,7 +38,7 @@ pub(super) async fn register(agent: &Agent) -> Node {
     }
 }
 
-async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Node, ApiError> {
+async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Arc<Node>, ApiError> {
     match api.create(&initial(&agent.config, &inputs(agent))).await {
         Err(error) if error.is_already_exists() => {}
         other => return other,
@@ -122,7 +122,7 @@ impl Reporter {
         let name = &agent.config.node_name;
         let node = match agent.node.get("", name).filter(|_| cached) {
             Some(node) => node,
-            None => Arc::new(api.get(name).await?),
+            None => api.get(name).await?,
         };
         let inputs = inputs(agent);
         let now = agent.ctx.now().mono;
@@ -141,7 +141,7 @@ impl Reporter {
         let written = api.patch_status(name, &Patch::Strategic(status_patch(&old, &new))).await?;
         self.reported_at = Some(now);
         self.announce(agent, &old, &new);
-        Ok(Arc::new(written))
+        Ok(written)
     }
 
     /// The events of conditions that changed.

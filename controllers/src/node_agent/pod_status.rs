@@ -40,8 +40,7 @@ pub fn patch(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Opti
         _ => Map::new(),
     };
     let (old, new) = (fields(&old), fields(&new));
-    let mut diff: Map<String, Value> =
-        new.iter().filter(|(k, v)| old.get(*k) != Some(*v)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let mut diff: Map<String, Value> = new.into_iter().filter(|(k, v)| old.get(k) != Some(v)).collect();
     if let Some(conditions) = diff.get("conditions").and_then(Value::as_array) {
         let order: Vec<Value> = conditions.iter().map(|c| json!({ "type": c["type"] })).collect();
         diff.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));

@@ -147,7 +147,7 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
             format!("volume {} has volumeMode Block, but this node agent publishes filesystems only", use_.volume);
         return Err(context(error));
     }
-    let spec = VolumeSpec::from_pv(Arc::new(pv)).map_err(|e| context(e.to_string()))?;
+    let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;
     // A driver without a CSIDriver object is attachable.
     let driver = agent.drivers_of_cluster.get("", &spec.driver);
     let attachable = driver.is_none_or(|d| d.spec.attach_required != Some(false));

@@ -93,7 +93,7 @@ pub(super) async fn initialize_csi_node(agent: &Agent, node: &Node) {
 }
 
 /// Reads the CSINode of `node`, creates it when missing, and makes it anew when it belongs to an older Node.
-async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<CSINode, ApiError> {
+async fn ensure(api: &Api<CSINode>, node: &Node) -> Result<Arc<CSINode>, ApiError> {
     let name = node.metadata.name.clone().unwrap_or_default();
     match api.get(&name).await {
         Ok(found) => {
@@ -214,7 +214,7 @@ fn node_ids(node: &Node) -> BTreeMap<String, String> {
     annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) -> Result<Node, RegistrationError> {
+async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) -> Result<Arc<Node>, RegistrationError> {
     let api = agent.client.all::<Node>();
     let name = &agent.config.node_name;
     let mut wait = UPDATE_BACKOFF.0;

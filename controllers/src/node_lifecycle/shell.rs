@@ -229,7 +229,7 @@ impl Shell {
             }
             if attempt + 1 < TRIES {
                 self.ctx.sleep(RETRY).await;
-                node = Arc::new(self.client.all::<Node>().get(node.name()).await.ok()?);
+                node = self.client.all::<Node>().get(node.name()).await.ok()?;
             }
         }
         None

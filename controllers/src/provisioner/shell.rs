@@ -464,8 +464,8 @@ impl Controller {
         let namespace = secret.namespace.as_deref().unwrap_or_default();
         let object = self.client.namespaced::<SecretObject>(namespace).get(name).await;
         let object = object.map_err(|e| format!("error getting secret {name} in namespace {namespace}: {e}"))?;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(object.data.into_iter().flatten().map(|(key, value)| (key, text(value.0))).collect())
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(object.data.iter().flatten().map(|(key, value)| (key.clone(), text(&value.0))).collect())
     }
 
     /// Writes the object; when that fails it is tried again for ever, in memory (`volume_store.go`).
@@ -516,7 +516,7 @@ impl Controller {
         if let Some(change) = decide::finalizer_change(&current) {
             let patch = Patch::Strategic(decide::finalizer_patch(&current, change));
             match self.client.all::<PersistentVolume>().patch(&name, &patch).await {
-                Ok(patched) => current = Arc::new(patched),
+                Ok(patched) => current = patched,
                 Err(e) if e.is_not_found() => return Outcome::Done,
                 Err(e) => {
                     self.trace("finalizer", &name, &e);

@@ -225,10 +225,10 @@ impl Scheduler {
         }
         let api = |e: crate::kube::ApiError| BindingError::Api(e.to_string());
         for (volume, _) in &mut volumes.static_bindings {
-            *volume = Arc::new(self.client.all().replace(&**volume).await.map_err(api)?);
+            *volume = self.client.all().replace(&**volume).await.map_err(api)?;
         }
         for claim in &mut volumes.provisions {
-            *claim = Arc::new(self.client.all().replace(&**claim).await.map_err(api)?);
+            *claim = self.client.all().replace(&**claim).await.map_err(api)?;
         }
         let wrapped = |e: BindingError| BindingError::Api(format!("binding volumes: {e}"));
         let step = self.ctx.scaled(self.config.timers.bind_poll);

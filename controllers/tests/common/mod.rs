@@ -130,7 +130,7 @@ impl Rig {
         self.client.namespaced::<PersistentVolumeClaim>("default").create(&object(claim)).await.expect("a claim");
         self.until(S(30), "the claim is bound", || async {
             let claim = self.client.namespaced::<PersistentVolumeClaim>("default").get(name).await.expect("the claim");
-            claim.status.and_then(|s| s.phase).as_deref() == Some("Bound")
+            claim.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound")
         })
         .await;
     }
@@ -159,8 +159,8 @@ impl Rig {
 
     pub async fn attached(&self, node: &str) -> Vec<String> {
         let node = self.client.all::<Node>().get(node).await.expect("the node");
-        let volumes = node.status.and_then(|s| s.volumes_attached).unwrap_or_default();
-        volumes.into_iter().map(|v| v.name).collect()
+        let volumes = node.status.iter().flat_map(|s| s.volumes_attached.iter().flatten());
+        volumes.map(|v| v.name.clone()).collect()
     }
 
     pub async fn until_attached(&self, node: &str, limit: Duration) -> Vec<String> {

@@ -53,7 +53,7 @@ impl Server {
         if call.verb == "patch" && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
-        let sent = body::read(&parts.headers, body, &expected(call)).await?;
+        let sent = body::read(parts, body, &expected(call)).await?;
         let mut warnings = Vec::new();
         if validation == FieldValidation::Warn
             && matches!(call.verb, "create" | "update")

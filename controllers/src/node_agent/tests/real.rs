@@ -19,7 +19,8 @@ impl Hand {
     async fn create<K: Kind>(&self, namespace: &str, object: Value) -> K {
         let object: K = serde_json::from_value(object).expect("an object");
         let api = if namespace.is_empty() { self.client.all() } else { self.client.namespaced(namespace) };
-        api.create(&object).await.unwrap_or_else(|e| panic!("create {}: {e}", K::KIND))
+        let created = api.create(&object).await.unwrap_or_else(|e| panic!("create {}: {e}", K::KIND));
+        K::clone(&created)
     }
 
     async fn status<K: Kind>(&self, namespace: &str, name: &str, status: Value) {
@@ -29,7 +30,7 @@ impl Hand {
     }
 
     async fn node(&self) -> Node {
-        self.client.all().get("node-a").await.expect("the node")
+        Node::clone(&*self.client.all().get("node-a").await.expect("the node"))
     }
 
     async fn in_use(&self) -> Vec<String> {
@@ -46,14 +47,14 @@ impl Hand {
     }
 
     async fn ready(&self) -> bool {
-        let node: Result<Node, ApiError> = self.client.all().get("node-a").await;
-        let conditions = node.ok().and_then(|n| n.status).and_then(|s| s.conditions).unwrap_or_default();
+        let node: Result<Arc<Node>, ApiError> = self.client.all().get("node-a").await;
+        let conditions = node.ok().and_then(|n| n.status.clone()).and_then(|s| s.conditions).unwrap_or_default();
         conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
     async fn pod(&self) -> Option<Pod> {
         match self.client.namespaced("default").get("p").await {
-            Ok(pod) => Some(pod),
+            Ok(pod) => Some(Pod::clone(&pod)),
             Err(e) if e.is_not_found() => None,
             Err(e) => panic!("get pod: {e}"),
         }
