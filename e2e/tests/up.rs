@@ -1,6 +1,7 @@
 //! What `mooring up` serves beside kubectl and the AWS CLI's everyday: metadata services, ports off loopback, devices
 //! that are busy while they are mounted.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -39,6 +40,23 @@ fn every_instance_has_a_metadata_service_live() {
         let foreign = send(endpoint, "GET", "/latest/meta-data/", &[("origin", "http://evil.example")], "").unwrap();
         assert_eq!(foreign.status, 403);
     }
+}
+
+#[test]
+fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
+    // As a login shell has it: 1,024, and more for who asks.
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("mooring");
+    std::fs::write(&program, format!("#!/bin/sh\nulimit -S -n 1024\nexec {MOORING} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let up = Up::start(program.to_str().unwrap(), &["--backend", "directory", "--nodes", "60"]).unwrap();
+    assert_eq!(up.all_ready()["imds"].as_array().unwrap().len(), 60);
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", up.pid())).map_or(0, Iterator::count);
+    eventually(Duration::from_secs(30), || {
+        ensure!(files() > 1_024, "{} files", files());
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_mock::disk::{self, Disk};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use substrate::World;
 
 use super::assemble::{ClusterError, Parts};
@@ -54,6 +55,7 @@ impl Site {
             (Some(BackendChoice::Loop), Some(why)) => return Err(SiteError::NoLoop(why)),
             (None, Some(why)) => (BackendChoice::Directory, Some(why)),
         };
+        allow_many_files();
         if backend == BackendChoice::Loop {
             namespace::enter_private()?;
         }
@@ -130,6 +132,14 @@ impl Site {
         };
         disk.map_err(|e| failed(e.to_string()))
     }
+}
+
+/// Lets this process open as many files as the system allows it: a node takes some thirty, listeners and both ends of
+/// its connections, and the usual soft limit of 1,024 is that of programs that call select.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, what does not open says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// What the directories of runs begin with.
