@@ -3,6 +3,7 @@
 mod cli;
 pub mod custom;
 pub mod dial;
+pub mod fuzz;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;

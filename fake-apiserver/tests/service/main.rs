@@ -6,6 +6,7 @@ mod admin;
 mod apply;
 mod client;
 mod faults;
+mod linearizable;
 mod protobuf;
 mod rbac;
 mod representations;
