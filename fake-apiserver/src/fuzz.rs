@@ -21,7 +21,7 @@ pub fn patch(bytes: &[u8]) {
     let target = json!({"metadata": {"name": "p", "labels": {"a": "b"}, "finalizers": ["x/y"]},
         "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}], "tolerations": [{"key": "k"}]}});
     for kind in [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic] {
-        if let Err(error) = patch::apply(pods, kind, &patch, &target) {
+        if let Err(error) = patch::apply(pods, kind, patch.clone(), &target) {
             assert!((400..500).contains(&error.code()), "{error}");
         }
     }
