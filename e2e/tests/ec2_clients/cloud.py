@@ -82,7 +82,8 @@ class Cloud:
         retries = retries or {"total_max_attempts": 1}
         settings = Config(connect_timeout=10, read_timeout=PATIENCE, retries=retries)
         client = self.session.client(service, endpoint_url=self.endpoint, config=settings, **more)
-        if service == "ec2":
+        # An older SDK does not know all that the cloud tells; it passes over what it does not know.
+        if service == "ec2" and "VolumeArn" in client.meta.service_model.shape_for("Volume").members:
             client.meta.events.register("before-parse.ec2.*", known_elements)
         return client
 
