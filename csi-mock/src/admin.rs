@@ -1,8 +1,9 @@
-//! `/admin/v1/*`: faults, the call log, reset.
+//! `/admin/v1/*`: faults, settings, the call log and broken rules, the socket, reset; `/healthz` and `/metrics`.
 //!
 //! Changes want `application/json`, which no web page can send across origins without being asked first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -11,12 +12,14 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use substrate::HttpService;
 use substrate::fault::{Fault, Plane};
 
 use crate::calls::{Calls, acts};
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
+use crate::settings::Change;
 
 /// A JSON answer.
 struct Json(Value);
@@ -90,7 +93,12 @@ pub(crate) fn router(calls: &Calls, disk: Option<Arc<dyn Disk>>) -> Router {
         .route("/admin/v1/faults/{name}", get(one).delete(remove))
         .route("/admin/v1/calls", get(records))
         .route("/admin/v1/state", get(state))
+        .route("/admin/v1/violations", get(violations))
+        .route("/admin/v1/settings", get(settings).post(change_settings))
+        .route("/admin/v1/socket", post(drop_socket))
         .route("/admin/v1/reset", post(reset))
+        .route("/healthz", get(health))
+        .route("/metrics", get(metrics))
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .with_state(Desk { calls: calls.clone(), disk })
 }
@@ -110,7 +118,8 @@ async fn list(State(Desk { calls, .. }): State<Desk>) -> Json {
     Json(json!({ "faults": calls.ctx().faults().list() }))
 }
 
-async fn add(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+async fn add(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+    let calls = &desk.calls;
     if !is_json(&headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
     }
@@ -118,10 +127,13 @@ async fn add(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap, body: B
         Ok(fault) => fault,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("fault: {error}")),
     };
-    if fault.matches.plane != Plane::Csi {
-        return refuse(StatusCode::BAD_REQUEST, "match.plane: this server acts on faults of the plane csi");
-    }
-    if let Err(error) = acts(&fault.effect) {
+    let acts = match fault.matches.plane {
+        Plane::Csi => acts(&fault.effect),
+        Plane::Disk if desk.disk.is_some() => disk::acts(&fault.effect),
+        Plane::Disk => Err("match.plane: this driver has no node service, and so no disk".to_owned()),
+        _ => Err("match.plane: this server acts on faults of the planes csi and disk".to_owned()),
+    };
+    if let Err(error) = acts {
         return refuse(StatusCode::BAD_REQUEST, error);
     }
     let name = fault.name.clone();
@@ -147,6 +159,74 @@ async fn remove(State(Desk { calls, .. }): State<Desk>, Path(name): Path<String>
 
 async fn clear(State(Desk { calls, .. }): State<Desk>) -> Json {
     Json(json!({ "faults": calls.ctx().faults().clear(None) }))
+}
+
+async fn violations(State(Desk { calls, .. }): State<Desk>) -> Json {
+    Json(json!({ "violations": calls.violations(), "totals": calls.broken() }))
+}
+
+async fn settings(State(Desk { calls, .. }): State<Desk>) -> Json {
+    Json(calls.settings().dump())
+}
+
+async fn change_settings(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+    if !is_json(&headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
+    }
+    let change: Change = match serde_json::from_slice(&body) {
+        Ok(change) => change,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("settings: {error}")),
+    };
+    match calls.settings().change(&change) {
+        Ok(()) => Json(calls.settings().dump()).into_response(),
+        Err(error) => refuse(StatusCode::BAD_REQUEST, error),
+    }
+}
+
+/// How long the socket stays away.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Absence {
+    /// Milliseconds.
+    absent_ms: u64,
+}
+
+/// Longest time without a socket.
+const LONGEST_ABSENCE: Duration = Duration::from_secs(3600);
+
+async fn drop_socket(State(Desk { calls, .. }): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+    if !is_json(&headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
+    }
+    let absence = match serde_json::from_slice::<Absence>(&body) {
+        Ok(absence) => Duration::from_millis(absence.absent_ms),
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("socket: {error}")),
+    };
+    if absence > LONGEST_ABSENCE {
+        return refuse(StatusCode::BAD_REQUEST, "absentMs: must be at most an hour");
+    }
+    if calls.drop_socket(absence) {
+        return Json(json!({ "absentMs": absence.as_millis() as u64 })).into_response();
+    }
+    refuse(StatusCode::CONFLICT, "this driver has no unix socket of its own")
+}
+
+/// Healthy as Probe is: ready, and able to read its disk.
+async fn health(State(Desk { calls, disk }): State<Desk>) -> Response {
+    if !calls.settings().ready() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response();
+    }
+    if let Some(disk) = disk
+        && let Err(error) = disk.mounts().await
+    {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("the disk cannot be read: {error}\n")).into_response();
+    }
+    "ok\n".into_response()
+}
+
+async fn metrics(State(Desk { calls, disk }): State<Desk>) -> Response {
+    let text = crate::metrics::text(&calls, disk.as_deref()).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
 async fn records(State(Desk { calls, .. }): State<Desk>) -> Json {

@@ -1,6 +1,7 @@
 //! What every RPC has in common: its trace, its fault points, its entry in the call log, its lock on the volume.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -9,8 +10,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use substrate::Ctx;
 use substrate::fault::{Effect, Moment, Plane, Point};
+use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
+use crate::capabilities::Feature;
+use crate::settings::Settings;
+
+/// How long a fault takes the socket away.
+const ABSENCE: Duration = Duration::from_secs(1);
 /// How many finished calls the log keeps.
 const LOG: usize = 1000;
 
@@ -21,20 +28,46 @@ pub struct Calls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     ctx: Ctx,
+    settings: Settings,
     /// Whether calls stand in the trace.
     traced: bool,
     /// Volumes (or names of volumes to be) with an operation in flight. Nobody iterates it.
     busy: DashSet<String>,
+    /// Volume and node id: what the node service of this process has staged, for the lifecycle.
+    staged: DashSet<(String, String)>,
+    /// Where the driver's socket can be told to go away for a while.
+    socket: OnceLock<mpsc::UnboundedSender<Duration>>,
     log: Mutex<Log>,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     ordinal: u64,
+    ended: u64,
     done: VecDeque<Record>,
     open: u64,
-    /// `<RPC> <code>` → how many calls ended so.
-    totals: BTreeMap<String, u64>,
+    /// By RPC and code: how many calls ended so, and how many milliseconds they took together.
+    totals: BTreeMap<(&'static str, &'static str), (u64, u64)>,
+    violations: VecDeque<Violation>,
+    /// By rule: how often it was broken.
+    broken: BTreeMap<&'static str, u64>,
+}
+
+/// A call that the lifecycle of CSI does not allow at this point (csi-driver.md §1.1). The driver answers it as it
+/// must; that it was made at all is the fault of the caller, or of what a scenario did to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The call, see [`Record::ordinal`].
+    pub ordinal: u64,
+    /// The rule: `stage-without-attach`, `publish-before-stage`, `unstage-while-published`,
+    /// `unpublish-while-staged`, `publish-to-second-node`, `delete-while-published`.
+    pub rule: &'static str,
+    /// The RPC.
+    pub rpc: &'static str,
+    /// The volume.
+    pub volume: String,
+    /// The node, as the request names it; empty where it has none.
+    pub node: String,
 }
 
 /// A finished call, as `GET /admin/v1/calls` shows it. Secrets never get here: only ids and paths do.
@@ -42,6 +75,8 @@ struct Log {
 pub struct Record {
     /// Position among the calls of this driver, from 1, by their beginning.
     pub ordinal: u64,
+    /// Position among them by their end: two calls were under way together when the two orders differ.
+    pub ended: u64,
     /// The RPC (`NodeStageVolume`).
     pub rpc: &'static str,
     /// The volume.
@@ -75,6 +110,8 @@ pub struct About {
     pub node: String,
     /// The staging or target path.
     pub target: String,
+    /// The capability without which the RPC does not exist.
+    pub needs: Option<Feature>,
 }
 
 impl About {
@@ -100,6 +137,8 @@ pub struct Call {
     began: Duration,
     /// The volume that the call made, which its request could not name.
     created: OnceLock<String>,
+    /// A fault wants the answer to name a device that is another's.
+    wrong_device: AtomicBool,
     done: bool,
 }
 
@@ -117,14 +156,29 @@ impl Drop for Held {
 }
 
 impl Calls {
-    /// The calls of the driver that runs in `ctx`.
+    /// The calls of the driver that runs in `ctx`, with the settings of its default.
     pub fn new(ctx: &Ctx) -> Self {
-        Self(Arc::new(Inner { ctx: ctx.clone(), traced: true, busy: DashSet::new(), log: Mutex::default() }))
+        Self::with(ctx, Settings::default())
+    }
+
+    /// The calls of the driver that runs in `ctx` with `settings`.
+    pub fn with(ctx: &Ctx, settings: Settings) -> Self {
+        Self::made(ctx, settings, true)
     }
 
     /// Calls that are no RPCs of CSI and stay out of the trace; faults act on them all the same.
     pub(crate) fn untraced(ctx: &Ctx) -> Self {
-        Self(Arc::new(Inner { ctx: ctx.clone(), traced: false, busy: DashSet::new(), log: Mutex::default() }))
+        Self::made(ctx, Settings::default(), false)
+    }
+
+    fn made(ctx: &Ctx, settings: Settings, traced: bool) -> Self {
+        let (busy, staged, socket, log) = (DashSet::new(), DashSet::new(), OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { ctx: ctx.clone(), settings, traced, busy, staged, socket, log }))
+    }
+
+    /// What of the driver can be changed while it runs.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// The driver's process.
@@ -150,6 +204,9 @@ impl Calls {
 
     async fn guarded<T>(&self, call: &Call, work: impl AsyncFnOnce(&Call) -> Result<T, Status>) -> Result<T, Status> {
         let lost = call.point(Moment::Before).await?;
+        if let Some(feature) = call.about.needs {
+            self.0.settings.need(feature)?;
+        }
         let reply = work(call).await?;
         let lost = call.point(Moment::BeforeReply).await? || lost;
         if lost { Err(reply_lost()) } else { Ok(reply) }
@@ -171,6 +228,7 @@ impl Calls {
             ordinal,
             began: self.0.ctx.now().mono,
             created: OnceLock::new(),
+            wrong_device: AtomicBool::new(false),
             done: false,
         }
     }
@@ -193,6 +251,32 @@ impl Calls {
         }
     }
 
+    /// Names the one who listens on the driver's socket; the first one stays.
+    pub(crate) fn listens(&self, socket: mpsc::UnboundedSender<Duration>) {
+        // A driver has one socket.
+        let _ = self.0.socket.set(socket);
+    }
+
+    /// Takes the driver's socket away for so long; false when it has none.
+    pub(crate) fn drop_socket(&self, absence: Duration) -> bool {
+        self.0.socket.get().is_some_and(|socket| socket.send(absence).is_ok())
+    }
+
+    /// Notes that the node service of this process has staged a volume, or not any more.
+    pub(crate) fn note_staged(&self, volume: &str, node_id: &str, staged: bool) {
+        let key = (volume.to_owned(), node_id.to_owned());
+        if staged {
+            self.0.staged.insert(key);
+        } else {
+            self.0.staged.remove(&key);
+        }
+    }
+
+    /// Whether the node service of this process has the volume staged.
+    pub(crate) fn is_staged(&self, volume: &str, node_id: &str) -> bool {
+        self.0.staged.contains(&(volume.to_owned(), node_id.to_owned()))
+    }
+
     /// The finished calls, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.log().done.iter().cloned().collect()
@@ -200,7 +284,22 @@ impl Calls {
 
     /// How many calls of each RPC ended with each code (`NodeStageVolume OK`).
     pub fn totals(&self) -> BTreeMap<String, u64> {
+        self.log().totals.iter().map(|((rpc, code), (n, _))| (format!("{rpc} {code}"), *n)).collect()
+    }
+
+    /// By RPC and code: how many calls ended so, and how many milliseconds they took together.
+    pub fn times(&self) -> BTreeMap<(&'static str, &'static str), (u64, u64)> {
         self.log().totals.clone()
+    }
+
+    /// The latest calls that the lifecycle of CSI does not allow, oldest first.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.log().violations.iter().cloned().collect()
+    }
+
+    /// By rule of the lifecycle: how often it was broken.
+    pub fn broken(&self) -> BTreeMap<&'static str, u64> {
+        self.log().broken.clone()
     }
 
     /// How many calls have not ended.
@@ -213,6 +312,8 @@ impl Calls {
         let mut log = self.log();
         log.done.clear();
         log.totals.clear();
+        log.violations.clear();
+        log.broken.clear();
     }
 
     fn log(&self) -> std::sync::MutexGuard<'_, Log> {
@@ -233,6 +334,27 @@ impl Call {
     pub fn created(&self, volume: &str) {
         // A call makes one volume; a second id would be that of a repeat within the call.
         let _ = self.created.set(volume.to_owned());
+    }
+
+    /// Records that the lifecycle of CSI does not allow this call now.
+    pub fn violates(&self, rule: &'static str) {
+        let About { rpc, volume, node, .. } = &self.about;
+        let violation = Violation { ordinal: self.ordinal, rule, rpc, volume: volume.clone(), node: node.clone() };
+        let mut fields = self.about.fields();
+        fields.insert("rule".into(), rule.into());
+        fields.insert("ordinal".into(), self.ordinal.into());
+        self.calls.emit("csi.violation", fields);
+        let mut log = self.calls.log();
+        *log.broken.entry(rule).or_default() += 1;
+        log.violations.push_back(violation);
+        if log.violations.len() > LOG {
+            log.violations.pop_front();
+        }
+    }
+
+    /// Whether a fault wants the answer to name a device that is another's.
+    pub fn wrong_device(&self) -> bool {
+        self.wrong_device.load(Ordering::Relaxed)
     }
 
     /// Lets a fault act at `moment`; true when the reply is to be lost.
@@ -258,6 +380,14 @@ impl Call {
             // A crash is done by whoever runs the process, which sees the fault fire; the call just never ends.
             Effect::Hang(true) | Effect::Crash(_) => std::future::pending().await,
             Effect::DropReply(lost) => Ok(lost),
+            Effect::ResetStream(true) => {
+                self.calls.drop_socket(ABSENCE);
+                Err(Status::unavailable("connection reset by peer: the socket went away"))
+            }
+            Effect::WrongDevice(wrong) => {
+                self.wrong_device.store(wrong, Ordering::Relaxed);
+                Ok(false)
+            }
             // The rest of the effects means nothing to an RPC; that the fault fired is on record.
             _ => Ok(false),
         }
@@ -289,8 +419,9 @@ impl Call {
         }
         self.calls.emit("csi.done", fields);
         let some = |text: &String| (!text.is_empty()).then(|| text.clone());
-        let record = Record {
+        let mut record = Record {
             ordinal: self.ordinal,
+            ended: 0,
             rpc: self.about.rpc,
             volume: some(volume),
             node: some(&self.about.node),
@@ -302,7 +433,10 @@ impl Call {
         };
         let mut log = self.calls.log();
         log.open = log.open.saturating_sub(1);
-        *log.totals.entry(format!("{} {code}", record.rpc)).or_default() += 1;
+        log.ended += 1;
+        record.ended = log.ended;
+        let total = log.totals.entry((record.rpc, code)).or_default();
+        *total = (total.0 + 1, total.1.saturating_add(ms));
         log.done.push_back(record);
         if log.done.len() > LOG {
             log.done.pop_front();
@@ -332,11 +466,12 @@ pub(crate) fn acts(effect: &Effect) -> Result<(), String> {
         | Effect::DropReply(_)
         | Effect::Delay(_)
         | Effect::Hang(_)
+        | Effect::WrongDevice(_)
+        | Effect::ResetStream(_)
         | Effect::Crash(_) => Ok(()),
-        _ => {
-            Err("effect: a CSI call knows grpc, error, http, drop_request, drop_reply, delay, hang and crash"
-                .to_owned())
-        }
+        _ => Err("effect: a CSI call knows grpc, error, http, drop_request, drop_reply, delay, hang, wrong_device, \
+                  reset_stream and crash"
+            .to_owned()),
     }
 }
 

@@ -7,6 +7,8 @@ use tonic::Status;
 
 /// Longest string field in bytes (CSI: general size limits).
 const MAX_STRING: usize = 128;
+/// Largest map in bytes (CSI: general size limits).
+const MAX_MAP: usize = 4096;
 /// Longest node id in bytes (CSI: NodeGetInfo).
 const MAX_NODE_ID: usize = 256;
 /// Filesystems that can be asked for.
@@ -61,21 +63,62 @@ fn sized<'a>(field: &str, value: &'a str, limit: usize) -> Result<&'a str, Statu
     }
 }
 
+/// A map of at most 4 KiB, counting names and values (CSI: general size limits).
+///
+/// # Errors
+/// INVALID_ARGUMENT when it is larger.
+pub fn map(field: &str, value: &std::collections::BTreeMap<String, String>) -> Result<(), Status> {
+    let bytes: usize = value.iter().map(|(k, v)| k.len() + v.len()).sum();
+    if bytes > MAX_MAP {
+        return Err(invalid(field, format_args!("is {bytes} bytes long, at most {MAX_MAP} are allowed")));
+    }
+    Ok(())
+}
+
+/// A required name of at most 128 bytes without control characters (CSI: CreateVolumeRequest.name).
+///
+/// # Errors
+/// INVALID_ARGUMENT when it is not.
+pub fn name<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
+    required(field, value)?;
+    if value.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r')) {
+        return Err(invalid(field, "must not contain control characters"));
+    }
+    Ok(value)
+}
+
+/// How many entries a page has at most; nothing when the request leaves it open.
+///
+/// # Errors
+/// INVALID_ARGUMENT for a negative number.
+pub fn max_entries(field: &str, value: i32) -> Result<Option<usize>, Status> {
+    match usize::try_from(value) {
+        Ok(0) => Ok(None),
+        Ok(n) => Ok(Some(n)),
+        Err(_) => Err(invalid(field, "must not be negative")),
+    }
+}
+
 /// A volume capability that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// The access mode.
     pub mode: Mode,
-    /// The filesystem.
+    /// Whether the raw device is asked for and not a filesystem.
+    pub block: bool,
+    /// The filesystem; empty for raw block.
     pub fs_type: String,
     /// Mount options.
     pub mount_flags: Vec<String>,
+    /// The group that the volume is given to.
+    pub group: Option<u32>,
 }
 
 impl Capability {
-    /// Whether the mode lets nobody write.
+    /// Whether nobody may write: by the mode, or by a mount option.
     pub fn reader_only(&self) -> bool {
         matches!(self.mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
+            || self.mount_flags.iter().any(|f| f == "ro")
     }
 
     /// Whether one volume may be published at several targets of a node (CSI: NodePublishVolume).
@@ -88,9 +131,20 @@ impl Capability {
                 | Mode::SingleNodeMultiWriter
         )
     }
+
+    /// Whether the volume must be on several nodes at once.
+    pub fn many_nodes(&self) -> bool {
+        matches!(self.mode, Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter)
+    }
 }
 
-/// A required capability with a known mode, a mount access type and a filesystem that we know.
+/// Whether `flag` is one mount option. Only an SELinux context may have commas, in its label's categories.
+fn is_option(flag: &str) -> bool {
+    let label = ["context=", "fscontext=", "defcontext=", "rootcontext="].iter().any(|key| flag.starts_with(key));
+    !flag.is_empty() && !flag.contains('\0') && (label || !flag.contains(','))
+}
+
+/// A required capability with a known mode and access type, and a filesystem that we know.
 ///
 /// # Errors
 /// INVALID_ARGUMENT with the part named.
@@ -103,7 +157,7 @@ pub fn capability(field: &str, value: Option<&VolumeCapability>) -> Result<Capab
     let mount = match &value.access_type {
         Some(AccessType::Mount(mount)) => mount,
         Some(AccessType::Block(_)) => {
-            return Err(invalid(field, "block: raw block volumes are not supported, use a mount volume"));
+            return Ok(Capability { mode, block: true, fs_type: String::new(), mount_flags: Vec::new(), group: None });
         }
         None => return Err(invalid(field, "access_type is required: mount or block")),
     };
@@ -112,22 +166,66 @@ pub fn capability(field: &str, value: Option<&VolumeCapability>) -> Result<Capab
         let known = FILESYSTEMS.join(", ");
         return Err(invalid(field, format_args!("mount.fs_type: `{fs_type}` is not one of {known}")));
     }
-    if let Some(flag) = mount.mount_flags.iter().find(|f| f.is_empty() || f.contains([',', '\0'])) {
+    if let Some(flag) = mount.mount_flags.iter().find(|f| !is_option(f)) {
         return Err(invalid(field, format_args!("mount.mount_flags: `{flag}` is not one mount option")));
     }
-    Ok(Capability { mode, fs_type: fs_type.to_owned(), mount_flags: mount.mount_flags.clone() })
+    if mount.mount_flags.iter().map(String::len).sum::<usize>() > MAX_MAP {
+        return Err(invalid(field, format_args!("mount.mount_flags: more than {MAX_MAP} bytes")));
+    }
+    let group = match &*mount.volume_mount_group {
+        "" => None,
+        text => Some(text.parse().ok().filter(|gid| *gid != u32::MAX).ok_or_else(|| {
+            invalid(field, format_args!("mount.volume_mount_group: `{text}` is not the number of a group"))
+        })?),
+    };
+    let (fs_type, mount_flags) = (fs_type.to_owned(), mount.mount_flags.clone());
+    Ok(Capability { mode, block: false, fs_type, mount_flags, group })
 }
 
-/// Modes that a volume supports which is attached to one node at a time.
+/// That the driver offers what a capability asks for: `single_node_multi_writer` says whether it has the capability
+/// of that name on the side that is asked.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a mode with several nodes.
-pub fn single_node(field: &str, capability: &Capability) -> Result<(), Status> {
+/// INVALID_ARGUMENT for a mode that is not supported: several nodes are for raw block only, and the two newer modes
+/// for drivers that know them.
+pub fn supported(field: &str, capability: &Capability, single_node_multi_writer: bool) -> Result<(), Status> {
+    let refused = |why: &str| {
+        let mode = capability.mode.as_str_name();
+        Err(invalid(field, format_args!("access_mode.mode: {mode} is not supported{why}")))
+    };
     match capability.mode {
-        Mode::SingleNodeWriter
-        | Mode::SingleNodeReaderOnly
-        | Mode::SingleNodeSingleWriter
-        | Mode::SingleNodeMultiWriter => Ok(()),
-        mode => Err(invalid(field, format_args!("access_mode.mode: {} is not supported", mode.as_str_name()))),
+        Mode::SingleNodeWriter | Mode::SingleNodeReaderOnly => Ok(()),
+        Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter if single_node_multi_writer => Ok(()),
+        Mode::MultiNodeMultiWriter if capability.block => Ok(()),
+        Mode::MultiNodeMultiWriter => refused(" for a filesystem: only a raw device can be on several nodes"),
+        _ => refused(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_characters_are_limited_with_the_field_named() {
+        for refused in [
+            required("volume_id", ""),
+            required("volume_id", &"x".repeat(129)),
+            node_id(&"x".repeat(257)),
+            name("name", "a\u{7f}b"),
+            path("target_path", "relative"),
+            path("target_path", "/a/../b"),
+            path("target_path", "/a\0b"),
+            path("target_path", &format!("/{}", "x".repeat(4096))),
+        ] {
+            let status = refused.unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument);
+            assert!(status.message().split(':').next().unwrap().contains(['_', 'n']), "{}", status.message());
+        }
+        assert!(required("x", &"x".repeat(128)).is_ok() && node_id(&"x".repeat(256)).is_ok());
+        assert!(name("name", "tab\tand ümlaut").is_ok() && path("p", "/a..b/c").is_ok());
+        assert!(max_entries("max_entries", -1).is_err());
+        let big = [("k".to_owned(), "v".repeat(4096))].into();
+        assert!(map("parameters", &big).unwrap_err().message().starts_with("parameters: "));
     }
 }

@@ -15,11 +15,14 @@ use substrate::{Ctx, World, dial};
 use tokio::sync::mpsc;
 
 use crate::calls::Calls;
+use crate::capabilities::Capabilities;
 use crate::controller::{self, ControllerConfig, Credentials};
 use crate::disk::{self, Backend, Disk};
 use crate::identity::DRIVER_NAME;
 use crate::node::{self, DEFAULT_MAX_VOLUMES, NodeConfig};
 use crate::plug::{self, PlugConfig};
+use crate::serve::Endpoint;
+use crate::settings::Settings;
 use crate::{admin, identity, registration, serve};
 
 /// Where mock-ec2 listens when nothing else is said.
@@ -66,13 +69,20 @@ struct Args {
     /// Which services answer.
     #[arg(long, value_enum, default_value_t = Mode::All)]
     mode: Mode,
-    /// The socket of the driver [default: CSI_ENDPOINT].
-    #[arg(long, value_name = "unix:///PATH", value_parser = serve::socket_path)]
-    endpoint: Option<PathBuf>,
+    /// Where the driver answers: a unix socket, or a TCP port of this machine [default: CSI_ENDPOINT].
+    #[arg(long, value_name = "unix:///PATH | tcp://127.0.0.1:PORT", value_parser = serve::endpoint)]
+    endpoint: Option<Endpoint>,
+    /// What the driver offers: all, minimal, ebs, none, or names of CSI, each applied to what those before it left
+    /// (`all,-LIST_VOLUMES`, `+VOLUME_MOUNT_GROUP`, `node.EXPAND_VOLUME`). The admin endpoint can change it.
+    #[arg(long, value_name = "WORDS", default_value = "ebs", value_parser = capabilities)]
+    capabilities: Capabilities,
+    /// How many GiB of volumes fit in each zone; without it there is no such limit.
+    #[arg(long, value_name = "GIB")]
+    capacity_gib: Option<u64>,
     /// The driver's name.
     #[arg(long, value_name = "NAME", default_value = DRIVER_NAME, value_parser = driver_name)]
     driver_name: String,
-    /// The instance that the node is (node and all).
+    /// The instance that the node is; without it, --mode all launches one of its own.
     #[arg(long, value_name = "i-…")]
     node_id: Option<String>,
     /// The node's name in Kubernetes [default: the node id].
@@ -93,10 +103,12 @@ struct Args {
     /// How disks work.
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
-    /// Where the cloud keeps the volumes' files (node and all).
+    /// Where the cloud keeps the volumes' files (node and all) [default in --mode all: none, with directories for
+    /// volumes].
     #[arg(long, value_name = "DIR")]
     volume_dir: Option<PathBuf>,
-    /// The node's root directory: every path of a node request lies below it (node and all).
+    /// The node's root directory: every path of a node request lies below it (node and all) [default in --mode all:
+    /// the system's directory for temporary files].
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Tags loop devices, so that one can tell whose they are.
@@ -131,6 +143,10 @@ struct Args {
     trace: Option<PathBuf>,
 }
 
+fn capabilities(text: &str) -> Result<Capabilities, String> {
+    text.parse()
+}
+
 fn scale(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
@@ -158,18 +174,28 @@ fn driver_name(text: &str) -> Result<String, String> {
 #[derive(Clone, Debug)]
 struct Plan {
     args: Args,
-    endpoint: PathBuf,
+    endpoint: Endpoint,
     ec2: String,
-    /// The node's id, root and volume directory.
-    node: Option<(String, PathBuf, PathBuf)>,
+    node: Option<NodePlan>,
+    settings: Settings,
+}
+
+/// The node part of it.
+#[derive(Clone, Debug)]
+struct NodePlan {
+    /// The instance; one is launched when it is missing.
+    id: Option<String>,
+    root: PathBuf,
+    /// Where the cloud keeps its volumes; the directory backend makes a place of its own when it is missing.
+    volumes: Option<PathBuf>,
 }
 
 impl Plan {
     fn new(args: Args) -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
         let endpoint = match (&args.endpoint, variable("CSI_ENDPOINT")) {
-            (Some(path), _) => path.clone(),
-            (None, Some(text)) => serve::socket_path(&text).map_err(|e| format!("CSI_ENDPOINT: {e}"))?,
+            (Some(endpoint), _) => endpoint.clone(),
+            (None, Some(text)) => serve::endpoint(&text).map_err(|e| format!("CSI_ENDPOINT: {e}"))?,
             (None, None) => {
                 return Err("--endpoint is needed: the socket to answer on, such as unix:///run/csi.sock".into());
             }
@@ -182,15 +208,27 @@ impl Plan {
             .unwrap_or_else(|| DEFAULT_EC2.to_owned());
         let node = match args.mode {
             Mode::Controller => None,
-            Mode::Node | Mode::All => {
-                let need = |flag: &str, what: &str| format!("{flag} is needed by --mode node and all: {what}");
-                Some((
-                    args.node_id.clone().ok_or_else(|| need("--node-id", "the instance that this node is"))?,
-                    args.root.clone().ok_or_else(|| need("--root", "the directory that is the node's root"))?,
-                    args.volume_dir.clone().ok_or_else(|| need("--volume-dir", "where the cloud keeps its volumes"))?,
-                ))
+            Mode::Node => {
+                let need = |flag: &str, what: &str| format!("{flag} is needed by --mode node: {what}");
+                Some(NodePlan {
+                    id: Some(args.node_id.clone().ok_or_else(|| need("--node-id", "the instance that this node is"))?),
+                    root: args.root.clone().ok_or_else(|| need("--root", "the directory that is the node's root"))?,
+                    volumes: Some(
+                        args.volume_dir
+                            .clone()
+                            .ok_or_else(|| need("--volume-dir", "where the cloud keeps its volumes"))?,
+                    ),
+                })
             }
+            Mode::All => Some(NodePlan {
+                id: args.node_id.clone(),
+                root: args.root.clone().unwrap_or_else(std::env::temp_dir),
+                volumes: args.volume_dir.clone(),
+            }),
         };
+        if args.backend == BackendChoice::Loop && node.as_ref().is_some_and(|n| n.volumes.is_none()) {
+            return Err("--volume-dir is needed by --backend loop: where the cloud keeps its volumes".into());
+        }
         if let Some(address) = args.admin_listen
             && !address.ip().is_loopback()
             && args.admin_token.is_none()
@@ -200,12 +238,14 @@ impl Plan {
         if args.registration_dir.is_some() && node.is_none() {
             return Err("--registration-dir: only a node registers with kubelet; use --mode node or all".into());
         }
-        Ok(Self { args, endpoint, ec2, node })
+        let settings = Settings::new(args.capabilities.clone());
+        settings.set_capacity_gib(args.capacity_gib);
+        Ok(Self { args, endpoint, ec2, node, settings })
     }
 
     fn node_name(&self) -> String {
-        let id = self.node.as_ref().map(|(id, _, _)| id.clone()).unwrap_or_default();
-        self.args.node_name.clone().unwrap_or(id)
+        let id = self.node.as_ref().and_then(|node| node.id.clone());
+        self.args.node_name.clone().or(id).unwrap_or_else(|| "csi-mock".to_owned())
     }
 
     fn process_name(&self) -> String {
@@ -221,12 +261,14 @@ impl Plan {
     }
 
     fn disk(&self) -> anyhow::Result<Option<Arc<dyn Disk>>> {
-        let Some((_, root, volumes)) = &self.node else { return Ok(None) };
+        let Some(NodePlan { root, volumes, .. }) = &self.node else { return Ok(None) };
         let backend = match self.args.backend {
             BackendChoice::Loop => Some(Backend::Loop),
             BackendChoice::Directory => Some(Backend::Directory),
-            BackendChoice::Auto => None,
+            // Without the files of the cloud there is nothing that a device could be made of.
+            BackendChoice::Auto => volumes.is_none().then_some(Backend::Directory),
         };
+        let volumes = &volumes.clone().unwrap_or_else(|| root.join(".mooring").join("volumes"));
         let disk = disk::open(backend, &self.args.run, &self.node_name(), root, volumes)?;
         match (disk.backend(), disk::capability().loop_backend) {
             (Backend::Directory, Err(why)) if backend.is_none() => {
@@ -256,6 +298,7 @@ impl Plan {
                 .unwrap_or_else(|| "us-east-1".to_owned()),
             credentials,
             driver_name: self.args.driver_name.clone(),
+            settings: self.settings.clone(),
             ..ControllerConfig::new(ec2)
         }
     }
@@ -263,17 +306,23 @@ impl Plan {
     /// Starts everything within process `ctx`.
     async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>) -> anyhow::Result<()> {
         let ec2 = dial::http(&self.ec2).map_err(|e| anyhow!("--ec2-endpoint: {e}"))?;
-        let calls = Calls::new(ctx);
+        let calls = Calls::with(ctx, self.settings.clone());
         let controls = self.args.mode != Mode::Node;
         let mut routes = identity::routes(&calls, &self.args.driver_name, controls);
         if controls {
             routes = controller::add(routes, &calls, self.controller(ec2.clone()));
         }
-        if let (Some((id, _, _)), Some(disk)) = (&self.node, disk.clone()) {
+        if let (Some(node), Some(disk)) = (&self.node, disk.clone()) {
             let name = self.node_name();
+            let id = &match &node.id {
+                Some(id) => id.clone(),
+                None => controller::launch(ctx, &self.controller(ec2.clone()), &name, &self.args.zone).await?,
+            };
+            let disk = disk::faulty(ctx, disk);
             let config = NodeConfig {
                 driver_name: self.args.driver_name.clone(),
                 max_volumes: self.args.volume_attach_limit,
+                settings: self.settings.clone(),
                 ..NodeConfig::new(&name, id, &self.args.zone, disk.clone())
             };
             routes = node::add(routes, &calls, config);
@@ -281,14 +330,27 @@ impl Plan {
             let plug = PlugConfig { token, ..PlugConfig::new(ec2, id, &name, disk) };
             ctx.spawn(plug::run(ctx.clone(), plug));
         }
-        let router = routes.into_axum_router().merge(admin::router(&calls, disk.clone()));
-        serve::unix(ctx, &self.endpoint, substrate::body::from_router(router))?;
+        let mut router = routes.into_axum_router();
+        // Over TCP only where no token is asked for: calls of CSI carry none.
+        if matches!(self.endpoint, Endpoint::Unix(_)) || self.args.admin_token.is_none() {
+            router = router.merge(admin::router(&calls, disk.clone()));
+        }
+        let service = substrate::body::from_router(router);
+        let endpoint = match &self.endpoint {
+            Endpoint::Unix(path) => {
+                let (socket, absences) = mpsc::unbounded_channel();
+                calls.listens(socket);
+                serve::unix_with_absences(ctx, path, service, absences)?;
+                format!("unix://{}", path.display())
+            }
+            Endpoint::Tcp(address) => format!("tcp://{}", serve::tcp(ctx, *address, service).await?),
+        };
         // The driver answers before kubelet is told of it.
         if let Some(socket) = self.registration_socket() {
-            let driver = self.endpoint.display().to_string();
-            serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, &driver))?;
+            let driver = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
+            serve::unix(ctx, &socket, registration::start(ctx, &self.args.driver_name, driver))?;
         }
-        let mut ready = json!({ "endpoint": format!("unix://{}", self.endpoint.display()) });
+        let mut ready = json!({ "endpoint": endpoint });
         if let Some(address) = self.args.admin_listen {
             let bound = serve::tcp(ctx, address, admin::service(&calls, disk, self.args.admin_token.clone())).await?;
             ready["admin"] = format!("http://{bound}").into();
@@ -296,7 +358,7 @@ impl Plan {
         if let Some(path) = &self.args.ready_file {
             substrate::ready::write(path, &ready).with_context(|| format!("--ready-file {}", path.display()))?;
         }
-        eprintln!("csi-mock: {} answers on unix://{}", self.args.driver_name, self.endpoint.display());
+        eprintln!("csi-mock: {} answers on {endpoint}", self.args.driver_name);
         Ok(())
     }
 
@@ -368,10 +430,12 @@ where
     }
     let options =
         HostOptions { seed: plan.args.seed, time_scale: plan.args.time_scale, trace: plan.args.trace.clone() };
-    let made: Vec<PathBuf> = [Some(plan.endpoint.clone()), plan.registration_socket(), plan.args.ready_file.clone()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let socket = match &plan.endpoint {
+        Endpoint::Unix(path) => Some(path.clone()),
+        Endpoint::Tcp(_) => None,
+    };
+    let made: Vec<PathBuf> =
+        [socket, plan.registration_socket(), plan.args.ready_file.clone()].into_iter().flatten().collect();
     let code = host::run("csi-mock", &options, async |world| plan.serve(world).await.map_err(|e| format!("{e:#}")));
     if code != ExitCode::from(ENVIRONMENT) {
         for path in made {
@@ -415,6 +479,8 @@ mod tests {
             ("--mode node --endpoint unix:///x --node-id i-1", "--root"),
             ("--mode node --endpoint unix:///x --node-id i-1 --root /r", "--volume-dir"),
             ("--mode controller --endpoint tcp://x", "tcp://x"),
+            ("--mode all --endpoint unix:///x --backend loop", "--volume-dir"),
+            ("--mode all --endpoint unix:///x --capabilities LIST", "LIST"),
             ("--mode controller --endpoint unix:///x --admin-listen 0.0.0.0:1", "--admin-token"),
             ("--mode controller --endpoint unix:///x --registration-dir /d", "--registration-dir"),
             ("--mode controller --endpoint unix:///x --driver-name a/b", "domain name"),

@@ -1,7 +1,7 @@
 //! The Identity service: who the driver is and what it has.
 
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
-use csi_proto::csi::plugin_capability::{Service, Type, service};
+use csi_proto::csi::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
 use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     PluginCapability, ProbeRequest, ProbeResponse,
@@ -9,6 +9,7 @@ use csi_proto::csi::{
 use tonic::{Request, Response, Status};
 
 use crate::calls::{About, Calls};
+use crate::capabilities::Feature;
 
 /// The driver's default name: that of the EBS driver.
 pub const DRIVER_NAME: &str = "ebs.csi.aws.com";
@@ -55,19 +56,35 @@ impl Identity for IdentityService {
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let about = About { rpc: "GetPluginCapabilities", ..About::default() };
-        let offered =
+        let service =
             |kind: service::Type| PluginCapability { r#type: Some(Type::Service(Service { r#type: kind.into() })) };
+        let expansion = |kind: volume_expansion::Type| PluginCapability {
+            r#type: Some(Type::VolumeExpansion(VolumeExpansion { r#type: kind.into() })),
+        };
+        let all = [
+            (Feature::ControllerService, service(service::Type::ControllerService)),
+            (Feature::VolumeAccessibilityConstraints, service(service::Type::VolumeAccessibilityConstraints)),
+            (Feature::GroupControllerService, service(service::Type::GroupControllerService)),
+            (Feature::SnapshotMetadataService, service(service::Type::SnapshotMetadataService)),
+            (Feature::ExpansionOnline, expansion(volume_expansion::Type::Online)),
+            (Feature::ExpansionOffline, expansion(volume_expansion::Type::Offline)),
+        ];
+        // What a controller does is not offered where none answers.
+        let here = |feature: Feature| {
+            self.controller || matches!(feature, Feature::VolumeAccessibilityConstraints | Feature::ExpansionOnline)
+        };
         self.calls
             .run(about, async |_| {
-                let controller = self.controller.then(|| offered(service::Type::ControllerService));
-                let topology = offered(service::Type::VolumeAccessibilityConstraints);
-                Ok(GetPluginCapabilitiesResponse { capabilities: controller.into_iter().chain([topology]).collect() })
+                let offered = self.calls.settings().capabilities();
+                let capabilities = all.into_iter().filter(|(f, _)| offered.has(*f) && here(*f)).map(|(_, c)| c);
+                Ok(GetPluginCapabilitiesResponse { capabilities: capabilities.collect() })
             })
             .await
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         let about = About { rpc: "Probe", ..About::default() };
-        self.calls.run(about, async |_| Ok(ProbeResponse { ready: Some(true) })).await
+        let ready = self.calls.settings().ready();
+        self.calls.run(about, async |_| Ok(ProbeResponse { ready: Some(ready) })).await
     }
 }

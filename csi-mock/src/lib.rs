@@ -5,15 +5,32 @@
 
 mod admin;
 pub mod calls;
+pub mod capabilities;
 mod check;
 mod cli;
 pub mod controller;
 pub mod disk;
 mod identity;
+mod metrics;
 pub mod node;
 pub mod plug;
 pub mod registration;
 pub mod serve;
+pub mod settings;
 
 pub use cli::main_with;
 pub use identity::{DRIVER_NAME, WELL_KNOWN_ZONE_KEY, ZONE_KEY};
+
+/// Starts all services of one driver in process `ctx`, as `--mode all` does; returns the router, with the admin
+/// endpoints. The settings are those of `controller`.
+pub fn start(
+    ctx: &substrate::Ctx,
+    controller: controller::ControllerConfig,
+    node: node::NodeConfig,
+) -> substrate::HttpService {
+    let calls = calls::Calls::with(ctx, controller.settings.clone());
+    let disk = Some(node.disk.clone());
+    let routes = identity::routes(&calls, &controller.driver_name, true);
+    let routes = node::add(controller::add(routes, &calls, controller), &calls, node);
+    substrate::body::from_router(routes.into_axum_router().merge(admin::router(&calls, disk)))
+}

@@ -66,6 +66,8 @@ enum Line {
     Detaching { volume: String },
     /// The volume is gone from the instance, mounted or not.
     Detached { volume: String },
+    /// The volume has grown.
+    Resized { volume: String, size_bytes: u64 },
     /// Something that a newer cloud tells.
     #[serde(other)]
     Other,
@@ -150,6 +152,10 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
             let done = pull(ctx, config, &volume, true).await;
             (volume, done)
         }
+        Line::Resized { volume, size_bytes } => {
+            let done = grow(ctx, config, &volume, size_bytes).await;
+            (volume, done)
+        }
         Line::Synced | Line::Other => return,
     };
     if let Err(error) = done {
@@ -160,13 +166,22 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
 async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), DiskError> {
     if let Some(there) = config.disk.find(&plug.volume).await? {
         if there.name == plug.device {
-            return Ok(());
+            // The volume may have grown while we were away.
+            return grow(ctx, config, &plug.volume, plug.size_bytes).await;
         }
         // Attached anew under another name while we were away.
         pull(ctx, config, &plug.volume, true).await?;
     }
     let device = config.disk.plug(plug).await?;
     ctx.emit("disk.plugged", json!({ "volume": plug.volume, "node": config.node_name, "device": device.name }));
+    Ok(())
+}
+
+async fn grow(ctx: &Ctx, config: &PlugConfig, volume: &str, size_bytes: u64) -> Result<(), DiskError> {
+    if config.disk.resize(volume, size_bytes).await? {
+        let fields = json!({ "volume": volume, "node": config.node_name, "size_bytes": size_bytes });
+        ctx.emit("disk.resized", fields);
+    }
     Ok(())
 }
 

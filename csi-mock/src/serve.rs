@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde_json::json;
 use substrate::{Ctx, HttpService, guard, listen};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
 
 /// Longest path of a unix socket on Linux, in bytes.
 const MAX_SOCKET: usize = 107;
@@ -26,12 +29,27 @@ pub fn socket_path(endpoint: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(path))
 }
 
-/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI asks for that);
-/// anything else at the path is left alone.
+/// Where a driver answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP port of this machine.
+    Tcp(SocketAddr),
+}
+
+/// `unix:///absolute/path`, a bare absolute path, or `tcp://127.0.0.1:PORT`.
 ///
 /// # Errors
-/// What the system says.
-pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> {
+/// What is wrong with it: CSI over TCP has neither tokens nor TLS, so it stays on this machine.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
+    let Some(address) = text.strip_prefix("tcp://") else { return socket_path(text).map(Endpoint::Unix) };
+    let address: SocketAddr = address.parse().map_err(|_| format!("`{text}` is not tcp://ADDRESS:PORT"))?;
+    if address.ip().is_loopback() { Ok(Endpoint::Tcp(address)) } else { Err(format!("`{text}` is not on loopback")) }
+}
+
+/// A new listener at `path`. A stale socket is removed first (CSI asks for that); anything else is left alone.
+fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => {
             std::fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))?;
@@ -39,8 +57,51 @@ pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> 
         Ok(_) => bail!("{} exists and is not a socket; it was left alone", path.display()),
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-    ctx.spawn(listen::unix(ctx.clone(), listener, service));
+    UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))
+}
+
+/// Serves `service` on a unix socket within process `ctx`. A stale socket is removed first (CSI asks for that);
+/// anything else at the path is left alone.
+///
+/// # Errors
+/// What the system says.
+pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> {
+    ctx.spawn(listen::unix(ctx.clone(), bind(path)?, service));
+    Ok(())
+}
+
+/// As [`unix`], and what is sent to `absences` takes the socket away for so long: it vanishes, new connections are
+/// refused, and then there is another one.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn unix_with_absences(
+    ctx: &Ctx,
+    path: &Path,
+    service: HttpService,
+    mut absences: mpsc::UnboundedReceiver<Duration>,
+) -> anyhow::Result<()> {
+    let mut listener = bind(path)?;
+    let (ctx, own, path) = (ctx.clone(), ctx.clone(), path.to_owned());
+    ctx.spawn(async move {
+        loop {
+            let absence = tokio::select! {
+                biased;
+                absence = absences.recv() => absence,
+                () = listen::unix(own.clone(), listener, service.clone()) => None,
+            };
+            let Some(absence) = absence else { return };
+            // Gone is what it is to be.
+            let _ = std::fs::remove_file(&path);
+            own.emit("csi.socket", json!({ "state": "gone" }));
+            own.sleep(absence).await;
+            listener = match bind(&path) {
+                Ok(listener) => listener,
+                Err(error) => return own.emit("process.failed", json!({ "error": format!("{error:#}") })),
+            };
+            own.emit("csi.socket", json!({ "state": "back" }));
+        }
+    });
     Ok(())
 }
 
@@ -67,5 +128,14 @@ mod tests {
             assert!(socket_path(bad).is_err(), "{bad}");
         }
         assert!(socket_path(&format!("/{}", "x".repeat(MAX_SOCKET))).is_err());
+    }
+
+    #[test]
+    fn tcp_stays_on_this_machine() {
+        assert_eq!(endpoint("tcp://127.0.0.1:7").unwrap(), Endpoint::Tcp("127.0.0.1:7".parse().unwrap()));
+        assert_eq!(endpoint("/run/x").unwrap(), Endpoint::Unix("/run/x".into()));
+        for bad in ["tcp://0.0.0.0:1", "tcp://localhost", "tcp://"] {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -192,7 +192,6 @@ fn after_power_loss_the_volume_is_staged_anew() {
 #[case::long_path(|r: &mut NodeStageVolumeRequest| r.staging_target_path = format!("/{}", "x".repeat(5000)), "staging_target_path")]
 #[case::no_capability(|r: &mut NodeStageVolumeRequest| r.volume_capability = None, "volume_capability")]
 #[case::no_mode(|r: &mut NodeStageVolumeRequest| r.volume_capability = capability(Mode::Unknown), "access_mode")]
-#[case::block(|r: &mut NodeStageVolumeRequest| r.volume_capability = block(), "block")]
 #[case::long_id(|r: &mut NodeStageVolumeRequest| r.volume_id = "v".repeat(129), "volume_id")]
 fn a_malformed_stage_is_refused_with_the_field_named(
     #[case] spoil: fn(&mut NodeStageVolumeRequest),
@@ -233,7 +232,7 @@ fn the_other_malformed_requests_are_refused_too() {
         let stats =
             NodeGetVolumeStatsRequest { volume_id: VOLUME.into(), volume_path: "/no".into(), ..Default::default() };
         assert_eq!(code(client.node_get_volume_stats(stats).await), Code::NotFound);
-        assert_eq!(code(client.node_expand_volume(NodeExpandVolumeRequest::default()).await), Code::Unimplemented);
+        assert_eq!(code(client.node_expand_volume(NodeExpandVolumeRequest::default()).await), Code::InvalidArgument);
         let unknown = NodeStageVolumeRequest { volume_id: "vol-1".into(), ..stage(RW) };
         assert_eq!(code(client.node_stage_volume(unknown).await), Code::NotFound);
     });

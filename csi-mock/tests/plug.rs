@@ -89,13 +89,7 @@ fn a_mounted_device_stays_while_detaching_and_is_pulled_when_detached() {
         ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(cloud(vec![stream]).0, NODE_A, "node-a", disk.clone())));
         tell.send(attached(VOLUME, "/dev/xvdaa")).unwrap();
         settle(&ctx).await;
-        let stage = Stage {
-            volume: VOLUME.into(),
-            path: "/stage".into(),
-            fs_type: "ext4".into(),
-            mount_flags: Vec::new(),
-            readonly: false,
-        };
+        let stage = Stage { volume: VOLUME.into(), path: "/stage".into(), fs_type: "ext4".into(), ..Stage::default() };
         disk.stage(&stage).await.unwrap();
         tell.send(line("detaching", VOLUME)).unwrap();
         settle(&ctx).await;

@@ -122,3 +122,73 @@ async fn what_is_not_a_socket_is_left_alone() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not a socket"));
     assert_eq!(std::fs::read(dir.path().join("csi.sock")).unwrap(), b"precious");
 }
+
+#[tokio::test]
+async fn the_socket_goes_away_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let _program = started(dir.path(), &["--admin-listen", "127.0.0.1:0"]).await;
+    let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready")).unwrap()).unwrap();
+    let admin = dial::http(ready["admin"].as_str().unwrap()).unwrap();
+    let ask = async |json: &str| {
+        let request = http::Request::post("/admin/v1/socket")
+            .header("content-type", "application/json")
+            .body(substrate::body::full(json.to_owned()))
+            .unwrap();
+        substrate::body::call(admin.clone(), request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(ask(r#"{"absentMs": 99999999}"#).await, 400);
+    assert_eq!(ask(r#"{"absentMs": 200}"#).await, 200);
+    let socket = dir.path().join("csi.sock");
+    let (mut went, mut back) = (false, false);
+    for _ in 0..500 {
+        went |= !socket.exists();
+        back = went && socket.exists();
+        if back {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(went && back);
+    let mut node = NodeClient::new(Channel(dial::unix(&socket)));
+    assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
+}
+
+/// A cloud in this process, on a port of its own, and a driver that is told nothing but where both answer: what
+/// csi-sanity needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_driver_without_a_node_id_launches_its_own_instance() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = substrate::World::live(substrate::world::Options::default());
+    let process = substrate::Process::start(&world, "mock-ec2", |_| std::future::pending());
+    let ctx = process.ctx().unwrap();
+    let ec2 = mock_ec2::Ec2::new(&substrate::Seed::root(1), mock_ec2::Config::default()).unwrap();
+    let cloud = csi_mock::serve::tcp(&ctx, "127.0.0.1:0".parse().unwrap(), ec2.start(&ctx)).await.unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-mock"));
+        command.args(["--endpoint", &at("csi.sock"), "--ready-file", &at("ready"), "--root", &at("root")]);
+        command.args(["--ec2-endpoint", &format!("http://{cloud}"), "--zone", "us-east-1b"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Program(command.spawn().unwrap())
+    };
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let _program = start();
+        let mut ready = None;
+        for _ in 0..500 {
+            ready = std::fs::read(dir.path().join("ready")).ok();
+            if ready.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let ready: serde_json::Value = serde_json::from_slice(&ready.expect("ready within 10 s")).unwrap();
+        assert!(ready["endpoint"].as_str().unwrap().ends_with("csi.sock"));
+        let mut node = NodeClient::new(Channel(dial::unix(dir.path().join("csi.sock"))));
+        ids.push(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id);
+        std::fs::remove_file(dir.path().join("ready")).unwrap();
+    }
+    assert!(ids[0].starts_with("i-") && ids[0] == ids[1], "a driver that starts anew is the same node: {ids:?}");
+    let there = ec2.instances();
+    assert_eq!((there.len(), &*there[0].zone), (1, "us-east-1b"));
+}

@@ -21,6 +21,8 @@ pub(crate) struct Backoff {
 pub(crate) const ATTACHMENT: Backoff = Backoff { first: Duration::from_secs(1), factor: 1.8, steps: 13 };
 /// Create: 1.25 s before the first look ([`CREATE_DELAY`]), then 0.5 s × 1.5ⁿ (ec2-api.md §12).
 pub(crate) const CREATION: Backoff = Backoff { first: Duration::from_millis(500), factor: 1.5, steps: 11 };
+/// Modify: the first look at once, then 1 s × 1.7ⁿ (ec2-api.md §12).
+pub(crate) const MODIFICATION: Backoff = Backoff { first: Duration::from_secs(1), factor: 1.7, steps: 10 };
 /// What the driver sleeps before it looks at a new volume for the first time.
 pub(crate) const CREATE_DELAY: Duration = Duration::from_millis(1250);
 

@@ -1,130 +1,195 @@
-//! What a CreateVolume request asks for: size, zone and parameters. Pure.
+//! What a CreateVolume request asks for: size, zone, source and shape. Pure.
 
 use std::collections::BTreeMap;
 
+use csi_proto::csi::volume_content_source::Type as SourceType;
 use csi_proto::csi::{CapacityRange, CreateVolumeRequest, TopologyRequirement};
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
 use super::ec2::{Form, pair};
+use super::parameters::Shape;
+use super::xml::Volume;
+use crate::capabilities::{Capabilities, Feature};
 use crate::check::{self, invalid};
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
 /// Bytes of a GiB.
 pub(crate) const GIB: i64 = 1 << 30;
+/// Largest volume of any type, in GiB (ec2-api.md §8.3).
+pub(crate) const LARGEST_GIB: i64 = 65_536;
 /// The size without a capacity range: the EBS driver's default, in GiB.
 const DEFAULT_SIZE: u64 = 100;
 /// The volume type without a parameter: the EBS driver's default.
 const DEFAULT_TYPE: &str = "gp3";
 /// The tag that names the volume; the driver finds volumes by it.
 pub(crate) const NAME_TAG: &str = "CSIVolumeName";
-/// Parameters with this prefix are the provisioner's own.
-const PROVISIONER_PREFIX: &str = "csi.storage.k8s.io/";
+
+/// What a new volume begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Snapshot(String),
+    Volume(String),
+}
 
 /// What is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub name: String,
+    /// Least and most bytes that were asked for; 0 where the request leaves it open.
+    range: (i64, i64),
     /// GiB.
     pub size: u64,
-    /// The zone; the cloud's first one when the request leaves it open.
-    pub zone: Option<String>,
-    pub volume_type: String,
-    pub iops: Option<u64>,
-    pub throughput: Option<u64>,
-    pub encrypted: bool,
+    /// The zones that the volume may be in, the best first; every zone of the cloud when it is empty.
+    pub zones: Vec<String>,
+    pub source: Option<Source>,
+    /// Several instances are to hold it at once (EBS driver: io2, raw block).
+    pub multi_attach: bool,
+    pub shape: Shape,
     pub tags: BTreeMap<String, String>,
 }
 
 impl Order {
-    /// Reads a request.
+    /// Reads a request to a driver that offers `offered`.
     ///
     /// # Errors
     /// INVALID_ARGUMENT with the field named; OUT_OF_RANGE when no size in whole GiB fits the capacity range.
-    pub fn read(request: &CreateVolumeRequest, extra: &BTreeMap<String, String>) -> Result<Self, Status> {
-        let name = check::required("name", &request.name)?;
+    pub fn read(
+        request: &CreateVolumeRequest,
+        extra: &BTreeMap<String, String>,
+        offered: &Capabilities,
+    ) -> Result<Self, Status> {
+        let name = check::name("name", &request.name)?;
         if request.volume_capabilities.is_empty() {
             return Err(invalid("volume_capabilities", "at least one is required"));
         }
+        let mut multi_attach = false;
         for capability in &request.volume_capabilities {
             let capability = check::capability("volume_capabilities", Some(capability))?;
-            check::single_node("volume_capabilities", &capability)?;
+            let newer = offered.has(Feature::ControllerSingleNodeMultiWriter);
+            check::supported("volume_capabilities", &capability, newer)?;
+            multi_attach |= capability.many_nodes();
         }
-        if request.volume_content_source.is_some() {
-            return Err(invalid("volume_content_source", "this driver has neither snapshots nor clones"));
-        }
-        if !request.mutable_parameters.is_empty() {
+        if !request.mutable_parameters.is_empty() && !offered.has(Feature::ModifyVolume) {
             return Err(invalid("mutable_parameters", "this driver has no MODIFY_VOLUME capability"));
         }
-        let mut order = Self {
-            name: name.to_owned(),
-            size: size(request.capacity_range.as_ref())?,
-            zone: zone(request.accessibility_requirements.as_ref())?,
-            volume_type: DEFAULT_TYPE.to_owned(),
-            iops: None,
-            throughput: None,
-            encrypted: false,
-            tags: extra.clone(),
-        };
-        order.tags.insert(NAME_TAG.to_owned(), name.to_owned());
-        order.tags.insert("ebs.csi.aws.com/cluster".to_owned(), "true".to_owned());
-        for (key, value) in &request.parameters {
-            order.parameter(key, value)?;
+        if request.accessibility_requirements.is_some() && !offered.has(Feature::VolumeAccessibilityConstraints) {
+            let why = "this driver has no VOLUME_ACCESSIBILITY_CONSTRAINTS capability";
+            return Err(invalid("accessibility_requirements", why));
         }
-        Ok(order)
+        let range = request.capacity_range.as_ref();
+        let shape = Shape::read(&request.parameters, &request.mutable_parameters)?;
+        if multi_attach && shape.volume_type.as_deref() != Some("io2") {
+            let why = "MULTI_NODE_MULTI_WRITER needs the parameter type: io2";
+            return Err(invalid("volume_capabilities", why));
+        }
+        let mut tags = extra.clone();
+        tags.extend(shape.tags.clone());
+        tags.insert(NAME_TAG.to_owned(), name.to_owned());
+        tags.insert("ebs.csi.aws.com/cluster".to_owned(), "true".to_owned());
+        Ok(Self {
+            name: name.to_owned(),
+            range: range.map_or((0, 0), |r| (r.required_bytes, r.limit_bytes)),
+            size: size(range)?,
+            zones: zones(request.accessibility_requirements.as_ref())?,
+            source: source(request, offered)?,
+            multi_attach,
+            shape,
+            tags,
+        })
     }
 
-    /// Parameter names do not depend on letter case (EBS driver).
-    fn parameter(&mut self, key: &str, value: &str) -> Result<(), Status> {
-        let number = || {
-            let read = value.parse::<u64>().ok().filter(|n| *n > 0);
-            read.ok_or_else(|| {
-                invalid(&format!("parameters.{key}"), format_args!("`{value}` is not a whole number above 0"))
-            })
-        };
-        match &*key.to_ascii_lowercase() {
-            "type" => value.clone_into(&mut self.volume_type),
-            "iops" => self.iops = Some(number()?),
-            "throughput" => self.throughput = Some(number()?),
-            "encrypted" => {
-                self.encrypted = match value {
-                    "true" => true,
-                    "false" | "" => false,
-                    _ => return Err(invalid("parameters.encrypted", format_args!("`{value}` is not true or false"))),
-                }
-            }
-            // The filesystem comes with the capability; the provisioner puts it there.
-            "fstype" => {}
-            "csi.storage.k8s.io/pvc/name" => self.tag("kubernetes.io/created-for/pvc/name", value),
-            "csi.storage.k8s.io/pvc/namespace" => self.tag("kubernetes.io/created-for/pvc/namespace", value),
-            "csi.storage.k8s.io/pv/name" => self.tag("kubernetes.io/created-for/pv/name", value),
-            other if other.starts_with(PROVISIONER_PREFIX) => {}
-            _ => return Err(invalid("parameters", format_args!("`{key}` is not known to this driver"))),
+    /// Makes the order large enough for what its source holds.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE when the capacity range has no room for it.
+    pub fn hold(&mut self, source_gib: u64) -> Result<(), Status> {
+        if self.range == (0, 0) {
+            self.size = source_gib;
         }
+        let bytes = i64::try_from(source_gib).unwrap_or(i64::MAX).saturating_mul(GIB);
+        if self.range.1 != 0 && bytes > self.range.1 {
+            return Err(Status::out_of_range(format!(
+                "capacity_range: the source has {source_gib} GiB, which is more than limit_bytes"
+            )));
+        }
+        self.size = self.size.max(source_gib);
         Ok(())
     }
 
-    fn tag(&mut self, key: &str, value: &str) {
-        self.tags.insert(key.to_owned(), value.to_owned());
+    /// Why an existing volume of this name is not what is ordered; nothing when it is.
+    pub fn differs(&self, there: &Volume) -> Option<String> {
+        let bytes = i64::try_from(there.size).unwrap_or(i64::MAX).saturating_mul(GIB);
+        if there.size < self.size || (self.range.1 != 0 && bytes > self.range.1) {
+            return Some(format!("of {} GiB", there.size));
+        }
+        if !self.zones.is_empty() && !self.zones.contains(&there.availability_zone) {
+            return Some(format!("in zone {}", there.availability_zone));
+        }
+        let (snapshot, volume) = match &self.source {
+            None => ("", ""),
+            Some(Source::Snapshot(id)) => (&**id, ""),
+            Some(Source::Volume(id)) => ("", &**id),
+        };
+        // A copy of a volume that came from a snapshot names both; then the volume decides.
+        if there.source_volume_id != volume || (volume.is_empty() && there.snapshot_id != snapshot) {
+            return Some("of another source".to_owned());
+        }
+        None
     }
 
-    /// The EC2 request, with the idempotency token of the `generation`-th attempt to create a volume of this name.
-    pub fn form(&self, zone: &str, generation: u32) -> Form {
-        let mut form = vec![
-            pair("AvailabilityZone", zone),
-            pair("ClientToken", client_token(&self.name, generation)),
-            pair("Encrypted", self.encrypted),
-            pair("Size", self.size),
-            pair("VolumeType", &self.volume_type),
-        ];
-        form.extend(self.iops.map(|n| pair("Iops", n)));
-        form.extend(self.throughput.map(|n| pair("Throughput", n)));
+    /// The EC2 request, with the idempotency token of the `generation`-th attempt to create a volume of this name:
+    /// CreateVolume, or CopyVolumes for a clone (ec2-api.md §3).
+    pub fn form(&self, zone: &str, generation: u32) -> (&'static str, Form) {
+        let mut form = vec![pair("ClientToken", client_token(&self.name, generation)), pair("Size", self.size)];
+        let action = match &self.source {
+            Some(Source::Volume(source)) => {
+                form.push(pair("SourceVolumeId", source));
+                // A clone is of the type of its source unless the class says otherwise.
+                form.extend(self.shape.volume_type.as_ref().map(|t| pair("VolumeType", t)));
+                "CopyVolumes"
+            }
+            source => {
+                form.push(pair("AvailabilityZone", zone));
+                form.push(pair("Encrypted", self.shape.encrypted));
+                form.push(pair("VolumeType", self.shape.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)));
+                if let Some(Source::Snapshot(id)) = source {
+                    form.push(pair("SnapshotId", id));
+                }
+                "CreateVolume"
+            }
+        };
+        form.extend(self.multi_attach.then(|| pair("MultiAttachEnabled", true)));
+        form.extend(self.shape.iops.map(|n| pair("Iops", n)));
+        form.extend(self.shape.throughput.map(|n| pair("Throughput", n)));
         form.push(pair("TagSpecification.1.ResourceType", "volume"));
         for (n, (key, value)) in (1..).zip(&self.tags) {
             form.push(pair(&format!("TagSpecification.1.Tag.{n}.Key"), key));
             form.push(pair(&format!("TagSpecification.1.Tag.{n}.Value"), value));
         }
-        form
+        (action, form)
+    }
+}
+
+/// What the volume is to begin with.
+fn source(request: &CreateVolumeRequest, offered: &Capabilities) -> Result<Option<Source>, Status> {
+    let Some(source) = &request.volume_content_source else { return Ok(None) };
+    match &source.r#type {
+        None => Err(invalid("volume_content_source", "type is required: snapshot or volume")),
+        Some(SourceType::Snapshot(_)) if !offered.has(Feature::CreateDeleteSnapshot) => {
+            Err(invalid("volume_content_source", "this driver has no CREATE_DELETE_SNAPSHOT capability"))
+        }
+        Some(SourceType::Snapshot(source)) => {
+            let id = check::required("volume_content_source.snapshot.snapshot_id", &source.snapshot_id)?;
+            Ok(Some(Source::Snapshot(id.to_owned())))
+        }
+        Some(SourceType::Volume(_)) if !offered.has(Feature::CloneVolume) => {
+            Err(invalid("volume_content_source", "this driver has no CLONE_VOLUME capability"))
+        }
+        Some(SourceType::Volume(source)) => {
+            let id = check::required("volume_content_source.volume.volume_id", &source.volume_id)?;
+            Ok(Some(Source::Volume(id.to_owned())))
+        }
     }
 }
 
@@ -136,7 +201,7 @@ pub(crate) fn client_token(name: &str, generation: u32) -> String {
 }
 
 /// The size in GiB, rounded up.
-fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
+pub(crate) fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
     let Some(range) = range else { return Ok(DEFAULT_SIZE) };
     let (required, limit) = (range.required_bytes, range.limit_bytes);
     if required < 0 || limit < 0 {
@@ -156,21 +221,32 @@ fn size(range: Option<&CapacityRange>) -> Result<u64, Status> {
             "capacity_range: no whole number of GiB lies between {required} and {limit} bytes"
         )));
     }
+    if gib > LARGEST_GIB {
+        return Err(Status::out_of_range(format!(
+            "capacity_range: {gib} GiB is more than a volume can have, {LARGEST_GIB} GiB"
+        )));
+    }
     Ok(gib.unsigned_abs())
 }
 
-/// The zone of the first topology that has one, preferred before requisite.
-fn zone(requirement: Option<&TopologyRequirement>) -> Result<Option<String>, Status> {
-    let Some(requirement) = requirement else { return Ok(None) };
+/// The zones that the volume may be in: preferred ones first, then the requisite ones, each once.
+fn zones(requirement: Option<&TopologyRequirement>) -> Result<Vec<String>, Status> {
+    let Some(requirement) = requirement else { return Ok(Vec::new()) };
     let all = || requirement.preferred.iter().chain(&requirement.requisite);
-    let found = all().find_map(|t| t.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| t.segments.get(ZONE_KEY)));
-    if found.is_none() && all().next().is_some() {
+    let mut zones: Vec<String> = Vec::new();
+    for topology in all() {
+        let zone = topology.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| topology.segments.get(ZONE_KEY));
+        if let Some(zone) = zone.filter(|z| !zones.contains(z)) {
+            zones.push(zone.clone());
+        }
+    }
+    if zones.is_empty() && all().next().is_some() {
         // CSI: code 8 when the topology cannot be provisioned.
         return Err(Status::resource_exhausted(format!(
             "accessibility_requirements: no topology has the key {WELL_KNOWN_ZONE_KEY} or {ZONE_KEY}"
         )));
     }
-    Ok(found.cloned())
+    Ok(zones)
 }
 
 #[cfg(test)]
@@ -196,7 +272,8 @@ mod tests {
     #[case(range(2 * GIB, GIB), Err(Code::InvalidArgument))]
     #[case(range(-1, 0), Err(Code::InvalidArgument))]
     #[case(range(0, 0), Err(Code::InvalidArgument))]
-    #[case(range(i64::MAX, 0), Ok(8_589_934_592))]
+    #[case(range(i64::MAX, 0), Err(Code::OutOfRange))]
+    #[case(range(LARGEST_GIB * GIB, 0), Ok(65_536))]
     fn sizes_are_rounded_up_to_whole_gib(#[case] asked: CapacityRange, #[case] expected: Result<u64, Code>) {
         assert_eq!(size(Some(&asked)).map_err(|s| s.code()), expected);
     }
@@ -208,11 +285,11 @@ mod tests {
             requisite: vec![in_zone(ZONE_KEY, "a"), in_zone(ZONE_KEY, "b")],
             preferred: vec![in_zone(WELL_KNOWN_ZONE_KEY, "b")],
         };
-        assert_eq!(zone(Some(&requirement)).unwrap().as_deref(), Some("b"));
+        assert_eq!(zones(Some(&requirement)).unwrap(), ["b", "a"]);
         requirement.preferred.clear();
-        assert_eq!(zone(Some(&requirement)).unwrap().as_deref(), Some("a"));
+        assert_eq!(zones(Some(&requirement)).unwrap(), ["a", "b"]);
         requirement.requisite = vec![in_zone("rack", "7")];
-        assert_eq!(zone(Some(&requirement)).unwrap_err().code(), Code::ResourceExhausted);
+        assert_eq!(zones(Some(&requirement)).unwrap_err().code(), Code::ResourceExhausted);
     }
 
     #[test]

@@ -27,14 +27,32 @@ fn slot(name: &str) -> &str {
 /// Names on their way to the cloud and names that the cloud refused, by instance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
+    /// Counts looks at instances and names given back.
+    events: u64,
     in_flight: BTreeMap<String, BTreeMap<String, String>>,
+    /// Names that were given back, with the event: a look that began before does not list their attachments yet.
+    released: BTreeMap<String, BTreeMap<String, u64>>,
     likely_bad: BTreeMap<String, BTreeMap<String, Duration>>,
 }
 
 impl Names {
+    /// Begins a look at an instance; the number goes to [`Names::allocate`] with what was seen.
+    pub fn look(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+
     /// The lowest free name for `volume` on `instance`, now in flight. A volume that has one in flight keeps it, so
     /// that a name whose attach failed half-way stays tainted for others. Names that were refused come last.
-    pub fn allocate(&mut self, now: Duration, instance: &str, volume: &str, used: &[String]) -> Option<String> {
+    pub fn allocate(
+        &mut self,
+        now: Duration,
+        instance: &str,
+        volume: &str,
+        (look, used): (u64, &[String]),
+    ) -> Option<String> {
+        let released = self.released.entry(instance.to_owned()).or_default();
+        released.retain(|_, event| *event > look);
         let bad = self.likely_bad.entry(instance.to_owned()).or_default();
         bad.retain(|_, since| now.saturating_sub(*since) < AVOIDED);
         let flying = self.in_flight.entry(instance.to_owned()).or_default();
@@ -43,7 +61,8 @@ impl Names {
         {
             return Some(name.clone());
         }
-        let taken: BTreeSet<&str> = used.iter().map(|n| slot(n)).chain(flying.keys().map(|n| slot(n))).collect();
+        let known = used.iter().chain(flying.keys()).chain(released.keys());
+        let taken: BTreeSet<&str> = known.map(|n| slot(n)).collect();
         let free = || names().filter(|n| !taken.contains(slot(n)));
         let name = free().find(|n| !bad.contains_key(n)).or_else(|| free().next())?;
         flying.insert(name.clone(), volume.to_owned());
@@ -52,9 +71,15 @@ impl Names {
 
     /// The cloud knows the attachment now, or there will be none: the name is not in flight any more.
     pub fn release(&mut self, instance: &str, volume: &str) {
-        if let Some(flying) = self.in_flight.get_mut(instance) {
-            flying.retain(|_, v| v != volume);
-        }
+        self.events += 1;
+        let Some(flying) = self.in_flight.get_mut(instance) else { return };
+        let released = self.released.entry(instance.to_owned()).or_default();
+        flying.retain(|name, v| {
+            if v == volume {
+                released.insert(name.clone(), self.events);
+            }
+            v != volume
+        });
     }
 
     /// The cloud said that the name is in use although it is not listed.
@@ -81,27 +106,39 @@ mod tests {
     fn the_lowest_free_name_is_taken_and_names_in_flight_are_not_free() {
         let mut names = Names::default();
         let now = Duration::ZERO;
-        assert_eq!(names.allocate(now, "i", "v1", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdab");
-        assert_eq!(names.allocate(now, "i", "v2", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdac");
-        assert_eq!(names.allocate(now, "i", "v1", &["/dev/xvdaa".into()]).unwrap(), "/dev/xvdab");
-        assert_eq!(names.allocate(now, "other", "v3", &[]).unwrap(), "/dev/xvdaa");
+        assert_eq!(names.allocate(now, "i", "v1", (9, &["/dev/xvdaa".into()])).unwrap(), "/dev/xvdab");
+        assert_eq!(names.allocate(now, "i", "v2", (9, &["/dev/xvdaa".into()])).unwrap(), "/dev/xvdac");
+        assert_eq!(names.allocate(now, "i", "v1", (9, &["/dev/xvdaa".into()])).unwrap(), "/dev/xvdab");
+        assert_eq!(names.allocate(now, "other", "v3", (9, &[])).unwrap(), "/dev/xvdaa");
         names.release("i", "v1");
-        assert_eq!(names.allocate(now, "i", "v4", &[]).unwrap(), "/dev/xvdaa");
+        assert_eq!(names.allocate(now, "i", "v4", (9, &[])).unwrap(), "/dev/xvdaa");
+    }
+
+    #[test]
+    fn a_name_that_was_given_back_during_a_look_is_not_free_for_who_looked() {
+        let mut names = Names::default();
+        let now = Duration::ZERO;
+        let (early, late) = (names.look(), names.look());
+        assert_eq!(names.allocate(now, "i", "v1", (late, &[])).unwrap(), "/dev/xvdaa");
+        names.release("i", "v1");
+        assert_eq!(names.allocate(now, "i", "v2", (early, &[])).unwrap(), "/dev/xvdab", "attached meanwhile");
+        let after = names.look();
+        assert_eq!(names.allocate(now, "i", "v3", (after, &[])).unwrap(), "/dev/xvdaa", "detached meanwhile");
     }
 
     #[test]
     fn a_refused_name_is_avoided_for_an_hour() {
         let mut names = Names::default();
-        let first = names.allocate(Duration::ZERO, "i", "v", &[]).unwrap();
+        let first = names.allocate(Duration::ZERO, "i", "v", (9, &[])).unwrap();
         names.refuse(Duration::ZERO, "i", &first);
-        assert_eq!(names.allocate(Duration::ZERO, "i", "v", &[]).unwrap(), "/dev/xvdab");
+        assert_eq!(names.allocate(Duration::ZERO, "i", "v", (9, &[])).unwrap(), "/dev/xvdab");
         names.release("i", "v");
-        assert_eq!(names.allocate(AVOIDED, "i", "v", &[]).unwrap(), "/dev/xvdaa");
+        assert_eq!(names.allocate(AVOIDED, "i", "v", (9, &[])).unwrap(), "/dev/xvdaa");
     }
 
     #[test]
     fn both_spellings_of_a_slot_are_one_name() {
         let used: Vec<_> = names().filter(|n| !n.starts_with("/dev/sd")).collect();
-        assert_eq!(Names::default().allocate(Duration::ZERO, "i", "v", &used).unwrap(), "/dev/sda2");
+        assert_eq!(Names::default().allocate(Duration::ZERO, "i", "v", (9, &used)).unwrap(), "/dev/sda2");
     }
 }

@@ -1,18 +1,20 @@
 //! A small client of the EC2 Query API, with the retries of an AWS SDK.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::{Request, header};
+use http::header;
 use serde::de::DeserializeOwned;
 use substrate::body::{HttpService, call, collect, full};
 use substrate::process::Ctx;
 use substrate::seed::unit;
 
-use super::sign::{Credentials, sign};
+use super::sign::{Asked, Credentials, sign};
 use super::xml::{
-    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Volume,
+    DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
+    Modifications, ModifyVolume, Reservation, Snapshot, Snapshots, Volume, VolumeStatuses,
 };
 
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
@@ -99,6 +101,42 @@ pub(crate) fn pair(key: &str, value: impl ToString) -> (String, String) {
     (key.to_owned(), value.to_string())
 }
 
+/// A request of the EBS direct API.
+struct Request<'a> {
+    action: &'static str,
+    path: &'a str,
+    query: &'a str,
+}
+
+/// Most items of a page that is asked for.
+const PAGE: u32 = 500;
+
+/// A request for a page of a list.
+fn page(mut form: Form, token: Option<String>) -> Form {
+    form.push(pair("MaxResults", PAGE));
+    form.extend(token.map(|t| pair("NextToken", t)));
+    form
+}
+
+/// An answer of ListSnapshotBlocks and ListChangedBlocks.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(crate) struct Blocks {
+    /// Bytes.
+    pub block_size: i64,
+    /// GiB.
+    pub volume_size: i64,
+    pub next_token: Option<String>,
+    #[serde(alias = "ChangedBlocks")]
+    pub blocks: Vec<Block>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(crate) struct Block {
+    pub block_index: i64,
+}
+
 impl Client {
     pub fn new(ctx: &Ctx, service: HttpService, host: &str, region: &str, credentials: &Credentials) -> Self {
         Self {
@@ -111,8 +149,14 @@ impl Client {
         }
     }
 
-    pub async fn create_volume(&self, form: Form) -> Result<Volume, Ec2Error> {
-        self.call("CreateVolume", form).await
+    /// CreateVolume or CopyVolumes, see [`super::create::Order::form`].
+    pub async fn create_volume(&self, (action, form): (&'static str, Form)) -> Result<Volume, Ec2Error> {
+        if action != "CopyVolumes" {
+            return self.call(action, form).await;
+        }
+        let answer: DescribeVolumes = self.call(action, form).await?;
+        let reason = "it names no volume".to_owned();
+        answer.volume_set.item.into_iter().next().ok_or(Ec2Error::Unreadable { action, reason })
     }
 
     pub async fn delete_volume(&self, volume: &str) -> Result<(), Ec2Error> {
@@ -146,6 +190,168 @@ impl Client {
         Ok(answer.volume_set.item)
     }
 
+    /// Launches an instance called `name`, once for each name; returns its id.
+    pub async fn run_instance(&self, name: &str, zone: &str) -> Result<String, Ec2Error> {
+        let form = vec![
+            pair("ImageId", "ami-0abcdef1234567890"),
+            pair("InstanceType", "m5.large"),
+            pair("MinCount", 1),
+            pair("MaxCount", 1),
+            pair("ClientToken", super::create::client_token(&format!("{name} in {zone}"), 1)),
+            pair("Placement.AvailabilityZone", zone),
+            pair("TagSpecification.1.ResourceType", "instance"),
+            pair("TagSpecification.1.Tag.1.Key", "Name"),
+            pair("TagSpecification.1.Tag.1.Value", name),
+        ];
+        let action = "RunInstances";
+        let answer: Reservation = self.call(action, form).await?;
+        let reason = "it names no instance".to_owned();
+        let first = answer.instances_set.item.into_iter().next();
+        first.map(|i| i.instance_id).ok_or(Ec2Error::Unreadable { action, reason })
+    }
+
+    /// All volumes.
+    pub async fn volumes(&self) -> Result<Vec<Volume>, Ec2Error> {
+        let mut all = Vec::new();
+        let mut token = None;
+        loop {
+            let answer: DescribeVolumes = self.call("DescribeVolumes", page(Vec::new(), token)).await?;
+            all.extend(answer.volume_set.item);
+            token = answer.next_token;
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The volumes whose I/O is impaired: those among `ids`, or all when it is empty.
+    pub async fn impaired(&self, ids: &[&str]) -> Result<BTreeSet<String>, Ec2Error> {
+        let mut all = BTreeSet::new();
+        let mut token = None;
+        loop {
+            let form: Form = (1..).zip(ids).map(|(n, id)| pair(&format!("VolumeId.{n}"), id)).collect();
+            let form = if ids.is_empty() { page(form, token) } else { form };
+            let answer: VolumeStatuses = self.call("DescribeVolumeStatus", form).await?;
+            let broken = answer.volume_status_set.item.into_iter().filter(|s| s.volume_status.status == "impaired");
+            all.extend(broken.map(|s| s.volume_id));
+            token = answer.next_token;
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// The state of the latest modification; nothing when the volume was never modified.
+    pub async fn modification(&self, volume: &str) -> Result<Option<Modification>, Ec2Error> {
+        let form = vec![pair("VolumeId.1", volume)];
+        match self.call::<Modifications>("DescribeVolumesModifications", form).await {
+            Ok(answer) => Ok(answer.volume_modification_set.item.into_iter().next_back()),
+            Err(error) if error.code() == "InvalidVolumeModification.NotFound" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn modify_volume(&self, form: Form) -> Result<Modification, Ec2Error> {
+        self.call::<ModifyVolume>("ModifyVolume", form).await.map(|answer| answer.volume_modification)
+    }
+
+    pub async fn create_tags(&self, resource: &str, tags: &BTreeMap<String, String>) -> Result<(), Ec2Error> {
+        let mut form = vec![pair("ResourceId.1", resource)];
+        for (n, (key, value)) in (1..).zip(tags) {
+            form.push(pair(&format!("Tag.{n}.Key"), key));
+            form.push(pair(&format!("Tag.{n}.Value"), value));
+        }
+        self.call::<Ignored>("CreateTags", form).await.map(drop)
+    }
+
+    pub async fn create_snapshot(&self, form: Form) -> Result<Snapshot, Ec2Error> {
+        self.call("CreateSnapshot", form).await
+    }
+
+    pub async fn create_snapshots(&self, form: Form) -> Result<Vec<Snapshot>, Ec2Error> {
+        self.call::<Snapshots>("CreateSnapshots", form).await.map(|answer| answer.snapshot_set.item)
+    }
+
+    pub async fn delete_snapshot(&self, snapshot: &str) -> Result<(), Ec2Error> {
+        self.call::<Ignored>("DeleteSnapshot", vec![pair("SnapshotId", snapshot)]).await.map(drop)
+    }
+
+    /// The snapshot, or `InvalidSnapshot.NotFound`.
+    pub async fn describe_snapshot(&self, snapshot: &str) -> Result<Snapshot, Ec2Error> {
+        let answer: Snapshots = self.call("DescribeSnapshots", vec![pair("SnapshotId.1", snapshot)]).await?;
+        answer.snapshot_set.item.into_iter().find(|s| s.snapshot_id == snapshot).ok_or_else(|| Ec2Error::Api {
+            code: "InvalidSnapshot.NotFound".to_owned(),
+            message: format!("The snapshot '{snapshot}' does not exist."),
+        })
+    }
+
+    /// The snapshots of this account that pass a filter, or all of them.
+    pub async fn snapshots(&self, filter: Option<(&str, &str)>) -> Result<Vec<Snapshot>, Ec2Error> {
+        let mut all = Vec::new();
+        let mut token = None;
+        loop {
+            let mut form = vec![pair("Owner.1", "self")];
+            if let Some((name, value)) = filter {
+                form.extend([pair("Filter.1.Name", name), pair("Filter.1.Value.1", value)]);
+            }
+            let answer: Snapshots = self.call("DescribeSnapshots", page(form, token)).await?;
+            all.extend(answer.snapshot_set.item);
+            token = answer.next_token;
+            if token.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// A page of the EBS direct API: `path` below `/snapshots/`, with its query, ordered by name.
+    pub async fn blocks(&self, path: &str, query: &[(&str, String)]) -> Result<Blocks, Ec2Error> {
+        let query = query.iter().map(|(k, v)| format!("{}={}", encode(k), encode(v))).collect::<Vec<_>>().join("&");
+        let what = Request { action: "ListSnapshotBlocks", path: &format!("/snapshots/{path}"), query: &query };
+        let mut attempt = 0;
+        loop {
+            match self.direct(&what).await {
+                Err((error, true)) if attempt + 1 < ATTEMPTS => {
+                    self.wait(what.action, attempt, &error).await;
+                    attempt += 1;
+                }
+                done => return done.map_err(|(error, _)| error),
+            }
+        }
+    }
+
+    async fn direct(&self, what: &Request<'_>) -> Result<Blocks, (Ec2Error, bool)> {
+        let action = what.action;
+        let asked = Asked {
+            service: "ebs",
+            region: &self.region,
+            host: &self.host,
+            method: "GET",
+            path: what.path,
+            query: what.query,
+            content_type: None,
+            body: b"",
+        };
+        let signed = sign(&self.credentials, &asked, self.ctx.now().wall);
+        let unreachable = |reason: String| (Ec2Error::Unreachable { action, reason }, true);
+        let request = http::Request::get(format!("{}?{}", what.path, what.query))
+            .header(header::HOST, &self.host)
+            .header("x-amz-date", signed.date)
+            .header(header::AUTHORIZATION, signed.authorization)
+            .body(substrate::body::empty())
+            .map_err(|e| (Ec2Error::Unreachable { action, reason: e.to_string() }, false))?;
+        let response = call(self.service.clone(), request).await.map_err(|e| unreachable(e.to_string()))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = collect(response.into_body(), MAX_ANSWER).await.map_err(|e| unreachable(e.to_string()))?;
+        if status.is_success() {
+            let unreadable = |e: serde_json::Error| (Ec2Error::Unreadable { action, reason: e.to_string() }, false);
+            return serde_json::from_slice(&bytes).map_err(unreadable);
+        }
+        let code = headers.get("x-amzn-errortype").and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let message: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let message = message["message"].as_str().unwrap_or_default().to_owned();
+        Err((Ec2Error::Api { code: code.to_owned(), message }, status.is_server_error()))
+    }
+
     /// The instance, or `InvalidInstanceID.NotFound`.
     pub async fn describe_instance(&self, instance: &str) -> Result<Instance, Ec2Error> {
         let answer: DescribeInstances = self.call("DescribeInstances", vec![pair("InstanceId.1", instance)]).await?;
@@ -173,18 +379,23 @@ impl Client {
         for attempt in 0.. {
             match self.once(action, &body).await {
                 Err((error, true)) if attempt + 1 < ATTEMPTS => {
-                    let backoff = self.backoff(attempt);
-                    self.ctx.trace().trace(
-                        self.ctx.name(),
-                        "ec2.retry",
-                        || serde_json::json!({ "action": action, "error": error.to_string(), "attempt": attempt + 1 }),
-                    );
-                    self.ctx.sleep(backoff).await;
+                    self.wait(action, attempt, &error).await;
                 }
                 done => return done.map_err(|(error, _)| error),
             }
         }
         Err(Ec2Error::Unreachable { action, reason: "no attempt is left".to_owned() })
+    }
+
+    /// Waits before the attempt after `attempt`.
+    async fn wait(&self, action: &'static str, attempt: u32, error: &Ec2Error) {
+        let backoff = self.backoff(attempt);
+        self.ctx.trace().trace(
+            self.ctx.name(),
+            "ec2.retry",
+            || serde_json::json!({ "action": action, "error": error.to_string(), "attempt": attempt + 1 }),
+        );
+        self.ctx.sleep(backoff).await;
     }
 
     /// Full jitter: a random part of 2^attempt seconds, at most 20 s (AWS SDK for Go, ExponentialJitterBackoff).
@@ -197,9 +408,19 @@ impl Client {
     /// One attempt; the error says whether another may help.
     async fn once<T: DeserializeOwned>(&self, action: &'static str, body: &[u8]) -> Result<T, (Ec2Error, bool)> {
         let wall = self.ctx.now().wall;
-        let signed = sign(&self.credentials, &self.region, "ec2", &self.host, CONTENT_TYPE, body, wall);
+        let asked = Asked {
+            service: "ec2",
+            region: &self.region,
+            host: &self.host,
+            method: "POST",
+            path: "/",
+            query: "",
+            content_type: Some(CONTENT_TYPE),
+            body,
+        };
+        let signed = sign(&self.credentials, &asked, wall);
         let unreachable = |reason: String| (Ec2Error::Unreachable { action, reason }, true);
-        let request = Request::post("/")
+        let request = http::Request::post("/")
             .header(header::HOST, &self.host)
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .header(header::USER_AGENT, concat!("mooring-csi-mock/", env!("CARGO_PKG_VERSION")))

@@ -4,20 +4,38 @@ mod attach;
 mod create;
 mod devices;
 mod ec2;
+mod group;
+mod list;
+mod metadata;
+mod modify;
+mod page;
+mod parameters;
+mod publish;
 mod service;
 mod sign;
+mod snapshots;
+mod volumes;
 mod xml;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use anyhow::Context;
 use csi_proto::csi::controller_server::ControllerServer;
+use csi_proto::csi::group_controller_server::GroupControllerServer;
+use csi_proto::csi::snapshot_metadata_server::SnapshotMetadataServer;
 use substrate::{Ctx, HttpService};
 
+use self::ec2::Client;
 use crate::calls::Calls;
 use crate::identity::{self, DRIVER_NAME};
+use crate::settings::Settings;
 
 pub use service::ControllerService;
 pub use sign::Credentials;
+
+/// How often a launched instance is looked at.
+const LAUNCH_POLL: Duration = Duration::from_millis(500);
 
 /// What the controller service is made with.
 #[derive(Clone, Debug)]
@@ -34,6 +52,8 @@ pub struct ControllerConfig {
     pub driver_name: String,
     /// Tags that every volume gets besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
+    /// What can be changed while the driver runs.
+    pub settings: Settings,
 }
 
 impl ControllerConfig {
@@ -46,19 +66,42 @@ impl ControllerConfig {
             credentials: Credentials::default(),
             driver_name: DRIVER_NAME.to_owned(),
             extra_tags: BTreeMap::new(),
+            settings: Settings::default(),
         }
     }
 }
 
-/// Starts the Identity and Controller services in process `ctx`; returns the router, with the admin endpoints.
+/// Starts the Identity and Controller services, with GroupController and SnapshotMetadata, in process `ctx`; returns the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
-    let calls = Calls::new(ctx);
+    let calls = Calls::with(ctx, config.settings.clone());
     let routes = identity::routes(&calls, &config.driver_name, true);
     let routes = add(routes, &calls, config);
     substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls, None)))
 }
 
-/// Adds the Controller service to the gRPC services of a driver.
+/// Launches the instance that the node `name` is, in `zone`, and waits until it runs; returns its id. Asked again for
+/// one name, the cloud gives the same instance.
+///
+/// # Errors
+/// What the cloud says.
+pub(crate) async fn launch(ctx: &Ctx, config: &ControllerConfig, name: &str, zone: &str) -> anyhow::Result<String> {
+    let ec2 = Client::new(ctx, config.ec2.clone(), &config.ec2_host, &config.region, &config.credentials);
+    let launched = ec2.run_instance(name, zone).await.context("cannot launch an instance for the node")?;
+    loop {
+        let instance = ec2.describe_instance(&launched).await.context("cannot look at the node's instance")?;
+        match &*instance.instance_state.name {
+            "running" => return Ok(launched),
+            "pending" => ctx.sleep(LAUNCH_POLL).await,
+            state => anyhow::bail!("the node's instance {launched} is {state}"),
+        }
+    }
+}
+
+/// Adds the Controller service, and those beside it, to the gRPC services of a driver.
 pub(crate) fn add(routes: tonic::service::Routes, calls: &Calls, config: ControllerConfig) -> tonic::service::Routes {
-    routes.add_service(ControllerServer::new(ControllerService::new(calls.clone(), config)))
+    let service = ControllerService::new(calls.clone(), config);
+    routes
+        .add_service(GroupControllerServer::new(service.clone()))
+        .add_service(SnapshotMetadataServer::new(service.clone()))
+        .add_service(ControllerServer::new(service))
 }

@@ -1,4 +1,4 @@
-//! AWS Signature Version 4 for the EC2 Query API: a POST of a form to `/`, the headers host and x-amz-date.
+//! AWS Signature Version 4, with the headers host, x-amz-date and, where there is a body, content-type.
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -42,22 +42,31 @@ fn hmac(key: &[u8], data: &str) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Signs `body` for `service` of `region` at time `now`.
-pub(crate) fn sign(
-    credentials: &Credentials,
-    region: &str,
-    service: &str,
-    host: &str,
-    content_type: &str,
-    body: &[u8],
-    now: Timestamp,
-) -> Signed {
+/// What is signed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// `ec2`, or `ebs` for the direct API.
+    pub service: &'a str,
+    pub region: &'a str,
+    pub host: &'a str,
+    pub method: &'a str,
+    pub path: &'a str,
+    /// Encoded and ordered by name.
+    pub query: &'a str,
+    pub content_type: Option<&'a str>,
+    pub body: &'a [u8],
+}
+
+/// Signs a request at time `now`.
+pub(crate) fn sign(credentials: &Credentials, asked: &Asked<'_>, now: Timestamp) -> Signed {
+    let Asked { service, region, host, method, path, query, content_type, body } = *asked;
     let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
     let day = &date[..8];
     let scope = format!("{day}/{region}/{service}/aws4_request");
-    let headers = "content-type;host;x-amz-date";
+    let headers = if content_type.is_some() { "content-type;host;x-amz-date" } else { "host;x-amz-date" };
+    let content_type = content_type.map(|t| format!("content-type:{t}\n")).unwrap_or_default();
     let canonical = format!(
-        "POST\n/\n\ncontent-type:{content_type}\nhost:{host}\nx-amz-date:{date}\n\n{headers}\n{}",
+        "{method}\n{path}\n{query}\n{content_type}host:{host}\nx-amz-date:{date}\n\n{headers}\n{}",
         hex::encode(Sha256::digest(body))
     );
     let to_sign = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
@@ -90,7 +99,10 @@ mod tests {
     fn a_signature_depends_on_the_body_and_hides_the_secret() {
         let credentials = Credentials { access_key_id: "AK".into(), secret_access_key: "hush".into() };
         let sign = |body: &[u8]| {
-            sign(&credentials, "us-east-1", "ec2", "localhost", "text/plain", body, substrate::clock::epoch())
+            let (service, region, host, method) = ("ec2", "us-east-1", "localhost", "POST");
+            let content_type = Some("text/plain");
+            let asked = Asked { service, region, host, method, path: "/", query: "", content_type, body };
+            sign(&credentials, &asked, substrate::clock::epoch())
         };
         assert_eq!(sign(b"a").date, "20260101T000000Z");
         assert!(sign(b"a").authorization.contains("Credential=AK/20260101/us-east-1/ec2/aws4_request"));

@@ -26,7 +26,94 @@ pub(crate) struct Volume {
     pub status: String,
     pub availability_zone: String,
     pub multi_attach_enabled: String,
+    /// The snapshot that it came from; empty without one.
+    pub snapshot_id: String,
+    /// The volume that it was copied from; empty without one.
+    pub source_volume_id: String,
+    pub volume_type: String,
+    pub iops: Option<u64>,
+    pub throughput: Option<u64>,
     pub attachment_set: Set<Attachment>,
+    pub tag_set: Set<Tag>,
+}
+
+/// An entry of a tagSet.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tag {
+    pub key: String,
+    pub value: String,
+}
+
+/// The value of the tag `key`.
+pub(crate) fn tag<'a>(tags: &'a Set<Tag>, key: &str) -> Option<&'a str> {
+    tags.item.iter().find(|t| t.key == key).map(|t| &*t.value)
+}
+
+/// A snapshot: an item of DescribeSnapshots and CreateSnapshots, and the body of CreateSnapshot's answer.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Snapshot {
+    pub snapshot_id: String,
+    pub volume_id: String,
+    /// CreateSnapshots calls it `state`.
+    #[serde(alias = "state")]
+    pub status: String,
+    /// GiB.
+    pub volume_size: u64,
+    /// RFC 3339.
+    pub start_time: String,
+    pub tag_set: Set<Tag>,
+}
+
+/// DescribeSnapshots and CreateSnapshots.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Snapshots {
+    pub snapshot_set: Set<Snapshot>,
+    pub next_token: Option<String>,
+}
+
+/// ModifyVolume.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ModifyVolume {
+    pub volume_modification: Modification,
+}
+
+/// DescribeVolumesModifications.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Modifications {
+    pub volume_modification_set: Set<Modification>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Modification {
+    pub modification_state: String,
+    pub status_message: String,
+}
+
+/// DescribeVolumeStatus.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeStatuses {
+    pub volume_status_set: Set<VolumeStatusItem>,
+    pub next_token: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeStatusItem {
+    pub volume_id: String,
+    pub volume_status: VolumeStatusWord,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeStatusWord {
+    pub status: String,
 }
 
 /// An entry of a volume's attachmentSet.
@@ -44,6 +131,7 @@ pub(crate) struct Attachment {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DescribeVolumes {
     pub volume_set: Set<Volume>,
+    pub next_token: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -62,7 +150,15 @@ pub(crate) struct Reservation {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Instance {
     pub instance_id: String,
+    pub instance_state: InstanceState,
+    pub root_device_name: String,
     pub block_device_mapping: Set<Mapping>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct InstanceState {
+    pub name: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

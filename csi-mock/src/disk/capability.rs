@@ -57,7 +57,7 @@ pub fn capability() -> Capability {
     };
     let root = rustix::process::geteuid().is_root();
     add("root", true, if root { Ok("uid 0".into()) } else { Err("run as root (sudo) to use loop devices".into()) });
-    add("mount", true, sys_admin());
+    add("mount", true, effective(SYS_ADMIN, "CAP_SYS_ADMIN", "mounts need it (docker: --cap-add SYS_ADMIN)"));
     let control = std::fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control");
     add(
         "loop-control",
@@ -73,6 +73,8 @@ pub fn capability() -> Capability {
     add("blkid", true, tool("blkid", "util-linux"));
     add("mkfs.ext4", true, tool("mkfs.ext4", "e2fsprogs"));
     add("fsck.ext4", true, tool("fsck.ext4", "e2fsprogs"));
+    let why = "an ext4 that is mounted grows only with it (docker: --cap-add SYS_RESOURCE)";
+    add("ext4 grows online", false, effective(SYS_RESOURCE, "CAP_SYS_RESOURCE", why));
     add("mkfs.xfs", false, tool("mkfs.xfs", "xfsprogs"));
     add("mkfs.btrfs", false, tool("mkfs.btrfs", "btrfs-progs"));
     Capability::of(checks)
@@ -86,14 +88,19 @@ pub fn capability() -> Capability {
     Capability::of(vec![check])
 }
 
-/// CAP_SYS_ADMIN is bit 21 of the effective capabilities (capabilities(7)).
+/// Bits of the effective capabilities (capabilities(7)).
 #[cfg(target_os = "linux")]
-fn sys_admin() -> Result<String, String> {
+const SYS_ADMIN: u32 = 21;
+#[cfg(target_os = "linux")]
+const SYS_RESOURCE: u32 = 24;
+
+#[cfg(target_os = "linux")]
+fn effective(bit: u32, name: &str, why: &str) -> Result<String, String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;
     let effective = status.lines().find_map(|l| l.strip_prefix("CapEff:")).map(str::trim).unwrap_or_default();
     match u64::from_str_radix(effective, 16) {
-        Ok(bits) if bits & (1 << 21) != 0 => Ok("CAP_SYS_ADMIN".to_owned()),
-        _ => Err("mounts need CAP_SYS_ADMIN (docker: --cap-add SYS_ADMIN)".to_owned()),
+        Ok(bits) if bits & (1 << bit) != 0 => Ok(name.to_owned()),
+        _ => Err(format!("no {name}: {why}")),
     }
 }
 

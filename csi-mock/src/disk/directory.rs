@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::blocking::Gate;
+use super::files::file_operations;
 use super::root::Root;
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage,
@@ -182,7 +183,10 @@ impl Inner {
 
     fn stage(&self, stage: &Stage) -> Result<Staged, DiskError> {
         if stage.readonly {
-            return Err(cannot("stage read-only"));
+            return Err(cannot("stage read-only", "a symlink cannot refuse writes"));
+        }
+        if stage.group.is_some() {
+            return Err(cannot("volume_mount_group", "giving files to a group needs root"));
         }
         let path = self.root.absolute(&stage.path)?;
         let mounts = self.mounts()?;
@@ -230,9 +234,21 @@ impl Inner {
         Ok(true)
     }
 
+    fn usage(&self, path: &Path) -> Result<Usage, DiskError> {
+        let (root, place) = self.place(path)?;
+        let dir = root.dir(&place)?;
+        super::stat::usage(&dir).map_err(|e| DiskError::errno("statfs", path.display().to_string(), e))
+    }
+
     fn publish(&self, publish: &Publish) -> Result<Published, DiskError> {
+        if publish.block {
+            return Err(cannot("publish a raw device", "there is none"));
+        }
         if publish.readonly {
-            return Err(cannot("publish read-only"));
+            return Err(cannot("publish read-only", "a symlink cannot refuse writes"));
+        }
+        if publish.group.is_some() {
+            return Err(cannot("volume_mount_group", "giving files to a group needs root"));
         }
         let (staging, path) = (self.root.absolute(&publish.staging_path)?, self.root.absolute(&publish.path)?);
         let mounts = self.mounts()?;
@@ -285,10 +301,10 @@ impl Inner {
     }
 }
 
-fn cannot(what: &str) -> DiskError {
+fn cannot(what: &str, why: &str) -> DiskError {
     DiskError::Unsupported {
         backend: Backend::Directory,
-        reason: format!("{what}: a symlink cannot refuse writes; run as root on Linux to get the loop backend"),
+        reason: format!("{what}: {why}; run as root on Linux to get the loop backend"),
     }
 }
 
@@ -357,86 +373,33 @@ impl Disk for DirectoryDisk {
         self.run(move |disk| disk.unpublish(&volume, &path))
     }
 
-    fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {
-        let path = path.to_owned();
+    fn resize<'a>(&'a self, volume: &'a str, size_bytes: u64) -> DiskFuture<'a, bool> {
+        let volume = volume.to_owned();
         self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            let dir = root.dir(&place)?;
-            super::stat::usage(&dir).map_err(|e| DiskError::errno("statfs", path.display().to_string(), e))
+            let Some(mut record) = disk.device_record(&volume)? else { return Ok(false) };
+            let grown = size_bytes > record.size_bytes;
+            record.size_bytes = record.size_bytes.max(size_bytes);
+            disk.write(&disk.record_path("devices", &record.volume), &record)?;
+            Ok(grown)
         })
     }
+
+    fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64> {
+        let (volume, path) = (volume.to_owned(), path.to_owned());
+        // A directory has no size of its own: what the cloud says is what there is.
+        self.run(move |disk| {
+            let absolute = disk.root.absolute(&path)?;
+            if !disk.mounts()?.iter().any(|m| m.path == absolute && m.volume == volume) {
+                return Err(DiskError::NotStaged { volume, path: path.display().to_string() });
+            }
+            Ok(disk.device_record(&volume)?.map_or(0, |r| r.size_bytes))
+        })
+    }
+
+    file_operations!();
 
     fn crash(&self) -> DiskFuture<'_, ()> {
         Gate::shut(&self.0, |disk| &disk.gate, Inner::crash)
-    }
-
-    fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.make_dirs(&place)
-        })
-    }
-
-    fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let absolute = disk.root.absolute(&path)?;
-            if disk.mounts()?.iter().any(|m| m.path == absolute) {
-                let by = "something is mounted there".to_owned();
-                return Err(DiskError::Busy { volume: path.display().to_string(), by });
-            }
-            let (root, place) = disk.place(&path)?;
-            root.remove_dir(&place).map(drop)
-        })
-    }
-
-    fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.list(&place)
-        })
-    }
-
-    fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
-        let (path, data) = (path.to_owned(), data.to_owned());
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.append(&place, &data)
-        })
-    }
-
-    fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
-        let (path, data) = (path.to_owned(), data.to_owned());
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.write(&place, &data)
-        })
-    }
-
-    fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.sync(&place)
-        })
-    }
-
-    fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.read(&place)
-        })
-    }
-
-    fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
-        let path = path.to_owned();
-        self.run(move |disk| {
-            let (root, place) = disk.place(&path)?;
-            root.remove_file(&place).map(drop)
-        })
     }
 }
 
@@ -468,7 +431,7 @@ mod tests {
         disk.plug(&plug).await.unwrap();
         let (path, fs_type) = (at(disk, "stage/globalmount"), "ext4".to_owned());
         disk.make_dir(&path).await.unwrap();
-        let stage = Stage { volume: "vol-1".into(), path, fs_type, mount_flags: Vec::new(), readonly: false };
+        let stage = Stage { volume: "vol-1".into(), path, fs_type, ..Stage::default() };
         disk.stage(&stage).await.unwrap()
     }
 
@@ -478,8 +441,7 @@ mod tests {
             volume: "vol-1".into(),
             staging_path: at(disk, "stage/globalmount"),
             path: at(disk, "pods/p/mount"),
-            mount_flags: Vec::new(),
-            readonly: false,
+            ..Publish::default()
         };
         disk.publish(&publish).await.unwrap()
     }
@@ -527,8 +489,8 @@ mod tests {
             volume: "vol-1".into(),
             staging_path: at(&disk, "stage/globalmount"),
             path: at(&disk, "t"),
-            mount_flags: Vec::new(),
             readonly: true,
+            ..Publish::default()
         };
         assert!(matches!(disk.publish(&publish).await, Err(DiskError::Unsupported { .. })));
     }
@@ -543,8 +505,7 @@ mod tests {
             volume: "vol-1".into(),
             staging_path: at(&disk, "stage/globalmount"),
             path: at(&disk, "out/t"),
-            mount_flags: Vec::new(),
-            readonly: false,
+            ..Publish::default()
         };
         assert!(matches!(disk.publish(&publish).await, Err(DiskError::BadPath { .. })));
         assert!(!world.dir.path().join("t").exists());

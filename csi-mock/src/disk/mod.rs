@@ -17,6 +17,8 @@ mod blocking;
 mod capability;
 mod directory;
 mod error;
+mod faulty;
+mod files;
 #[cfg(target_os = "linux")]
 mod loopback;
 mod memory;
@@ -26,6 +28,8 @@ mod stat;
 pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
+pub(crate) use faulty::acts;
+pub use faulty::faulty;
 #[cfg(target_os = "linux")]
 pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;
@@ -141,6 +145,8 @@ pub enum MountKind {
     Staging,
     /// A bind of the staged filesystem at a pod's target path.
     Target,
+    /// The raw device at a pod's target path.
+    Block,
 }
 
 /// A mount of a volume on a node.
@@ -157,7 +163,7 @@ pub struct Mount {
 }
 
 /// What to stage and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// The volume; its device must be plugged.
     pub volume: String,
@@ -169,6 +175,9 @@ pub struct Stage {
     pub mount_flags: Vec<String>,
     /// Mount read-only; then an empty device is an error, since it cannot be formatted.
     pub readonly: bool,
+    /// Give the filesystem to this group, as kubelet does for fsGroup: everything in it becomes the group's, readable
+    /// and writable, and new files inherit it.
+    pub group: Option<u32>,
 }
 
 /// What staging did.
@@ -186,17 +195,21 @@ pub struct Staged {
 }
 
 /// What to publish and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publish {
-    /// The volume; it must be staged at `staging_path`.
+    /// The volume; it must be staged at `staging_path`, or plugged for raw block.
     pub volume: String,
-    /// Where it is staged.
+    /// Where it is staged; not looked at for raw block.
     pub staging_path: PathBuf,
-    /// The target path; its parent exists, its last component is made.
+    /// The target path; its parent exists, its last component is made: a directory, or a file for raw block.
     pub path: PathBuf,
+    /// Publish the device itself and not a filesystem on it.
+    pub block: bool,
+    /// Give the filesystem to this group; see [`Stage::group`].
+    pub group: Option<u32>,
     /// Further mount options.
     pub mount_flags: Vec<String>,
-    /// Refuse writes through this path.
+    /// Refuse writes through this path. For raw block the device itself refuses them, so all publishes of it must agree.
     pub readonly: bool,
 }
 
@@ -247,6 +260,9 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// under its mounts: unsynced writes are lost and every later access fails, until they are unmounted.
     fn unplug<'a>(&'a self, volume: &'a str, force: bool) -> DiskFuture<'a, bool>;
 
+    /// Tells a plugged device that its volume has grown to `size_bytes`; true when the device was there and smaller.
+    fn resize<'a>(&'a self, volume: &'a str, size_bytes: u64) -> DiskFuture<'a, bool>;
+
     /// The device that holds `volume`, found by the volume id and never by the device name alone.
     fn find<'a>(&'a self, volume: &'a str) -> DiskFuture<'a, Option<Device>>;
 
@@ -279,7 +295,15 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Takes the volume away from the target path and deletes the path; true when it was mounted.
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
 
-    /// How full the filesystem mounted at `path` is.
+    /// Makes the device, and the filesystem when one is mounted at `path`, as large as the volume; returns the size of
+    /// the device in bytes. It may be done while the volume is in use, and repeated.
+    ///
+    /// # Errors
+    /// [`DiskError::NotStaged`] when the volume is not mounted at `path`; [`DiskError::Io`] (EROFS) for a read-only
+    /// filesystem that would have to grow.
+    fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64>;
+
+    /// How full the filesystem mounted at `path` is; for raw block only the device's size is known.
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage>;
 
     /// Power loss of the node: every mount and device of it vanishes and unsynced writes are lost. Directories and

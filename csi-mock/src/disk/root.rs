@@ -144,6 +144,26 @@ impl Root {
             .map_err(|e| Self::fail("open directory", path, e))
     }
 
+    /// Opens whatever is at `path` by name, without the right to read it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn handle(&self, path: &Path) -> Result<OwnedFd, DiskError> {
+        let relative = self.relative(path)?;
+        open_beneath(self.fd.as_fd(), &relative, HANDLE | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(|e| Self::fail("open", path, e))
+    }
+
+    /// Opens the directory at `path` for reading.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn readable_dir(&self, path: &Path) -> Result<OwnedFd, DiskError> {
+        let relative = self.relative(path)?;
+        open_beneath(self.fd.as_fd(), &relative, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+            .map_err(|e| Self::fail("open directory", path, e))
+    }
+
     /// The parent directory of `path` and its last component.
     ///
     /// # Errors

@@ -3,8 +3,11 @@
 //! What is staged and published is asked of the [`Disk`] at every call, so that a restarted driver needs no file of
 //! its own. Only the arguments of earlier calls are kept in memory, to tell an incompatible repeat from a repeat.
 
+mod publish;
 mod service;
+mod stage;
 mod table;
+mod volume;
 
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use substrate::{Ctx, HttpService};
 use crate::calls::Calls;
 use crate::disk::Disk;
 use crate::identity::{self, DRIVER_NAME};
+use crate::settings::Settings;
 
 pub use service::NodeService;
 
@@ -33,8 +37,10 @@ pub struct NodeConfig {
     pub disk: Arc<dyn Disk>,
     /// The driver's name.
     pub driver_name: String,
-    /// How many volumes can be attached; 0 leaves it to the CO.
+    /// How many volumes can be attached while the settings do not say; 0 leaves it to the CO.
     pub max_volumes: i64,
+    /// What can be changed while the driver runs.
+    pub settings: Settings,
 }
 
 impl NodeConfig {
@@ -47,13 +53,14 @@ impl NodeConfig {
             disk,
             driver_name: DRIVER_NAME.to_owned(),
             max_volumes: DEFAULT_MAX_VOLUMES,
+            settings: Settings::default(),
         }
     }
 }
 
 /// Starts the Identity and Node services in process `ctx`; returns the router, with the admin endpoints.
 pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
-    let calls = Calls::new(ctx);
+    let calls = Calls::with(ctx, config.settings.clone());
     let routes = identity::routes(&calls, &config.driver_name, false);
     let admin = crate::admin::router(&calls, Some(config.disk.clone()));
     let routes = add(routes, &calls, config);

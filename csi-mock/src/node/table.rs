@@ -71,6 +71,16 @@ impl Table {
         }
     }
 
+    /// Whether a stage of the volume is remembered.
+    pub fn is_staged(&self, volume: &str) -> bool {
+        self.0.get(volume).is_some_and(|e| e.staged.is_some())
+    }
+
+    /// Whether the stage that is remembered is that of a raw device.
+    pub fn has_block(&self, volume: &str) -> bool {
+        self.0.get(volume).and_then(|e| e.staged.as_ref()).is_some_and(|s| s.capability.block)
+    }
+
     /// Remembers a stage.
     pub fn staged(&mut self, volume: &str, arguments: StageArguments) {
         self.0.entry(volume.to_owned()).or_default().staged = Some(arguments);
@@ -112,7 +122,8 @@ mod tests {
     use super::*;
 
     fn arguments(mode: Mode, readonly: bool) -> PublishArguments {
-        let capability = Capability { mode, fs_type: "ext4".into(), mount_flags: Vec::new() };
+        let (fs_type, mount_flags) = ("ext4".into(), Vec::new());
+        let capability = Capability { mode, block: false, fs_type, mount_flags, group: None };
         PublishArguments { staging_path: "/s".into(), capability, readonly }
     }
 

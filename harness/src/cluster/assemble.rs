@@ -215,6 +215,7 @@ impl Yard {
         root: PathBuf,
         disk: Arc<dyn Disk>,
     ) -> Result<(), String> {
+        let disk = csi_mock::disk::faulty(ctx, disk);
         let (csi, registration) = (format!("csi-{}", node.name), format!("csi-registration-{}", node.name));
         if !self.is_without("csi-mock") {
             let mut config = NodeConfig::new(&node.name, instance_id, &node.zone, disk.clone());

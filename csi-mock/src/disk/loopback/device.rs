@@ -32,7 +32,6 @@ pub(super) struct Proof {
 pub(super) struct LoopDevice {
     pub number: u32,
     pub proof: Proof,
-    pub size_bytes: u64,
     held: OwnedFd,
 }
 
@@ -82,7 +81,7 @@ impl LoopDevice {
             };
             match ioctl::configure(&held, file.as_fd(), tag) {
                 Ok(()) => {
-                    let device = Self { number, proof, size_bytes: stat.st_size.unsigned_abs(), held };
+                    let device = Self { number, proof, held };
                     device.verify()?;
                     return Ok(device);
                 }
@@ -98,7 +97,7 @@ impl LoopDevice {
     pub fn adopt(number: u32, file: &File, tag: &str) -> Option<Self> {
         let stat = rustix::fs::fstat(file).ok()?;
         let proof = Proof { tag: tag.to_owned(), inode: stat.st_ino, device: split(stat.st_dev) };
-        let device = Self { number, proof, size_bytes: stat.st_size.unsigned_abs(), held: open(number).ok()? };
+        let device = Self { number, proof, held: open(number).ok()? };
         device.verify().is_ok().then_some(device)
     }
 
@@ -119,6 +118,44 @@ impl LoopDevice {
         };
         let seen = kernel_proof(&self.held).map_err(|e| differs(format!("LOOP_GET_STATUS64: {e}")))?;
         if seen == self.proof { Ok(()) } else { Err(differs(format!("it is {seen:?}"))) }
+    }
+
+    /// How large the kernel says that it is; 0 when it is tied to nothing any more.
+    pub fn size_bytes(&self) -> u64 {
+        ioctl::size(&self.held).unwrap_or(0)
+    }
+
+    /// Makes it as large as its file is now; returns its size.
+    ///
+    /// # Errors
+    /// [`DiskError::NotOurs`]; what the system says.
+    pub fn refresh(&self) -> Result<u64, DiskError> {
+        self.verify()?;
+        let fail = |op, e| DiskError::errno(op, self.path().display().to_string(), e);
+        ioctl::set_capacity(&self.held).map_err(|e| fail("LOOP_SET_CAPACITY", e))?;
+        ioctl::size(&self.held).map_err(|e| fail("BLKGETSIZE64", e))
+    }
+
+    /// Has the device refuse writes, or take them again.
+    ///
+    /// # Errors
+    /// [`DiskError::NotOurs`]; what the system says.
+    pub fn set_readonly(&self, readonly: bool) -> Result<(), DiskError> {
+        self.verify()?;
+        ioctl::set_readonly(&self.held, readonly)
+            .map_err(|e| DiskError::errno("BLKROSET", self.path().display().to_string(), e))
+    }
+
+    /// Lets the device end where it begins: whoever has it open gets EIO from now on. Its file is not touched, but
+    /// what the kernel had cached of the device is written first.
+    ///
+    /// # Errors
+    /// [`DiskError::NotOurs`]; what the system says.
+    pub fn cut_off(&self) -> Result<(), DiskError> {
+        self.verify()?;
+        let size = self.size_bytes();
+        let fail = |e| DiskError::errno("LOOP_SET_STATUS64", self.path().display().to_string(), e);
+        ioctl::set_offset(&self.held, size).map_err(fail)
     }
 
     /// That nobody else uses the device: neither a mount nor an exclusive opener.

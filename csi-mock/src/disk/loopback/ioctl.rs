@@ -8,9 +8,15 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl};
 
 const LOOP_CLR_FD: Opcode = 0x4C01;
+const LOOP_SET_STATUS64: Opcode = 0x4C04;
 const LOOP_GET_STATUS64: Opcode = 0x4C05;
+const LOOP_SET_CAPACITY: Opcode = 0x4C07;
 const LOOP_CONFIGURE: Opcode = 0x4C0A;
 const LOOP_CTL_GET_FREE: Opcode = 0x4C82;
+/// `_IO(0x12, 93)` of include/uapi/linux/fs.h.
+const BLKROSET: Opcode = 0x125D;
+/// `_IOR(0x12, 114, size_t)`, with the size of a 64-bit kernel.
+const BLKGETSIZE64: Opcode = 0x8008_1272;
 /// `_IOR('X', 125, __u32)`: EXT4_IOC_SHUTDOWN, and XFS_IOC_GOINGDOWN with the same number and flags.
 const SHUTDOWN: Opcode = 0x8004_587D;
 /// Neither the journal nor the data is flushed.
@@ -121,6 +127,32 @@ pub(super) fn status(device: impl AsFd) -> Result<Info, Errno> {
     // SAFETY: the kernel writes one loop_info64, whose layout and size are those of Info (asserted above); every
     // bit pattern is a valid Info.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, Info>::new()) }
+}
+
+/// Takes over the size of the backing file.
+pub(super) fn set_capacity(device: impl AsFd) -> Result<(), Errno> {
+    // SAFETY: the opcode takes no argument.
+    unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }
+}
+
+/// The size of a block device in bytes.
+pub(super) fn size(device: impl AsFd) -> Result<u64, Errno> {
+    // SAFETY: the kernel writes one 64-bit number.
+    unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new()) }
+}
+
+/// Has a block device refuse writes, or take them again.
+pub(super) fn set_readonly(device: impl AsFd, readonly: bool) -> Result<(), Errno> {
+    // SAFETY: the kernel reads one int.
+    unsafe { ioctl(device, Setter::<BLKROSET, i32>::new(i32::from(readonly))) }
+}
+
+/// Has the device begin at this offset of its file.
+pub(super) fn set_offset(device: impl AsFd, offset: u64) -> Result<(), Errno> {
+    let mut info = status(&device)?;
+    info.offset = offset;
+    // SAFETY: the kernel reads one loop_info64, whose layout and size are those of Info (asserted above).
+    unsafe { ioctl(device, Setter::<LOOP_SET_STATUS64, Info>::new(info)) }
 }
 
 /// Unties a loop device, at once or at its last close.

@@ -133,11 +133,14 @@ pub(super) fn filesystem(device: &Path, fs_type: &str, options: &Options) -> Res
     let own: &[&str] = match fs_type {
         // The inode tables are holes of the backing file and read as zeros: nobody has to write them.
         "ext4" => &["errors=remount-ro", "noinit_itable"],
+        // A restored or cloned volume has the identity of its source, and both may be mounted on one machine.
+        "xfs" => &["nouuid"],
         _ => &[],
     };
     for option in own.iter().copied().chain(options.filesystem.iter().map(String::as_str)) {
         match option.split_once('=') {
-            Some((key, value)) => fsconfig_set_string(&context, key, value),
+            // mount(8) takes the quotes away from a label; here nobody else does.
+            Some((key, value)) => fsconfig_set_string(&context, key, value.trim_matches('"')),
             None => fsconfig_set_flag(&context, option),
         }
         .map_err(|e| said("mount option", e))?;
@@ -154,7 +157,7 @@ pub(super) fn copy(directory: &OwnedFd, path: &Path) -> Result<Detached, DiskErr
 }
 
 impl Detached {
-    /// Attaches the mount to the open directory `target`.
+    /// Attaches the mount to the open directory (or, for a bind of a file, the open file) `target`.
     pub fn attach(&self, target: &OwnedFd, path: &Path) -> Result<(), DiskError> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(self.0.as_fd(), "", target, "", flags).map_err(|e| fail("move_mount", path, e))

@@ -1,4 +1,5 @@
-//! What is mounted, from /proc/thread-self/mountinfo. Mounts are found by device number, never by their source's name.
+//! What is mounted, from /proc/thread-self/mountinfo. Mounts are found by device number; only btrfs, which shows a
+//! number of its own, by their source, and then the device proves whose it is.
 
 use std::path::PathBuf;
 
@@ -14,6 +15,15 @@ pub(super) struct Entry {
     pub path: PathBuf,
     pub readonly: bool,
     pub fs_type: String,
+    /// What was mounted, as the mounter named it.
+    pub source: String,
+}
+
+impl Entry {
+    /// The number of the loop device in the source's name.
+    pub fn source_loop(&self) -> Option<u32> {
+        self.source.strip_prefix("/dev/loop")?.parse().ok()
+    }
 }
 
 /// All mounts of this process's namespace, in the order in which they were made at each place.
@@ -31,7 +41,8 @@ fn parse(line: &str) -> Option<Entry> {
     let (root, path, options) = (fields.next()?, fields.next()?, fields.next()?);
     let mut filesystem = filesystem.split(' ');
     let fs_type = filesystem.next()?;
-    let super_options = filesystem.nth(1).unwrap_or_default();
+    let source = filesystem.next().unwrap_or_default();
+    let super_options = filesystem.next().unwrap_or_default();
     let readonly = [options, super_options].iter().any(|o| o.split(',').any(|o| o == "ro"));
     Some(Entry {
         major: major.parse().ok()?,
@@ -40,6 +51,7 @@ fn parse(line: &str) -> Option<Entry> {
         path: unescape(path).into(),
         readonly,
         fs_type: fs_type.to_owned(),
+        source: unescape(source),
     })
 }
 
@@ -76,6 +88,8 @@ mod tests {
         assert_eq!(entry.path, PathBuf::from("/run/node a/mnt"));
         assert!(entry.readonly);
         assert!(!parse("36 35 7:12 / /x rw - ext4 /dev/loop12 rw,errors=remount-ro").unwrap().readonly);
+        let btrfs = parse("36 35 0:44 / /x rw - btrfs /dev/loop12 rw,space_cache=v2").unwrap();
+        assert_eq!((btrfs.major, btrfs.source_loop()), (0, Some(12)));
         assert_eq!(parse("garbage"), None);
     }
 }

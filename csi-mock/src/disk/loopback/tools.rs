@@ -90,10 +90,52 @@ pub(super) fn make(device: &Path, fs_type: &str) -> Result<(), DiskError> {
     Err(DiskError::io("mkfs", device.display().to_string(), std::io::Error::other(failure)))
 }
 
+/// Makes a mounted filesystem as large as its device.
+pub(super) fn grow(device: &Path, mounted: &Path, fs_type: &str) -> Result<(), DiskError> {
+    let (program, arguments, on): (&str, &[&str], &Path) = match fs_type {
+        "ext4" => ("resize2fs", &[], device),
+        "xfs" => ("xfs_growfs", &["-d"], mounted),
+        "btrfs" => ("btrfs", &["filesystem", "resize", "max"], mounted),
+        other => return Err(DiskError::Environment(format!("there is no program that grows `{other}`"))),
+    };
+    let output = run(program, arguments, on)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    if fs_type == "ext4" && said(&output).contains("Permission denied") {
+        return Err(DiskError::Environment(format!(
+            "an ext4 that is mounted grows only with CAP_SYS_RESOURCE (docker: --cap-add SYS_RESOURCE), which this \
+             process lacks; the one at {} grows when it is staged anew",
+            mounted.display()
+        )));
+    }
+    let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(&output));
+    Err(DiskError::io("resize", mounted.display().to_string(), std::io::Error::other(failure)))
+}
+
+/// Makes an ext4 that is mounted nowhere as large as its device; resize2fs wants it checked in full first.
+pub(super) fn grow_ext4_unmounted(device: &Path) -> Result<(), DiskError> {
+    let fail = |program: &str, output: &Output| {
+        let failure = format!("{program} ended with {:?}: {}", output.status.code(), said(output));
+        Err(DiskError::io("resize", device.display().to_string(), std::io::Error::other(failure)))
+    };
+    let checked = run("e2fsck", &["-f", "-p"], device)?;
+    // 1: errors were repaired.
+    if !matches!(checked.status.code(), Some(0 | 1)) {
+        return fail("e2fsck", &checked);
+    }
+    let output = run("resize2fs", &[], device)?;
+    if output.status.success() { Ok(()) } else { fail("resize2fs", &output) }
+}
+
 /// Checks a filesystem and repairs what is safe to repair (mount-utils: `fsck -a`). 1 means repaired; 4 means that
 /// errors are left and the filesystem must not be mounted; what is above is ignored.
 pub(super) fn check(device: &Path, fs_type: &str) -> Result<(), String> {
     let program = format!("fsck.{fs_type}");
+    if fs_type != "ext4" {
+        // fsck.xfs and fsck.btrfs do nothing by design: these filesystems repair themselves when they are mounted.
+        return Ok(());
+    }
     match run(&program, &["-a"], device) {
         Err(error) => Err(error.to_string()),
         Ok(output) if output.status.code() == Some(4) => {

@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::*;
+use crate::disk::MountKind;
 
 fn now<T>(future: DiskFuture<'_, T>) -> Result<T, DiskError> {
     future.now_or_never().expect("the memory disk never waits")
@@ -14,13 +15,7 @@ fn plug(volume: &str) -> Plug {
 }
 
 fn stage(volume: &str) -> Stage {
-    Stage {
-        volume: volume.into(),
-        path: format!("/stage/{volume}").into(),
-        fs_type: "ext4".into(),
-        mount_flags: Vec::new(),
-        readonly: false,
-    }
+    Stage { volume: volume.into(), path: format!("/stage/{volume}").into(), fs_type: "ext4".into(), ..Stage::default() }
 }
 
 fn publish(volume: &str, path: &str, readonly: bool) -> Publish {
@@ -28,8 +23,8 @@ fn publish(volume: &str, path: &str, readonly: bool) -> Publish {
         volume: volume.into(),
         staging_path: format!("/stage/{volume}").into(),
         path: path.into(),
-        mount_flags: Vec::new(),
         readonly,
+        ..Publish::default()
     }
 }
 
@@ -109,6 +104,49 @@ fn paths_that_are_relative_or_climb_are_refused() {
     for path in ["x", "/a/../b", ""] {
         assert!(matches!(now(disk.make_dir(Path::new(path))), Err(DiskError::BadPath { .. })), "{path}");
     }
+}
+
+#[test]
+fn a_raw_device_has_bytes_of_its_own_and_no_filesystem() {
+    let disks = MemoryDisks::new();
+    let disk = disks.node("a");
+    let block = |path: &str, readonly| Publish { block: true, ..publish("vol-1", path, readonly) };
+    now(disk.make_dir(Path::new("/pods/p"))).unwrap();
+    assert!(matches!(now(disk.publish(&block("/pods/p/b", false))), Err(DiskError::NotPlugged(_))));
+    now(disk.plug(&plug("vol-1"))).unwrap();
+    assert!(!now(disk.publish(&block("/pods/p/b", false))).unwrap().already);
+    assert!(now(disk.publish(&block("/pods/p/b", false))).unwrap().already);
+    assert!(matches!(now(disk.publish(&block("/pods/p/ro", true))), Err(DiskError::Busy { .. })));
+    assert!(matches!(now(disk.stage(&stage("vol-1"))), Err(DiskError::Occupied { .. })));
+    assert!(matches!(now(disk.unplug("vol-1", false)), Err(DiskError::Busy { .. })));
+    assert_eq!(now(disk.mounts()).unwrap()[0].kind, MountKind::Block);
+    now(disk.append(Path::new("/pods/p/b"), b"raw")).unwrap();
+    assert_eq!(now(disk.usage(Path::new("/pods/p/b"))).unwrap().total_bytes, 1 << 20);
+    assert!(now(disk.unpublish("vol-1", Path::new("/pods/p/b"))).unwrap());
+    assert_eq!(disks.durable("vol-1", ""), Some(b"raw".to_vec()), "the last close writes back");
+    assert!(matches!(now(disk.stage(&stage("vol-1"))), Err(DiskError::Corrupt { .. })), "raw data is not formatted");
+    assert!(now(disk.unplug("vol-1", false)).unwrap());
+}
+
+#[test]
+fn a_volume_grows_while_it_is_mounted_and_a_copy_before_it_is() {
+    let disks = MemoryDisks::new();
+    let disk = staged(&disks, "a");
+    let at = Path::new("/stage/vol-1");
+    now(disk.append(Path::new("/stage/vol-1/f"), b"x")).unwrap();
+    now(disk.sync(Path::new("/stage/vol-1/f"))).unwrap();
+    assert!(now(disk.resize("vol-1", 2 << 20)).unwrap());
+    assert!(!now(disk.resize("vol-1", 2 << 20)).unwrap());
+    assert_eq!(now(disk.usage(at)).unwrap().total_bytes, 1 << 20, "the device grew, the filesystem did not");
+    assert_eq!(now(disk.expand("vol-1", at)).unwrap(), 2 << 20);
+    assert_eq!(now(disk.usage(at)).unwrap().total_bytes, 2 << 20);
+    assert!(matches!(now(disk.expand("vol-1", Path::new("/no"))), Err(DiskError::NotStaged { .. })));
+    disks.copy("vol-1", "vol-2", 3 << 20);
+    let plug = Plug { size_bytes: 3 << 20, ..plug("vol-2") };
+    now(disk.plug(&plug)).unwrap();
+    assert!(!now(disk.stage(&stage("vol-2"))).unwrap().formatted);
+    assert_eq!(now(disk.usage(Path::new("/stage/vol-2"))).unwrap().total_bytes, 3 << 20);
+    assert_eq!(now(disk.read(Path::new("/stage/vol-2/f"))).unwrap(), Some(b"x".to_vec()));
 }
 
 #[derive(Clone, Debug)]

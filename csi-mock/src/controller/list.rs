@@ -1,0 +1,154 @@
+//! ListVolumes, ControllerGetVolume and GetCapacity.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus as EntryStatus};
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use csi_proto::csi::{
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest, GetCapacityResponse,
+    ListVolumesRequest, ListVolumesResponse, Volume as CsiVolume, VolumeCondition, VolumeContentSource,
+    controller_get_volume_response,
+};
+use tonic::Status;
+
+use super::create::{GIB, LARGEST_GIB, NAME_TAG};
+use super::page;
+use super::parameters::Shape;
+use super::service::{ControllerService, gib, internal, is_id, no_volume};
+use super::volumes::topology;
+use super::xml::{Volume, tag};
+use crate::capabilities::Feature;
+use crate::check;
+use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
+
+/// What an account may have of a volume type in a region at first, in GiB (EBS quotas: 50 TiB).
+const QUOTA_GIB: u64 = 50 << 10;
+
+/// A volume as CSI tells it; its source as far as the cloud knows it.
+fn told(volume: &Volume, spread: bool) -> CsiVolume {
+    let source = if !volume.source_volume_id.is_empty() {
+        Some(SourceType::Volume(VolumeSource { volume_id: volume.source_volume_id.clone() }))
+    } else if !volume.snapshot_id.is_empty() {
+        Some(SourceType::Snapshot(SnapshotSource { snapshot_id: volume.snapshot_id.clone() }))
+    } else {
+        None
+    };
+    CsiVolume {
+        capacity_bytes: gib(volume.size),
+        volume_id: volume.volume_id.clone(),
+        volume_context: BTreeMap::new(),
+        content_source: source.map(|source| VolumeContentSource { r#type: Some(source) }),
+        accessible_topology: if spread { topology(&volume.availability_zone) } else { Vec::new() },
+    }
+}
+
+/// Where a volume is published.
+fn nodes(volume: &Volume) -> Vec<String> {
+    let attached = volume.attachment_set.item.iter().filter(|a| matches!(&*a.status, "attached" | "busy"));
+    attached.map(|a| a.instance_id.clone()).collect()
+}
+
+/// How a volume is; `impaired` says whether the cloud stopped its I/O.
+fn condition(volume: &Volume, impaired: bool) -> VolumeCondition {
+    let (abnormal, message) = match &*volume.status {
+        "error" => (true, "the volume's state is `error`".to_owned()),
+        _ if impaired => (true, "the volume's I/O is impaired".to_owned()),
+        status => (false, format!("the volume is {status}")),
+    };
+    VolumeCondition { abnormal, message }
+}
+
+impl ControllerService {
+    pub(super) async fn list(&self, request: ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
+        let most = check::max_entries("max_entries", request.max_entries)?;
+        let mut all = self.ec2.volumes().await.map_err(|e| internal("cannot list the volumes", &e))?;
+        // Those of the driver, whichever made them: a root disk of an instance is none.
+        all.retain(|v| tag(&v.tag_set, NAME_TAG).is_some() && !matches!(&*v.status, "deleting" | "deleted"));
+        all.sort_by(|a, b| a.volume_id.cmp(&b.volume_id));
+        let (page, next_token) = page::cut(all, |v| &v.volume_id, most, &request.starting_token)?;
+        let offered = self.calls.settings().capabilities();
+        let impaired = match (offered.has(Feature::ControllerVolumeCondition), page.is_empty()) {
+            (true, false) => {
+                let found = self.ec2.impaired(&[]).await;
+                Some(found.map_err(|e| internal("cannot ask for the status of the volumes", &e))?)
+            }
+            _ => None,
+        };
+        let published = offered.has(Feature::ListVolumesPublishedNodes);
+        let spread = offered.has(Feature::VolumeAccessibilityConstraints);
+        let entries = page.iter().map(|volume| Entry {
+            volume: Some(told(volume, spread)),
+            status: (published || impaired.is_some()).then(|| EntryStatus {
+                published_node_ids: if published { nodes(volume) } else { Vec::new() },
+                volume_condition: impaired.as_ref().map(|set| condition(volume, set.contains(&volume.volume_id))),
+            }),
+        });
+        Ok(ListVolumesResponse { entries: entries.collect(), next_token })
+    }
+
+    pub(super) async fn get(&self, request: ControllerGetVolumeRequest) -> Result<ControllerGetVolumeResponse, Status> {
+        let id = check::required("volume_id", &request.volume_id)?;
+        let volume = self.volume(id).await?;
+        let offered = self.calls.settings().capabilities();
+        let condition = if offered.has(Feature::ControllerVolumeCondition) {
+            let impaired = self.ec2.impaired(&[id]).await;
+            let impaired = impaired.map_err(|e| internal(&format!("cannot ask for the status of `{id}`"), &e))?;
+            Some(condition(&volume, impaired.contains(id)))
+        } else {
+            None
+        };
+        let published = offered.has(Feature::ListVolumesPublishedNodes);
+        Ok(ControllerGetVolumeResponse {
+            volume: Some(told(&volume, offered.has(Feature::VolumeAccessibilityConstraints))),
+            status: Some(controller_get_volume_response::VolumeStatus {
+                published_node_ids: if published { nodes(&volume) } else { Vec::new() },
+                volume_condition: condition,
+            }),
+        })
+    }
+
+    /// The volume, as the cloud has it.
+    pub(super) async fn volume(&self, id: &str) -> Result<Volume, Status> {
+        if !is_id(id, "vol") {
+            return Err(no_volume(id));
+        }
+        self.ec2.describe_volume(id).await.map_err(|error| match error.code() {
+            "InvalidVolume.NotFound" => no_volume(id),
+            _ => internal(&format!("cannot look at volume `{id}`"), &error),
+        })
+    }
+
+    /// GiB that are left in a zone, or in all of them.
+    pub(super) async fn free_gib(&self, zone: Option<&str>) -> Result<u64, Status> {
+        let zones = self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))?;
+        let counted: Vec<&String> = zones.iter().filter(|z| zone.is_none_or(|zone| zone == **z)).collect();
+        let volumes = self.ec2.volumes().await.map_err(|e| internal("cannot list the volumes", &e))?;
+        let volumes = volumes.iter().filter(|v| tag(&v.tag_set, NAME_TAG).is_some());
+        let used: u64 = volumes.filter(|v| counted.contains(&&v.availability_zone)).map(|v| v.size).sum();
+        let each = self.calls.settings().capacity_gib().unwrap_or(QUOTA_GIB);
+        Ok(each.saturating_mul(counted.len() as u64).saturating_sub(used))
+    }
+
+    pub(super) async fn capacity(&self, request: GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
+        let newer = self.calls.settings().has(Feature::ControllerSingleNodeMultiWriter);
+        for capability in &request.volume_capabilities {
+            let capability = check::capability("volume_capabilities", Some(capability))?;
+            check::supported("volume_capabilities", &capability, newer)?;
+        }
+        Shape::read(&request.parameters, &BTreeMap::new())?;
+        let zone = match &request.accessible_topology {
+            None => None,
+            Some(topology) => {
+                let zone = topology.segments.get(WELL_KNOWN_ZONE_KEY).or_else(|| topology.segments.get(ZONE_KEY));
+                // A topology that is not of this driver has nothing to give.
+                Some(zone.map(String::as_str).unwrap_or_default())
+            }
+        };
+        let free = gib(self.free_gib(zone).await?);
+        Ok(GetCapacityResponse {
+            available_capacity: free,
+            maximum_volume_size: Some(free.min(LARGEST_GIB * GIB)),
+            minimum_volume_size: Some(GIB),
+        })
+    }
+}

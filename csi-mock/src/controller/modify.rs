@@ -1,0 +1,151 @@
+//! ControllerExpandVolume and ControllerModifyVolume: both are ModifyVolume of the cloud.
+
+use csi_proto::csi::{
+    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse,
+};
+use tonic::Status;
+
+use super::attach::MODIFICATION;
+use super::create::{GIB, size};
+use super::ec2::{Ec2Error, Form, pair};
+use super::parameters::Shape;
+use super::service::{ControllerService, gib, internal, no_volume};
+use super::xml::Volume;
+use crate::calls::Call;
+use crate::capabilities::Feature;
+use crate::check::{self, invalid};
+
+/// What a failed ModifyVolume means (ec2-api.md §4.1).
+fn refused(what: &str, volume: &str, error: &Ec2Error) -> Status {
+    match error.code() {
+        "InvalidVolume.NotFound" => no_volume(volume),
+        // An earlier modification is under way: an operation that is pending.
+        "IncorrectModificationState" => Status::aborted(format!("{what}: {error}")),
+        "MaxIOPSLimitExceeded" | "VolumeModificationSizeLimitExceeded" | "VolumeLimitExceeded" => {
+            Status::resource_exhausted(format!("{what}: {error}"))
+        }
+        "InvalidParameter"
+        | "InvalidParameterCombination"
+        | "InvalidParameterDependency"
+        | "InvalidParameterValue"
+        | "UnknownParameter"
+        | "UnknownVolumeType"
+        | "UnsupportedOperation"
+        | "ValidationError" => Status::invalid_argument(format!("mutable_parameters: {what}: {error}")),
+        _ => internal(what, error),
+    }
+}
+
+/// What of `shape` the volume does not have yet.
+fn missing(volume: &Volume, shape: &Shape) -> Form {
+    let mut form = Form::new();
+    if let Some(kind) = shape.volume_type.as_ref().filter(|kind| **kind != volume.volume_type) {
+        form.push(pair("VolumeType", kind));
+    }
+    form.extend(shape.iops.filter(|n| Some(*n) != volume.iops).map(|n| pair("Iops", n)));
+    form.extend(shape.throughput.filter(|n| Some(*n) != volume.throughput).map(|n| pair("Throughput", n)));
+    form
+}
+
+impl ControllerService {
+    pub(super) async fn expand(
+        &self,
+        call: &Call,
+        request: ControllerExpandVolumeRequest,
+    ) -> Result<ControllerExpandVolumeResponse, Status> {
+        let id = check::required("volume_id", &request.volume_id)?;
+        let range = request.capacity_range.as_ref().ok_or_else(|| invalid("capacity_range", "is required"))?;
+        let wanted = size(Some(range))?;
+        let settings = self.calls.settings();
+        let block = match &request.volume_capability {
+            None => false,
+            some => {
+                let capability = check::capability("volume_capability", some.as_ref())?;
+                let newer = settings.has(Feature::ControllerSingleNodeMultiWriter);
+                check::supported("volume_capability", &capability, newer)?;
+                capability.block
+            }
+        };
+        let _held = self.calls.lock(id)?;
+        let volume = self.volume(id).await?;
+        let published = !volume.attachment_set.item.is_empty();
+        if volume.size < wanted && published && settings.has(Feature::ExpansionOffline) {
+            return Err(Status::failed_precondition(format!(
+                "volume `{id}` is published, and this driver expands volumes only while they are not"
+            )));
+        }
+        let mut now_gib = volume.size;
+        if volume.size < wanted {
+            let what = format!("cannot expand volume `{id}` to {wanted} GiB");
+            let form = vec![pair("Size", wanted), pair("VolumeId", id)];
+            self.ec2.modify_volume(form).await.map_err(|e| match e.code() {
+                // The type of the volume has no such size.
+                "InvalidParameterValue" | "InvalidParameterCombination" => {
+                    Status::out_of_range(format!("capacity_range: {what}: {e}"))
+                }
+                _ => refused(&what, id, &e),
+            })?;
+            now_gib = wanted;
+        }
+        call.after_effect().await?;
+        // A repeat may find that the cloud is still at it.
+        self.wait_modified(id).await?;
+        if range.limit_bytes != 0 && gib(now_gib) > range.limit_bytes {
+            return Err(Status::out_of_range(format!(
+                "capacity_range: volume `{id}` has {now_gib} GiB, which is more than limit_bytes"
+            )));
+        }
+        Ok(ControllerExpandVolumeResponse {
+            capacity_bytes: gib(now_gib).max(GIB),
+            // A raw device grows with its volume; a filesystem has to be told.
+            node_expansion_required: !block && settings.has(Feature::NodeExpandVolume),
+        })
+    }
+
+    /// Waits until a modification is usable; `optimizing` is good enough (ec2-api.md §12).
+    async fn wait_modified(&self, id: &str) -> Result<(), Status> {
+        let ctx = self.calls.ctx();
+        let what = format!("the modification of volume `{id}`");
+        let mut waits = MODIFICATION.waits();
+        loop {
+            let look = self.ec2.modification(id).await.map_err(|e| internal(&what, &e))?;
+            match look.as_ref().map(|m| &*m.modification_state) {
+                None | Some("optimizing" | "completed") => return Ok(()),
+                Some("failed") => {
+                    let why = look.map(|m| m.status_message).unwrap_or_default();
+                    return Err(Status::internal(format!("{what} failed: {why}")));
+                }
+                Some(_) => {}
+            }
+            match waits.next() {
+                Some(wait) => ctx.sleep(wait).await,
+                None => return Err(Status::deadline_exceeded(format!("{what} is still under way"))),
+            }
+        }
+    }
+
+    pub(super) async fn modify(
+        &self,
+        call: &Call,
+        request: ControllerModifyVolumeRequest,
+    ) -> Result<ControllerModifyVolumeResponse, Status> {
+        let id = check::required("volume_id", &request.volume_id)?;
+        let shape = Shape::mutable(&request.mutable_parameters)?;
+        let _held = self.calls.lock(id)?;
+        let volume = self.volume(id).await?;
+        let what = format!("cannot modify volume `{id}`");
+        let mut form = missing(&volume, &shape);
+        if !form.is_empty() {
+            form.push(pair("VolumeId", id));
+            self.ec2.modify_volume(form).await.map_err(|e| refused(&what, id, &e))?;
+        }
+        call.after_effect().await?;
+        // Tags come last: of a request with a parameter that the cloud refuses nothing is applied.
+        if !shape.tags.is_empty() {
+            self.ec2.create_tags(id, &shape.tags).await.map_err(|e| refused(&what, id, &e))?;
+        }
+        self.wait_modified(id).await?;
+        Ok(ControllerModifyVolumeResponse {})
+    }
+}

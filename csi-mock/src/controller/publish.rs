@@ -1,0 +1,256 @@
+//! ControllerPublishVolume and ControllerUnpublishVolume.
+
+use csi_proto::csi::{
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
+    ControllerUnpublishVolumeResponse,
+};
+use tonic::Status;
+
+use super::attach::{ATTACHMENT, Look, STUCK_ATTACHING, look};
+use super::devices;
+use super::ec2::Ec2Error;
+use super::service::{ControllerService, internal, is_id, no_node, no_volume};
+use super::xml::Instance;
+use crate::calls::Call;
+use crate::capabilities::Feature;
+use crate::check::{self, Capability};
+
+/// The key of the publish context under which the device name travels to the node (EBS driver).
+const DEVICE_PATH: &str = "devicePath";
+/// The key of the publish context that tells the node to mount read-only: EBS cannot attach so.
+const READONLY: &str = "readonly";
+
+impl ControllerService {
+    pub(super) async fn publish(
+        &self,
+        call: &Call,
+        request: ControllerPublishVolumeRequest,
+    ) -> Result<ControllerPublishVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let node = check::node_id(&request.node_id)?;
+        let capability = check::capability("volume_capability", request.volume_capability.as_ref())?;
+        let settings = self.calls.settings();
+        check::supported("volume_capability", &capability, settings.has(Feature::ControllerSingleNodeMultiWriter))?;
+        check::map("volume_context", &request.volume_context)?;
+        if request.readonly && !settings.has(Feature::PublishReadonly) {
+            return Err(check::invalid("readonly", "this driver has no PUBLISH_READONLY capability"));
+        }
+        let _held = self.calls.lock(volume)?;
+        if !is_id(volume, "vol") {
+            return Err(no_volume(volume));
+        }
+        if !is_id(node, "i") {
+            return Err(no_node(node));
+        }
+        let terms = (capability, request.readonly);
+        let mut device = self.attach(call, volume, node, &terms).await?;
+        call.after_effect().await?;
+        self.memory().published.insert((volume.to_owned(), node.to_owned()), terms);
+        if call.wrong_device() {
+            device = devices::names().find(|n| *n != device).unwrap_or_default();
+        }
+        let readonly = request.readonly.then(|| (READONLY.to_owned(), "true".to_owned()));
+        let publish_context = [(DEVICE_PATH.to_owned(), device)].into_iter().chain(readonly).collect();
+        Ok(ControllerPublishVolumeResponse { publish_context })
+    }
+
+    async fn attach(
+        &self,
+        call: &Call,
+        volume: &str,
+        node: &str,
+        terms: &(Capability, bool),
+    ) -> Result<String, Status> {
+        let look = self.memory().names.look();
+        let instance = self.ec2.describe_instance(node).await.map_err(|error| match error.code() {
+            "InvalidInstanceID.NotFound" | "InvalidInstanceID.Malformed" => no_node(node),
+            _ => internal(&format!("cannot look at node `{node}`"), &error),
+        })?;
+        let mapped = instance.block_device_mapping.item.iter().any(|m| m.ebs.volume_id == volume);
+        if mapped {
+            let key = (volume.to_owned(), node.to_owned());
+            if self.memory().published.get(&key).is_some_and(|earlier| earlier != terms) {
+                return Err(Status::already_exists(format!(
+                    "volume `{volume}` is published to node `{node}` with another volume_capability or readonly"
+                )));
+            }
+        } else {
+            self.request_attach(call, volume, node, (look, &instance)).await?;
+        }
+        let attached = self.wait_attached(call, volume, node, mapped.then_some((look, &instance))).await;
+        // After a failed wait the name stays in flight, and so out of reach of other volumes (ec2-api.md §6).
+        if attached.is_ok() {
+            self.memory().names.release(node, volume);
+        }
+        attached
+    }
+
+    /// Sends AttachVolume under a free device name.
+    async fn request_attach(
+        &self,
+        call: &Call,
+        volume: &str,
+        node: &str,
+        (look, instance): (u64, &Instance),
+    ) -> Result<(), Status> {
+        let used: Vec<String> = instance.block_device_mapping.item.iter().map(|m| m.device_name.clone()).collect();
+        let now = self.calls.ctx().now().mono;
+        let name = self.memory().names.allocate(now, node, volume, (look, &used)).ok_or_else(|| {
+            Status::resource_exhausted(format!("node `{node}` has no free device name left for volume `{volume}`"))
+        })?;
+        let Err(error) = self.ec2.attach_volume(volume, node, &name).await else { return Ok(()) };
+        let what = format!("cannot attach volume `{volume}` to node `{node}`");
+        if matches!(error, Ec2Error::Api { .. }) {
+            self.memory().names.release(node, volume);
+        }
+        match error.code() {
+            "VolumeInUse" => self.in_use(call, volume, node, (&what, &error)).await,
+            "InvalidParameterValue" if error.message().contains("already in use") => {
+                self.memory().names.refuse(now, node, &name);
+                Err(internal(&what, &error))
+            }
+            "AttachmentLimitExceeded" => Err(Status::resource_exhausted(format!("{what}: {error}"))),
+            "InvalidVolume.NotFound" => Err(no_volume(volume)),
+            "InvalidInstanceID.NotFound" => Err(no_node(node)),
+            _ => Err(internal(&what, &error)),
+        }
+    }
+
+    /// VolumeInUse: attached here by an attempt whose answer was lost, or published on another node, which CSI
+    /// answers with FAILED_PRECONDITION and the node's id.
+    async fn in_use(
+        &self,
+        call: &Call,
+        volume: &str,
+        node: &str,
+        (what, error): (&str, &Ec2Error),
+    ) -> Result<(), Status> {
+        let there = self.ec2.describe_volume(volume).await.map_err(|e| internal(what, &e))?;
+        match look(&there, node, self.calls.ctx().now().wall, self.calls.ctx().scaled(STUCK_ATTACHING)) {
+            Look::Elsewhere(other) => {
+                call.violates("publish-to-second-node");
+                Err(Status::failed_precondition(format!("{what}: it is published on node `{other}` ({error})")))
+            }
+            Look::Absent | Look::Multiple => Err(internal(what, error)),
+            Look::Attached(_) | Look::Waiting(_) | Look::Stuck => Ok(()),
+        }
+    }
+
+    /// Waits until the attachment is there; `mapped` is the instance when it listed the volume before any attach.
+    async fn wait_attached(
+        &self,
+        call: &Call,
+        volume: &str,
+        node: &str,
+        mapped: Option<(u64, &Instance)>,
+    ) -> Result<String, Status> {
+        let ctx = self.calls.ctx();
+        let what = format!("cannot attach volume `{volume}` to node `{node}`");
+        let patience = ctx.scaled(STUCK_ATTACHING);
+        let mut again = mapped;
+        let mut last = String::new();
+        let mut waits = ATTACHMENT.waits();
+        loop {
+            let there = self.ec2.describe_volume(volume).await.map_err(|error| match error.code() {
+                "InvalidVolume.NotFound" => no_volume(volume),
+                _ => internal(&what, &error),
+            })?;
+            match look(&there, node, ctx.now().wall, patience) {
+                Look::Attached(device) => return Ok(device),
+                Look::Elsewhere(other) => {
+                    return Err(Status::failed_precondition(format!("{what}: it is published on node `{other}`")));
+                }
+                Look::Multiple => return Err(Status::internal(format!("{what}: it has multiple attachments"))),
+                Look::Stuck => {
+                    // csi#2833. The next attempt of the caller begins anew.
+                    if let Err(error) = self.ec2.detach_volume(volume, node).await {
+                        return Err(internal(
+                            &format!("{what}: it is stuck in `attaching` and cannot be detached"),
+                            &error,
+                        ));
+                    }
+                    return Err(Status::internal(format!("{what}: it was stuck in `attaching` and was detached")));
+                }
+                Look::Absent => match again.take() {
+                    // The instance listed the volume, the volume says that it is detached: one more attach (csi#2005).
+                    Some((look, instance)) => self.request_attach(call, volume, node, (look, instance)).await?,
+                    None => "absent".clone_into(&mut last),
+                },
+                Look::Waiting(state) => last = state,
+            }
+            match waits.next() {
+                Some(wait) => ctx.sleep(wait).await,
+                None => return Err(Status::deadline_exceeded(format!("{what}: the attachment is still `{last}`"))),
+            }
+        }
+    }
+
+    pub(super) async fn unpublish(
+        &self,
+        call: &Call,
+        request: ControllerUnpublishVolumeRequest,
+    ) -> Result<ControllerUnpublishVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let _held = self.calls.lock(volume)?;
+        if !is_id(volume, "vol") {
+            return Ok(ControllerUnpublishVolumeResponse {});
+        }
+        let nodes = if request.node_id.is_empty() {
+            self.attached_nodes(volume).await?
+        } else {
+            vec![check::node_id(&request.node_id)?.to_owned()]
+        };
+        if nodes.iter().any(|n| self.calls.is_staged(volume, n)) {
+            call.violates("unpublish-while-staged");
+        }
+        for node in nodes.iter().filter(|n| is_id(n, "i")) {
+            self.detach(volume, node).await?;
+            self.memory().names.release(node, volume);
+        }
+        call.after_effect().await?;
+        self.memory().published.retain(|(v, n), _| v != volume || !nodes.contains(n));
+        Ok(ControllerUnpublishVolumeResponse {})
+    }
+
+    /// CSI: an empty node_id means every node.
+    async fn attached_nodes(&self, volume: &str) -> Result<Vec<String>, Status> {
+        match self.ec2.describe_volume(volume).await {
+            Ok(there) => Ok(there.attachment_set.item.into_iter().map(|a| a.instance_id).collect()),
+            Err(error) if error.code() == "InvalidVolume.NotFound" => Ok(Vec::new()),
+            Err(error) => Err(internal(&format!("cannot look at volume `{volume}`"), &error)),
+        }
+    }
+
+    async fn detach(&self, volume: &str, node: &str) -> Result<(), Status> {
+        let what = format!("cannot detach volume `{volume}` from node `{node}`");
+        if let Err(error) = self.ec2.detach_volume(volume, node).await {
+            match error.code() {
+                "InvalidVolume.NotFound" => return Ok(()),
+                // Taken for detached, as the EBS driver does; the wait below is the proof that it does not seek, so
+                // that IncorrectState during `detaching` is no false success (ec2-api.md §4.1, E7).
+                "IncorrectState" | "InvalidAttachment.NotFound" | "InvalidInstanceID.NotFound" => {}
+                _ => return Err(internal(&what, &error)),
+            }
+        }
+        let ctx = self.calls.ctx();
+        let mut waits = ATTACHMENT.waits();
+        loop {
+            let state = match self.ec2.describe_volume(volume).await {
+                Ok(there) => {
+                    let ours = there.attachment_set.item.into_iter().find(|a| a.instance_id == node);
+                    match ours.map(|a| a.status) {
+                        None => return Ok(()),
+                        Some(status) if status == "detached" => return Ok(()),
+                        Some(status) => status,
+                    }
+                }
+                Err(error) if error.code() == "InvalidVolume.NotFound" => return Ok(()),
+                Err(error) => return Err(internal(&what, &error)),
+            };
+            match waits.next() {
+                Some(wait) => ctx.sleep(wait).await,
+                None => return Err(Status::deadline_exceeded(format!("{what}: the attachment is still `{state}`"))),
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! CreateVolume, DeleteVolume and ValidateVolumeCapabilities.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use csi_proto::csi::{
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse, Topology,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume as CsiVolume, VolumeContentSource,
+};
+use tonic::Status;
+
+use super::attach::{CREATE_DELAY, CREATION};
+use super::create::{NAME_TAG, Order, Source};
+use super::ec2::Ec2Error;
+use super::parameters::Shape;
+use super::service::{ControllerService, gib, internal, is_id, no_volume};
+use super::xml::Volume;
+use crate::calls::Call;
+use crate::capabilities::Feature;
+use crate::check;
+use crate::identity::WELL_KNOWN_ZONE_KEY;
+
+/// The zone of a volume as a topology.
+pub(super) fn topology(zone: &str) -> Vec<Topology> {
+    let segments = [(WELL_KNOWN_ZONE_KEY.to_owned(), zone.to_owned())].into();
+    vec![Topology { segments }]
+}
+
+impl ControllerService {
+    pub(super) async fn create(
+        &self,
+        call: &Call,
+        request: CreateVolumeRequest,
+    ) -> Result<CreateVolumeResponse, Status> {
+        let offered = self.calls.settings().capabilities();
+        let mut order = Order::read(&request, &self.config.extra_tags, &offered)?;
+        let _held = self.calls.lock(&order.name)?;
+        self.resolve_source(&mut order).await?;
+        let earlier = self.memory().sources.get(&order.name).cloned();
+        if earlier.is_some_and(|source| Some(&source) != order.source.as_ref()) && self.exists(&order.name).await? {
+            return Err(Status::already_exists(format!("a volume called `{}` of another source exists", order.name)));
+        }
+        let zone = match order.zones.first() {
+            Some(zone) => zone.clone(),
+            None => self.first_zone().await?,
+        };
+        self.check_capacity(&order, &zone).await?;
+        let generation = self.memory().generations.get(&order.name).copied().unwrap_or(1);
+        let created = match self.ec2.create_volume(order.form(&zone, generation)).await {
+            Ok(volume) => volume,
+            Err(error) => self.existing(&order, generation, error).await?,
+        };
+        call.created(&created.volume_id);
+        if let Some(source) = &order.source {
+            self.memory().sources.insert(order.name.clone(), source.clone());
+        }
+        call.after_effect().await?;
+        let volume = self.wait_created(&created.volume_id).await?;
+        if let Some(how) = order.differs(&volume) {
+            return Err(Status::already_exists(format!("a volume called `{}` {how} exists", order.name)));
+        }
+        let content_source = order.source.map(|source| VolumeContentSource {
+            r#type: Some(match source {
+                Source::Snapshot(snapshot_id) => SourceType::Snapshot(SnapshotSource { snapshot_id }),
+                Source::Volume(volume_id) => SourceType::Volume(VolumeSource { volume_id }),
+            }),
+        });
+        let spread = offered.has(Feature::VolumeAccessibilityConstraints);
+        Ok(CreateVolumeResponse {
+            volume: Some(CsiVolume {
+                capacity_bytes: gib(volume.size),
+                volume_id: volume.volume_id,
+                volume_context: BTreeMap::new(),
+                content_source,
+                accessible_topology: if spread { topology(&volume.availability_zone) } else { Vec::new() },
+            }),
+        })
+    }
+
+    /// Looks at the source: it must exist, its bytes must fit, and a clone lies in the zone of its source.
+    async fn resolve_source(&self, order: &mut Order) -> Result<(), Status> {
+        match order.source.clone() {
+            None => Ok(()),
+            Some(Source::Snapshot(id)) => {
+                let snapshot = self.snapshot(&id).await?.ok_or_else(|| {
+                    Status::not_found(format!("volume_content_source: snapshot `{id}` does not exist"))
+                })?;
+                if snapshot.status != "completed" {
+                    let status = &snapshot.status;
+                    return Err(Status::failed_precondition(format!("snapshot `{id}` is not ready yet: `{status}`")));
+                }
+                order.hold(snapshot.volume_size)
+            }
+            Some(Source::Volume(id)) => {
+                let missing = || Status::not_found(format!("volume_content_source: volume `{id}` does not exist"));
+                if !is_id(&id, "vol") {
+                    return Err(missing());
+                }
+                let source = self.ec2.describe_volume(&id).await.map_err(|error| match error.code() {
+                    "InvalidVolume.NotFound" => missing(),
+                    _ => internal(&format!("cannot look at volume `{id}`"), &error),
+                })?;
+                if !order.zones.is_empty() && !order.zones.contains(&source.availability_zone) {
+                    return Err(Status::resource_exhausted(format!(
+                        "accessibility_requirements: a clone lies in the zone of its source, {}",
+                        source.availability_zone
+                    )));
+                }
+                order.zones = vec![source.availability_zone];
+                order.hold(source.size)
+            }
+        }
+    }
+
+    async fn exists(&self, name: &str) -> Result<bool, Status> {
+        self.by_name(name).await.map(|found| found.is_some())
+    }
+
+    /// That the zone has room, when the driver counts.
+    async fn check_capacity(&self, order: &Order, zone: &str) -> Result<(), Status> {
+        if self.calls.settings().capacity_gib().is_none() || self.exists(&order.name).await? {
+            return Ok(());
+        }
+        let free = self.free_gib(Some(zone)).await?;
+        if order.size > free {
+            return Err(Status::resource_exhausted(format!(
+                "zone {zone} has {free} GiB left, volume `{}` needs {}",
+                order.name, order.size
+            )));
+        }
+        Ok(())
+    }
+
+    async fn first_zone(&self) -> Result<String, Status> {
+        let zones = self.ec2.zones().await.map_err(|e| internal("cannot list the availability zones", &e))?;
+        zones.into_iter().next().ok_or_else(|| Status::resource_exhausted("the cloud has no availability zone"))
+    }
+
+    /// What a failed CreateVolume means (ec2-api.md §4.1).
+    async fn existing(&self, order: &Order, generation: u32, error: Ec2Error) -> Result<Volume, Status> {
+        let what = format!("cannot create volume `{}`", order.name);
+        match error.code() {
+            "IdempotentParameterMismatch" => {
+                let there = self.by_name(&order.name).await?;
+                if there.is_none() {
+                    // The token belongs to a deleted volume: the next attempt takes another one. While the volume
+                    // exists the token stays, else a retry would make a second volume of the same name.
+                    self.memory().generations.insert(order.name.clone(), generation.saturating_add(1));
+                }
+                Err(Status::already_exists(format!("{what}: {error}")))
+            }
+            // The quota may be checked before idempotency, so the volume may exist all the same (csi#2512).
+            "VolumeLimitExceeded" => match self.by_name(&order.name).await? {
+                Some(volume) => Ok(volume),
+                None => Err(Status::resource_exhausted(format!("{what}: {error}"))),
+            },
+            "MaxIOPSLimitExceeded" => Err(Status::resource_exhausted(format!("{what}: {error}"))),
+            "InvalidZone.NotFound" => Err(Status::resource_exhausted(format!("{what}: {error}"))),
+            "InvalidVolume.NotFound" | "InvalidSnapshot.NotFound" => {
+                Err(Status::not_found(format!("volume_content_source: {what}: {error}")))
+            }
+            "InvalidParameterCombination"
+            | "InvalidParameterDependency"
+            | "UnknownParameter"
+            | "UnsupportedOperation"
+            | "InvalidParameterValue"
+            | "UnknownVolumeType"
+            | "InvalidParameter"
+            | "MissingParameter" => Err(Status::invalid_argument(format!("parameters: {what}: {error}"))),
+            _ => Err(internal(&what, &error)),
+        }
+    }
+
+    pub(super) async fn by_name(&self, name: &str) -> Result<Option<Volume>, Status> {
+        let found = self.ec2.volumes_by_tag(NAME_TAG, name).await;
+        let found = found.map_err(|e| internal(&format!("cannot look for volume `{name}`"), &e))?;
+        Ok(found.into_iter().find(|v| !matches!(&*v.status, "deleting" | "deleted")))
+    }
+
+    /// Waits for `available`; `in-use` is good too, since a repeat may find the volume attached (csi#2908).
+    async fn wait_created(&self, id: &str) -> Result<Volume, Status> {
+        let ctx = self.calls.ctx();
+        let what = format!("volume `{id}` was created");
+        ctx.sleep(CREATE_DELAY).await;
+        let mut waits = CREATION.waits();
+        loop {
+            match self.ec2.describe_volume(id).await {
+                Ok(volume) if matches!(&*volume.status, "available" | "in-use") => return Ok(volume),
+                Ok(volume) if volume.status == "error" => {
+                    return Err(Status::internal(format!("{what}, but its state is `error`")));
+                }
+                // A fresh volume may be missing from Describe for some seconds (ec2-api.md §11).
+                Ok(_) => {}
+                Err(error) if error.code() == "InvalidVolume.NotFound" => {}
+                Err(error) => return Err(internal(&what, &error)),
+            }
+            match waits.next() {
+                Some(wait) => ctx.sleep(wait).await,
+                None => return Err(Status::deadline_exceeded(format!("{what}, but did not become available"))),
+            }
+        }
+    }
+
+    pub(super) async fn delete(
+        &self,
+        call: &Call,
+        request: DeleteVolumeRequest,
+    ) -> Result<DeleteVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let _held = self.calls.lock(volume)?;
+        if !is_id(volume, "vol") {
+            return Ok(DeleteVolumeResponse {});
+        }
+        match self.ec2.delete_volume(volume).await {
+            Ok(()) => {}
+            Err(error) => match error.code() {
+                "InvalidVolume.NotFound" => {}
+                "VolumeInUse" => {
+                    call.violates("delete-while-published");
+                    return Err(Status::failed_precondition(format!("cannot delete volume `{volume}`: {error}")));
+                }
+                _ => return Err(internal(&format!("cannot delete volume `{volume}`"), &error)),
+            },
+        }
+        call.after_effect().await?;
+        self.memory().published.retain(|(v, _), _| v != volume);
+        Ok(DeleteVolumeResponse {})
+    }
+
+    pub(super) async fn validate(
+        &self,
+        request: ValidateVolumeCapabilitiesRequest,
+    ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        if request.volume_capabilities.is_empty() {
+            return Err(check::invalid("volume_capabilities", "at least one is required"));
+        }
+        if !is_id(volume, "vol") {
+            return Err(no_volume(volume));
+        }
+        let there = self.ec2.describe_volume(volume).await.map_err(|error| match error.code() {
+            "InvalidVolume.NotFound" => no_volume(volume),
+            _ => internal(&format!("cannot look at volume `{volume}`"), &error),
+        })?;
+        let newer = self.calls.settings().has(Feature::ControllerSingleNodeMultiWriter);
+        let supported = |capability| {
+            let capability = check::capability("volume_capabilities", Some(capability))?;
+            check::supported("volume_capabilities", &capability, newer)?;
+            if capability.many_nodes() && there.multi_attach_enabled != "true" {
+                return Err(check::invalid("volume_capabilities", "the volume was not made for several nodes"));
+            }
+            Ok(())
+        };
+        let shape = Shape::read(&request.parameters, &request.mutable_parameters).map(drop);
+        Ok(match request.volume_capabilities.iter().try_for_each(supported).and(shape) {
+            Ok(()) => ValidateVolumeCapabilitiesResponse {
+                confirmed: Some(Confirmed {
+                    volume_context: request.volume_context,
+                    volume_capabilities: request.volume_capabilities,
+                    parameters: request.parameters,
+                    mutable_parameters: request.mutable_parameters,
+                }),
+                message: String::new(),
+            },
+            Err(status) => ValidateVolumeCapabilitiesResponse { confirmed: None, message: status.message().to_owned() },
+        })
+    }
+}

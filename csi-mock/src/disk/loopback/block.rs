@@ -1,0 +1,107 @@
+//! Raw block: a bind of the device node at a pod's path, which is a file.
+//!
+//! mountinfo shows such a mount as one of devtmpfs (or of whatever `/dev` is) whose root is the device's name, so the
+//! volume stands in a record of ours. The record of a mount that is gone counts for nothing.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::device::proof_of;
+use super::ledger::{occupied, tagged_volume};
+use super::mountinfo::Entry;
+use super::{Inner, RECORDS, mount, text};
+use crate::disk::{DiskError, Mount, MountKind, Publish, Published};
+
+/// What is written down of a published raw device.
+#[derive(Debug, Serialize, Deserialize)]
+struct BlockRecord {
+    volume: String,
+    number: u32,
+    readonly: bool,
+}
+
+impl Inner {
+    pub fn block_record(&self, path: &Path) -> PathBuf {
+        let key = hex::encode(&Sha256::digest(path.as_os_str().as_encoded_bytes())[..16]);
+        self.at(&format!("{RECORDS}/blocks/{key}"))
+    }
+
+    /// The published raw device that a line of mountinfo tells of.
+    pub fn block_mount(&self, entry: &Entry) -> Option<Mount> {
+        let number: u32 = entry.root.to_str()?.strip_prefix("/loop")?.parse().ok()?;
+        let record = self.root.read(&self.block_record(&entry.path)).ok().flatten();
+        let record = record.and_then(|data| serde_json::from_slice::<BlockRecord>(&data).ok());
+        let (volume, readonly) = match record.filter(|r| r.number == number) {
+            Some(record) => (record.volume, record.readonly),
+            // Without a record the device itself tells whose it is, if it is ours.
+            None => (tagged_volume(&proof_of(number)?.tag)?.to_owned(), false),
+        };
+        Some(Mount { volume, path: entry.path.clone(), kind: MountKind::Block, readonly })
+    }
+
+    pub fn publish_block(&self, publish: &Publish) -> Result<Published, DiskError> {
+        let path = self.root.absolute(&publish.path)?;
+        let mounts = self.mounts()?;
+        match mounts.iter().rfind(|m| m.path == path) {
+            Some(m) if m.volume == publish.volume && m.kind == MountKind::Block => {
+                return Ok(Published { readonly: m.readonly, already: true });
+            }
+            Some(m) => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
+            None => {}
+        }
+        let plugged = self.get(&publish.volume).ok_or_else(|| DiskError::NotPlugged(publish.volume.clone()))?;
+        let mut own = mounts.iter().filter(|m| m.volume == publish.volume);
+        let busy = |by: String| Err(DiskError::Busy { volume: publish.volume.clone(), by });
+        if let Some(m) = own.clone().find(|m| m.kind != MountKind::Block) {
+            return busy(format!("its filesystem is mounted at {}", m.path.display()));
+        }
+        if own.any(|m| m.readonly != publish.readonly) {
+            return busy("it is published with the other kind of access, and a device has one".to_owned());
+        }
+        plugged.device.set_readonly(publish.readonly)?;
+        let number = plugged.device.number;
+        let record = BlockRecord { volume: publish.volume.clone(), number, readonly: publish.readonly };
+        let data = serde_json::to_vec(&record)
+            .map_err(|e| DiskError::io("write", publish.volume.clone(), std::io::Error::other(e)))?;
+        // The record goes first: a record without a mount is nothing.
+        self.root.write(&self.block_record(&path), &data)?;
+        self.root.append(&path, b"")?;
+        let target = self.root.handle(&path)?;
+        let device = plugged.device.path();
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let source = rustix::fs::openat(CWD, &device, flags, Mode::empty())
+            .map_err(|e| DiskError::errno("open", text(&device), e))?;
+        mount::copy(&source, &device)?.attach(&target, &path)?;
+        // The number may have become another's between the check and the bind.
+        if let Err(error) = plugged.device.verify() {
+            mount::unmount(&self.root.place(&path)?, &path, false)?;
+            return Err(error);
+        }
+        Ok(Published { readonly: publish.readonly, already: false })
+    }
+
+    pub fn unpublish_block(&self, mount: &Mount) -> Result<bool, DiskError> {
+        mount::unmount(&self.root.place(&mount.path)?, &mount.path, false)?;
+        self.root.remove_file(&mount.path)?;
+        self.root.remove_file(&self.block_record(&mount.path))?;
+        let last = !self.mounts()?.iter().any(|m| m.volume == mount.volume);
+        if let Some(plugged) = self.get(&mount.volume).filter(|_| mount.readonly && last) {
+            plugged.device.set_readonly(false)?;
+        }
+        Ok(true)
+    }
+
+    /// Removes what is left of a target path: an empty directory or an empty file.
+    pub fn remove_target(&self, path: &Path) -> Result<(), DiskError> {
+        let empty_file = self.root.read(path).is_ok_and(|data| data.is_some_and(|d| d.is_empty()));
+        if empty_file {
+            self.root.remove_file(path)?;
+            self.root.remove_file(&self.block_record(path))?;
+            return Ok(());
+        }
+        self.root.remove_dir(path).map(drop)
+    }
+}

@@ -1,0 +1,79 @@
+//! Giving a filesystem to a group (CSI VOLUME_MOUNT_GROUP), as kubelet does it for fsGroup.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Inner, text};
+use crate::disk::DiskError;
+
+/// What the group gets on every file, and besides on directories.
+const FILE: u32 = 0o660;
+const DIRECTORY: u32 = 0o2770;
+
+/// Whether `mode` and `gid` are as they are to be.
+fn fits(mode: u32, gid: u32, group: u32, wanted: u32) -> bool {
+    gid == group && mode & wanted == wanted
+}
+
+impl Inner {
+    /// Gives everything in the mounted filesystem to `group`. A root directory that is the group's already ends it at
+    /// once, as kubelet's policy OnRootMismatch does: a large volume is walked once.
+    pub fn give(&self, path: &Path, group: Option<u32>) -> Result<(), DiskError> {
+        let Some(group) = group else { return Ok(()) };
+        let root = self.root.readable_dir(path)?;
+        let fail = |e: Errno| DiskError::errno("chown", text(path), e);
+        let stat = rustix::fs::fstat(&root).map_err(fail)?;
+        if fits(stat.st_mode, stat.st_gid, group, DIRECTORY) {
+            return Ok(());
+        }
+        let mut open: Vec<OwnedFd> = vec![root.try_clone().map_err(|e| DiskError::io("open", text(path), e))?];
+        while let Some(dir) = open.pop() {
+            walk(&dir, stat.st_dev, group, &mut open).map_err(fail)?;
+        }
+        // The root last: it is the proof that the rest is done.
+        take(&root, group, DIRECTORY).map_err(fail)
+    }
+}
+
+/// Gives an open file or directory to the group.
+fn take(fd: impl AsFd, group: u32, wanted: u32) -> Result<(), Errno> {
+    rustix::fs::fchown(&fd, None, Some(Gid::from_raw(group)))?;
+    // chown may have taken the set-group-id bit away: the mode comes after it.
+    let mode = rustix::fs::fstat(&fd)?.st_mode;
+    rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode & 0o7777 | wanted))
+}
+
+/// Gives the entries of a directory to the group; directories below it are put into `open`. Nothing is followed, and
+/// nothing on another filesystem is touched.
+fn walk(dir: &OwnedFd, device: u64, group: u32, open: &mut Vec<OwnedFd>) -> Result<(), Errno> {
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if stat.st_dev != device {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let below = rustix::fs::openat(dir, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+                take(&below, group, DIRECTORY)?;
+                open.push(below);
+            }
+            FileType::RegularFile => {
+                take(rustix::fs::openat(dir, name, flags, Mode::empty())?, group, FILE)?;
+            }
+            // Links and special files have no mode worth changing.
+            _ => {
+                rustix::fs::chownat(dir, name, None, Some(Gid::from_raw(group)), AtFlags::SYMLINK_NOFOLLOW)?;
+            }
+        }
+    }
+    Ok(())
+}

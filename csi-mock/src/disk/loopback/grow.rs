@@ -1,0 +1,76 @@
+//! Growing devices and the filesystems on them, while they are in use.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::ledger::Plugged;
+use super::{Inner, superblock, text, tools};
+use crate::disk::{DiskError, MountKind, Usage};
+
+/// A filesystem that ends this close to the end of its device is as large as it gets, in bytes.
+const SLACK: u64 = 64 << 10;
+
+impl Inner {
+    pub fn usage(&self, path: &Path) -> Result<Usage, DiskError> {
+        let absolute = self.root.absolute(path)?;
+        let block = self.mounts()?.into_iter().rfind(|m| m.path == absolute).filter(|m| m.kind == MountKind::Block);
+        if let Some(mount) = block {
+            let plugged = self.get(&mount.volume).ok_or_else(|| DiskError::errno("stat", text(path), Errno::IO))?;
+            return Ok(Usage { total_bytes: plugged.device.size_bytes(), ..Usage::default() });
+        }
+        let dir = self.root.dir(path)?;
+        crate::disk::stat::usage(&dir).map_err(|e| DiskError::errno("statfs", text(path), e))
+    }
+
+    /// Tells a device that its file has grown. The size is that of the file; what the caller was told is not believed.
+    pub fn resize(&self, volume: &str, _size_bytes: u64) -> Result<bool, DiskError> {
+        let Some(plugged) = self.get(volume) else { return Ok(false) };
+        let before = plugged.device.size_bytes();
+        Ok(plugged.device.refresh()? > before)
+    }
+
+    pub fn expand(&self, volume: &str, path: &Path) -> Result<u64, DiskError> {
+        let path = self.root.absolute(path)?;
+        let mounts = self.mounts()?;
+        let Some(asked) = mounts.iter().rfind(|m| m.path == path && m.volume == volume) else {
+            return Err(DiskError::NotStaged { volume: volume.to_owned(), path: text(&path) });
+        };
+        let plugged = self.get(volume).ok_or_else(|| DiskError::NotPlugged(volume.to_owned()))?;
+        let size = plugged.device.refresh()?;
+        if asked.kind != MountKind::Block {
+            let staged = mounts.iter().find(|m| m.volume == volume && m.kind == MountKind::Staging).unwrap_or(asked);
+            self.grow(&plugged, &staged.path, staged.readonly)?;
+        }
+        Ok(size)
+    }
+
+    /// Makes an unmounted ext4 as large as its device; others grow only while they are mounted.
+    pub fn grow_unmounted(&self, plugged: &Plugged) -> Result<(), DiskError> {
+        let name = || text(&plugged.device.path());
+        let found = superblock::read(&plugged.file).map_err(|e| DiskError::io("read superblock", name(), e))?;
+        match found {
+            Some(("ext4", bytes)) if bytes.saturating_add(SLACK) < plugged.device.size_bytes() => {
+                plugged.device.verify()?;
+                tools::grow_ext4_unmounted(&plugged.device.path())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the filesystem mounted at `path` as large as its device.
+    pub fn grow(&self, plugged: &Plugged, path: &Path, readonly: bool) -> Result<(), DiskError> {
+        let found = superblock::read(&plugged.file);
+        let Some((fs_type, bytes)) = found.map_err(|e| DiskError::io("read superblock", text(path), e))? else {
+            return Err(DiskError::Environment(format!("the filesystem at {} is not one that can grow", text(path))));
+        };
+        if bytes.saturating_add(SLACK) >= plugged.device.size_bytes() {
+            return Ok(());
+        }
+        if readonly {
+            return Err(DiskError::errno("resize", text(path), Errno::ROFS));
+        }
+        plugged.device.verify()?;
+        tools::grow(&plugged.device.path(), path, fs_type)
+    }
+}

@@ -1,0 +1,231 @@
+//! The disk of the simulation: volumes, page caches and power loss as a pure model.
+//!
+//! A volume has durable files. Staging it gives the node a page cache: appended bytes are in the cache only, `sync`
+//! copies one file to the durable state, a clean unmount copies all of them, a crash or a pulled device drops what
+//! was not copied. Two nodes may stage one volume (the kernel would not stop them either): each sees the files as
+//! they were when it mounted plus its own writes, and the later sync of a file wins. Nothing waits, nothing draws a
+//! random number.
+
+mod files;
+mod model;
+mod mounting;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::ready;
+
+use self::model::{Node, State, Volume, clean};
+use super::{Backend, Device, Disk, DiskError, DiskFuture, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+
+/// The shared bytes of all volumes of a simulated world. Cheap to clone; all clones are one store.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisks(Arc<Mutex<State>>);
+
+/// One node's view of it.
+#[derive(Debug)]
+struct MemoryDisk {
+    node: Arc<str>,
+    state: Arc<Mutex<State>>,
+}
+
+impl MemoryDisks {
+    /// A world without volumes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The disk of the node `name`; asked twice for one name, both values are one disk.
+    pub fn node(&self, name: &str) -> Arc<dyn Disk> {
+        Arc::new(MemoryDisk { node: name.into(), state: self.0.clone() })
+    }
+
+    /// The durable bytes of a file of a volume: what survives the loss of every node. Those of a raw block volume are
+    /// the file without a name.
+    pub fn durable(&self, volume: &str, file: &str) -> Option<Vec<u8>> {
+        lock(&self.0).volumes.get(volume)?.files.get(file).cloned()
+    }
+
+    /// The durable files of a volume.
+    pub fn durable_files(&self, volume: &str) -> Vec<String> {
+        lock(&self.0).volumes.get(volume).map(|v| v.files.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Nodes that hold a writable mount of the volume whose device was not pulled. More than one corrupts it.
+    pub fn writers(&self, volume: &str) -> Vec<String> {
+        lock(&self.0).writers(volume)
+    }
+
+    /// The group that the volume's filesystem was given to.
+    pub fn group(&self, volume: &str) -> Option<u32> {
+        lock(&self.0).volumes.get(volume)?.group
+    }
+
+    /// Gives `target` (a volume or a snapshot) the bytes that `source` has now and, when it is larger, `size_bytes`.
+    pub fn copy(&self, source: &str, target: &str, size_bytes: u64) {
+        let mut state = lock(&self.0);
+        let mut bytes = state.volumes.get(source).cloned().unwrap_or_default();
+        bytes.size_bytes = bytes.size_bytes.max(size_bytes);
+        state.volumes.insert(target.to_owned(), bytes);
+    }
+
+    /// Gives a volume its new size; its filesystem stays as it is until it is expanded.
+    pub fn grow(&self, volume: &str, size_bytes: u64) {
+        let mut state = lock(&self.0);
+        let bytes = state.volumes.entry(volume.to_owned()).or_default();
+        bytes.size_bytes = bytes.size_bytes.max(size_bytes);
+    }
+
+    /// Forgets the bytes of a deleted volume or snapshot.
+    pub fn forget(&self, volume: &str) {
+        lock(&self.0).volumes.remove(volume);
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryDisk {
+    /// Runs `act` on the locked state and this node; the answer is there at once.
+    fn with<'a, T: Send + 'a>(
+        &'a self,
+        act: impl FnOnce(&mut BTreeMap<String, Volume>, &mut Node) -> Result<T, DiskError>,
+    ) -> DiskFuture<'a, T> {
+        let mut state = lock(&self.state);
+        let State { volumes, nodes } = &mut *state;
+        let node = nodes.entry(self.node.clone()).or_default();
+        Box::pin(ready(act(volumes, node)))
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn backend(&self) -> Backend {
+        Backend::Memory
+    }
+
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn plug<'a>(&'a self, plug: &'a Plug) -> DiskFuture<'a, Device> {
+        self.with(|volumes, node| {
+            let volume = volumes.entry(plug.volume.clone()).or_default();
+            volume.size_bytes = volume.size_bytes.max(plug.size_bytes);
+            let device = Device {
+                volume: plug.volume.clone(),
+                name: plug.device.clone(),
+                path: PathBuf::from(&plug.device),
+                size_bytes: plug.size_bytes,
+            };
+            Ok(node.devices.entry(plug.volume.clone()).or_insert(device).clone())
+        })
+    }
+
+    fn unplug<'a>(&'a self, volume: &'a str, force: bool) -> DiskFuture<'a, bool> {
+        self.with(|_, node| {
+            let by = node.held_at(volume);
+            if let Some(cache) = node.caches.get_mut(volume) {
+                if !force {
+                    return Err(DiskError::Busy { volume: volume.to_owned(), by: format!("mounted at {by}") });
+                }
+                cache.dead = true;
+            }
+            Ok(node.devices.remove(volume).is_some())
+        })
+    }
+
+    fn resize<'a>(&'a self, volume: &'a str, size_bytes: u64) -> DiskFuture<'a, bool> {
+        self.with(|volumes, node| {
+            let Some(device) = node.devices.get_mut(volume) else { return Ok(false) };
+            let grown = size_bytes > device.size_bytes;
+            device.size_bytes = device.size_bytes.max(size_bytes);
+            let bytes = volumes.entry(volume.to_owned()).or_default();
+            bytes.size_bytes = bytes.size_bytes.max(size_bytes);
+            Ok(grown)
+        })
+    }
+
+    fn find<'a>(&'a self, volume: &'a str) -> DiskFuture<'a, Option<Device>> {
+        self.with(|_, node| Ok(node.devices.get(volume).cloned()))
+    }
+
+    fn devices(&self) -> DiskFuture<'_, Vec<Device>> {
+        self.with(|_, node| Ok(node.devices.values().cloned().collect()))
+    }
+
+    fn mounts(&self) -> DiskFuture<'_, Vec<Mount>> {
+        self.with(|_, node| Ok(node.mounts.values().cloned().collect()))
+    }
+
+    fn stage<'a>(&'a self, stage: &'a Stage) -> DiskFuture<'a, Staged> {
+        let mut others = lock(&self.state).writers(&stage.volume);
+        others.retain(|n| **n != *self.node);
+        self.with(|volumes, node| node.stage(volumes, stage, others))
+    }
+
+    fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
+        self.with(|volumes, node| node.unstage(volumes, volume, path))
+    }
+
+    fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published> {
+        self.with(|volumes, node| node.publish(volumes, publish))
+    }
+
+    fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
+        self.with(|volumes, node| node.unpublish(volumes, volume, path))
+    }
+
+    fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64> {
+        self.with(|volumes, node| node.expand(volumes, volume, path))
+    }
+
+    fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {
+        self.with(|volumes, node| node.usage(volumes, path))
+    }
+
+    fn crash(&self) -> DiskFuture<'_, ()> {
+        self.with(|_, node| {
+            node.caches.clear();
+            node.mounts.clear();
+            node.devices.clear();
+            Ok(())
+        })
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.with(|_, node| node.make_dirs(&clean(path)?))
+    }
+
+    fn remove_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.with(|_, node| node.remove_dir(path))
+    }
+
+    fn list_dir<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<String>>> {
+        self.with(|_, node| node.list_dir(path))
+    }
+
+    fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.append(volumes, path, data))
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.write(volumes, path, data))
+    }
+
+    fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.sync(volumes, path))
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Option<Vec<u8>>> {
+        self.with(|_, node| node.read(path))
+    }
+
+    fn remove_file<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.remove_file(volumes, path))
+    }
+}

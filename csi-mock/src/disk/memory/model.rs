@@ -1,0 +1,205 @@
+//! The model: volumes with durable bytes, nodes with devices, mounts and page caches.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::tree::Tree;
+use crate::disk::{Device, DiskError, MAX_PATH, Mount, MountKind};
+
+/// The whole world of disks.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// Volumes and snapshots, by id.
+    pub volumes: BTreeMap<String, Volume>,
+    pub nodes: BTreeMap<Arc<str>, Node>,
+}
+
+/// The durable bytes of a volume.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Volume {
+    pub fs_type: Option<String>,
+    pub size_bytes: u64,
+    /// How large its filesystem is: what was there when it was made or grown last.
+    pub fs_bytes: u64,
+    /// Files by name. The bytes of a raw block volume are the file without a name.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The group that the filesystem was given to.
+    pub group: Option<u32>,
+}
+
+/// One machine: what is plugged, mounted and lying on its own root disk.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub devices: BTreeMap<String, Device>,
+    /// By volume: the mounted filesystem, or the open device of a raw block volume.
+    pub caches: BTreeMap<String, Cache>,
+    /// By path.
+    pub mounts: Tree<Mount>,
+    /// The root disk: directories (no content) and files.
+    pub root: Tree<Option<Vec<u8>>>,
+}
+
+/// The page cache of one mounted filesystem.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    pub readonly: bool,
+    /// The device was pulled: every access fails with EIO.
+    pub dead: bool,
+    pub files: BTreeMap<String, Cached>,
+}
+
+/// A file in a page cache.
+#[derive(Debug, Default)]
+pub(super) struct Cached {
+    pub data: Vec<u8>,
+    /// How many leading bytes are durable; the whole file is clean when it equals the length and `exists`.
+    pub synced: usize,
+    /// Whether the durable state has the file.
+    pub exists: bool,
+}
+
+impl Cached {
+    pub fn dirty(&self) -> bool {
+        !self.exists || self.synced != self.data.len()
+    }
+}
+
+impl State {
+    pub fn writers(&self, volume: &str) -> Vec<String> {
+        let writes = |node: &Node| node.caches.get(volume).is_some_and(|c| !c.readonly && !c.dead);
+        self.nodes.iter().filter(|(_, node)| writes(node)).map(|(name, _)| name.to_string()).collect()
+    }
+}
+
+impl Volume {
+    /// The bytes that files may take: those of the filesystem, or of the whole device without one.
+    pub fn room(&self) -> u64 {
+        if self.fs_type.is_some() { self.fs_bytes } else { self.size_bytes }
+    }
+
+    pub fn used(&self) -> u64 {
+        self.files.values().map(|f| f.len() as u64).sum()
+    }
+
+    /// Copies one cached file to the durable state. An appended tail is all that moves in the usual case.
+    pub fn take(&mut self, name: &str, cached: &mut Cached) {
+        let file = self.files.entry(name.to_owned()).or_default();
+        if file.len() == cached.synced {
+            file.extend_from_slice(&cached.data[cached.synced..]);
+        } else {
+            // Another node wrote it meanwhile: the later sync wins, as it would on a shared disk.
+            file.clone_from(&cached.data);
+        }
+        cached.synced = cached.data.len();
+        cached.exists = true;
+    }
+}
+
+impl Cache {
+    pub fn of(volume: &Volume, readonly: bool) -> Self {
+        let files = volume
+            .files
+            .iter()
+            .map(|(name, data)| (name.clone(), Cached { data: data.clone(), synced: data.len(), exists: true }));
+        Self { readonly, dead: false, files: files.collect() }
+    }
+
+    pub fn flush(&mut self, volume: &mut Volume) {
+        if self.dead || self.readonly {
+            return;
+        }
+        for (name, cached) in self.files.iter_mut().filter(|(_, c)| c.dirty()) {
+            volume.take(name, cached);
+        }
+    }
+}
+
+/// A path that was checked: absolute, no `..`, one spelling.
+pub(super) fn clean(path: &Path) -> Result<PathBuf, DiskError> {
+    let bad = |reason: &str| DiskError::BadPath { path: text(path), reason: reason.to_owned() };
+    if !path.is_absolute() {
+        return Err(bad("must be absolute"));
+    }
+    if path.as_os_str().as_encoded_bytes().windows(2).any(|two| two == b"..")
+        && path.components().any(|c| matches!(c, Component::ParentDir))
+    {
+        return Err(bad("must not contain `..`"));
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(bad("must not contain NUL"));
+    }
+    if path.as_os_str().len() > MAX_PATH {
+        return Err(bad("is longer than 4096 bytes"));
+    }
+    // A path in its one spelling already is not taken apart.
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let plain = bytes.len() > 1 && !bytes.ends_with(b"/") && !bytes.windows(2).any(|two| matches!(two, b"//" | b"/."));
+    Ok(if plain { path.to_owned() } else { path.components().collect() })
+}
+
+pub(super) fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Where a path leads.
+pub(super) enum Place {
+    /// To a file of a mounted volume: the volume, the name in it, whether the path refuses writes, and whether it is a
+    /// raw device.
+    Volume { volume: String, name: String, readonly: bool, block: bool },
+    /// To the node's own root disk.
+    Root,
+}
+
+impl Node {
+    pub fn place(&self, path: &Path) -> Place {
+        match self.mounts.nearest(path) {
+            Some((mount, name)) => Place::Volume {
+                volume: mount.volume.clone(),
+                name,
+                readonly: mount.readonly,
+                block: mount.kind == MountKind::Block,
+            },
+            None => Place::Root,
+        }
+    }
+
+    pub fn is_dir(&self, path: &Path) -> bool {
+        path.parent().is_none() || matches!(self.root.get(path), Some(None)) || self.mounts.contains(path)
+    }
+
+    /// The paths of a volume's mounts, in words.
+    pub fn held_at(&self, volume: &str) -> String {
+        self.mounts_of(volume).map(|m| text(&m.path)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn mounts_of<'a>(&'a self, volume: &'a str) -> impl Iterator<Item = &'a Mount> {
+        self.mounts.values().filter(move |m| m.volume == volume)
+    }
+
+    pub fn alive(&mut self, volume: &str, op: &'static str, path: &Path) -> Result<&mut Cache, DiskError> {
+        match self.caches.get_mut(volume) {
+            Some(cache) if !cache.dead => Ok(cache),
+            _ => Err(DiskError::errno(op, text(path), Errno::IO)),
+        }
+    }
+
+    pub fn make_dirs(&mut self, path: &Path) -> Result<(), DiskError> {
+        let made = self.root.fill_upwards(path, || None, Option::is_none);
+        made.map_err(|file| DiskError::errno("mkdir", text(&file), Errno::NOTDIR))
+    }
+}
+
+impl Node {
+    pub fn root_file(&mut self, op: &'static str, path: &Path) -> Result<&mut Vec<u8>, DiskError> {
+        if !path.parent().is_some_and(|p| self.is_dir(p)) {
+            return Err(DiskError::errno(op, text(path), Errno::NOENT));
+        }
+        match self.root.get_or_insert_with(path, || Some(Vec::new())) {
+            Some(data) => Ok(data),
+            None => Err(DiskError::errno(op, text(path), Errno::ISDIR)),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! NodePublishVolume and NodeUnpublishVolume.
+
+use std::path::{Path, PathBuf};
+
+use csi_proto::csi::{
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+};
+use serde_json::json;
+use tonic::Status;
+
+use super::service::{NodeService, status};
+use super::stage::published_readonly;
+use super::table::{PublishArguments, Verdict};
+use crate::calls::Call;
+use crate::capabilities::Feature;
+use crate::check;
+use crate::disk::{DiskError, MountKind, Publish};
+
+impl NodeService {
+    pub(super) async fn publish(
+        &self,
+        call: &Call,
+        request: NodePublishVolumeRequest,
+    ) -> Result<NodePublishVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let target = check::path("target_path", &request.target_path)?;
+        check::map("publish_context", &request.publish_context)?;
+        check::map("volume_context", &request.volume_context)?;
+        let capability = self.capability(request.volume_capability.as_ref())?;
+        let stages = self.calls.settings().has(Feature::StageUnstageVolume);
+        if stages && request.staging_target_path.is_empty() {
+            // CSI: code 9 when the plugin has STAGE_UNSTAGE_VOLUME and the path is missing.
+            return Err(Status::failed_precondition("staging_target_path: is required, this driver stages volumes"));
+        }
+        if !request.staging_target_path.is_empty() {
+            check::path("staging_target_path", &request.staging_target_path)?;
+        }
+        let _held = self.calls.lock(volume)?;
+        let readonly = request.readonly || capability.reader_only() || published_readonly(&request.publish_context);
+        let arguments = PublishArguments { staging_path: request.staging_target_path.clone(), capability, readonly };
+        self.check_publish(volume, target, &arguments, stages).await?;
+        let (already, made_readonly) = if stages || arguments.capability.block {
+            self.bind(call, volume, target, &arguments).await?
+        } else {
+            // Without a staging step the filesystem is mounted at the target itself.
+            let there = self.mounts(volume).await?.into_iter().find(|m| m.path == Path::new(target));
+            if there.is_none() {
+                self.stage_filesystem(call, volume, target, &arguments.capability, readonly).await?;
+            }
+            (there.is_some(), there.map_or(readonly, |m| m.readonly))
+        };
+        if already && made_readonly != readonly {
+            // Published before a restart of the driver, with the other kind of access.
+            return Err(Status::already_exists(format!(
+                "volume `{volume}` is published at `{target}` with readonly={made_readonly}"
+            )));
+        }
+        if !already {
+            self.emit("disk.published", volume, json!({ "path": target, "readonly": made_readonly }));
+        }
+        call.after_effect().await?;
+        self.table().published(volume, target, arguments);
+        Ok(NodePublishVolumeResponse {})
+    }
+
+    /// The T/P table of NodePublishVolume, against what the disk has.
+    async fn check_publish(
+        &self,
+        volume: &str,
+        target: &str,
+        arguments: &PublishArguments,
+        stages: bool,
+    ) -> Result<(), Status> {
+        let mounts = self.mounts(volume).await?;
+        let published = |kind: MountKind| kind != MountKind::Staging || !stages;
+        let targets: Vec<String> =
+            mounts.iter().filter(|m| published(m.kind)).map(|m| m.path.display().to_string()).collect();
+        match self.table().publish(volume, target, arguments, &targets) {
+            Verdict::Go => Ok(()),
+            Verdict::Incompatible => Err(Status::already_exists(format!(
+                "volume `{volume}` is published at `{target}` with other arguments"
+            ))),
+            Verdict::SecondTarget(other) => {
+                let mode = arguments.capability.mode.as_str_name();
+                Err(Status::failed_precondition(format!(
+                    "volume `{volume}` is published at `{other}`, and {mode} allows one target only"
+                )))
+            }
+        }
+    }
+
+    /// Makes the staged filesystem or the raw device visible at the target: whether it was already, and read-only.
+    async fn bind(
+        &self,
+        call: &Call,
+        volume: &str,
+        target: &str,
+        arguments: &PublishArguments,
+    ) -> Result<(bool, bool), Status> {
+        let publish = Publish {
+            volume: volume.to_owned(),
+            staging_path: PathBuf::from(&arguments.staging_path),
+            path: PathBuf::from(target),
+            block: arguments.capability.block,
+            group: arguments.capability.group,
+            mount_flags: arguments.capability.mount_flags.clone(),
+            readonly: arguments.readonly,
+        };
+        let published = self.disk().publish(&publish).await.map_err(|e| match e {
+            DiskError::Busy { .. } => status(&e),
+            e => self.refused(call, &e),
+        })?;
+        Ok((published.already, published.readonly))
+    }
+
+    pub(super) async fn unpublish(
+        &self,
+        call: &Call,
+        request: NodeUnpublishVolumeRequest,
+    ) -> Result<NodeUnpublishVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let target = check::path("target_path", &request.target_path)?;
+        let _held = self.calls.lock(volume)?;
+        let path = Path::new(target);
+        let stages = self.calls.settings().has(Feature::StageUnstageVolume);
+        let mut unmounted = false;
+        if !stages {
+            let mounts = self.mounts(volume).await?;
+            if mounts.iter().any(|m| m.path == path && m.kind == MountKind::Staging) {
+                unmounted = self.disk().unstage(volume, path).await.map_err(|e| status(&e))?;
+            }
+        }
+        if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {
+            self.emit("disk.unpublished", volume, json!({ "path": target }));
+        }
+        call.after_effect().await?;
+        self.table().unpublished(volume, target);
+        Ok(NodeUnpublishVolumeResponse {})
+    }
+}

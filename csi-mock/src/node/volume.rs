@@ -1,0 +1,101 @@
+//! NodeGetVolumeStats and NodeExpandVolume: how a volume on the node is, and making it larger.
+
+use std::path::Path;
+
+use csi_proto::csi::{
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    VolumeCondition, VolumeUsage, volume_usage,
+};
+use serde_json::json;
+use tonic::Status;
+
+use super::service::{NodeService, status};
+use crate::calls::Call;
+use crate::capabilities::Feature;
+use crate::check::{self, invalid};
+use crate::disk::{DiskError, Mount, MountKind};
+
+impl NodeService {
+    /// The mount of `volume` at `path`.
+    async fn mounted(&self, volume: &str, path: &str) -> Result<Mount, Status> {
+        let found = self.mounts(volume).await?.into_iter().find(|m| m.path == Path::new(path));
+        found.ok_or_else(|| Status::not_found(format!("volume `{volume}` is not mounted at `{path}`")))
+    }
+
+    pub(super) async fn stats(&self, request: NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let path = check::path("volume_path", &request.volume_path)?;
+        if !request.staging_target_path.is_empty() {
+            check::path("staging_target_path", &request.staging_target_path)?;
+        }
+        let mount = self.mounted(volume, path).await?;
+        let tells = self.calls.settings().has(Feature::NodeVolumeCondition);
+        let condition = |message: Option<String>| {
+            tells.then(|| VolumeCondition {
+                abnormal: message.is_some(),
+                message: message.unwrap_or_else(|| "the volume is mounted and answers".to_owned()),
+            })
+        };
+        let usage = match self.disk().usage(Path::new(path)).await {
+            Ok(usage) => usage,
+            Err(error) if tells && error.is_eio() => {
+                let message = format!("the device is gone from under the mount: {error}");
+                return Ok(NodeGetVolumeStatsResponse {
+                    usage: Vec::new(),
+                    volume_condition: condition(Some(message)),
+                });
+            }
+            Err(error) => return Err(status(&error)),
+        };
+        let row = |unit: volume_usage::Unit, total: u64, used: u64, available: u64| {
+            let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+            VolumeUsage { available: number(available), total: number(total), used: number(used), unit: unit.into() }
+        };
+        let bytes = row(volume_usage::Unit::Bytes, usage.total_bytes, usage.used_bytes, usage.available_bytes);
+        let inodes = row(volume_usage::Unit::Inodes, usage.total_inodes, usage.used_inodes, usage.available_inodes);
+        // Of a raw device only the size is known.
+        let usage = if mount.kind == MountKind::Block { vec![bytes] } else { vec![bytes, inodes] };
+        Ok(NodeGetVolumeStatsResponse { usage, volume_condition: condition(None) })
+    }
+
+    pub(super) async fn expand(
+        &self,
+        call: &Call,
+        request: NodeExpandVolumeRequest,
+    ) -> Result<NodeExpandVolumeResponse, Status> {
+        let volume = check::required("volume_id", &request.volume_id)?;
+        let path = check::path("volume_path", &request.volume_path)?;
+        let (required, limit) = match &request.capacity_range {
+            None => (0, 0),
+            Some(range) if range.required_bytes < 0 || range.limit_bytes < 0 => {
+                return Err(invalid("capacity_range", "must not be negative"));
+            }
+            Some(range) => (range.required_bytes.unsigned_abs(), range.limit_bytes.unsigned_abs()),
+        };
+        if limit != 0 && required > limit {
+            return Err(invalid("capacity_range", "required_bytes is above limit_bytes"));
+        }
+        if request.volume_capability.is_some() {
+            self.capability(request.volume_capability.as_ref())?;
+        }
+        let _held = self.calls.lock(volume)?;
+        self.mounted(volume, path).await?;
+        let size = self.disk().expand(volume, Path::new(path)).await.map_err(|error| match &error {
+            // CSI: code 9, the filesystem cannot be expanded as it is staged.
+            DiskError::Io { op: "resize", source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::ROFS.raw_os_error()) =>
+            {
+                Status::failed_precondition(format!("volume `{volume}` is staged read-only and cannot grow: {error}"))
+            }
+            error => status(error),
+        })?;
+        if size < required || (limit != 0 && size > limit) {
+            return Err(Status::out_of_range(format!(
+                "capacity_range: the device of volume `{volume}` has {size} bytes, asked for are {required} to {limit}"
+            )));
+        }
+        self.emit("disk.expanded", volume, json!({ "path": path, "size_bytes": size }));
+        call.after_effect().await?;
+        Ok(NodeExpandVolumeResponse { capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX) })
+    }
+}

@@ -1,0 +1,68 @@
+//! Call sequences are compared, and every call can be hooked.
+
+use csi_mock::capabilities::Capabilities;
+use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
+
+use crate::bench::*;
+
+/// The RPCs that the driver was asked, with the codes that they ended with, oldest first.
+pub async fn calls(b: &Bench) -> Vec<(String, String)> {
+    let request = http::Request::get("/admin/v1/calls").body(substrate::body::empty()).unwrap();
+    let response = substrate::body::call(b.service.clone(), request).await.unwrap();
+    let body = substrate::body::collect(response.into_body(), 16 << 20).await.unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
+    told["calls"].as_array().unwrap().iter().map(|c| (text(&c["rpc"]), text(&c["code"]))).collect()
+}
+
+/// How often an RPC was asked.
+pub async fn count(b: &Bench, rpc: &str) -> usize {
+    calls(b).await.iter().filter(|(name, _)| name == rpc).count()
+}
+
+/// Runs a story with a driver that offers everything.
+pub fn driver<F: Future<Output = ()>>(story: impl FnOnce(Bench) -> F) {
+    once(false, Capabilities::all(), story);
+}
+
+/// Has the next call of `rpc` end with `effect` at `at`.
+pub fn hook(b: &Bench, rpc: &str, at: Moment, effect: Effect) {
+    let fault = Fault {
+        name: format!("{rpc} {at:?} {effect:?}"),
+        matches: Match { plane: Plane::Csi, op: Some(rpc.into()), attributes: Default::default() },
+        when: When { first: Some(1), ..When::default() },
+        effect,
+        at,
+        lease: Lease::default(),
+    };
+    b.world.faults().add(b.world.clock().mono(), fault).unwrap();
+}
+
+#[test]
+fn calls_are_recorded_in_their_order_with_what_became_of_them() {
+    driver(async |b| {
+        hook(&b, "NodeStageVolume", Moment::Before, Effect::Grpc("INVALID_ARGUMENT".into()));
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        b.node().node_stage_volume(b.stage_request(&volume)).await.unwrap_err();
+        b.stage(&volume).await;
+        b.publish(&volume).await;
+        b.gone(&volume).await;
+        let seen = calls(&b).await;
+        let seen: Vec<_> = seen.iter().map(|(rpc, code)| (&**rpc, &**code)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("CreateVolume", "OK"),
+                ("ControllerPublishVolume", "OK"),
+                ("NodeStageVolume", "INVALID_ARGUMENT"),
+                ("NodeStageVolume", "OK"),
+                ("NodePublishVolume", "OK"),
+                ("NodeUnpublishVolume", "OK"),
+                ("NodeUnstageVolume", "OK"),
+                ("ControllerUnpublishVolume", "OK"),
+                ("DeleteVolume", "OK"),
+            ]
+        );
+    });
+}

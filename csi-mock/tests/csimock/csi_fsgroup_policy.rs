@@ -1,0 +1,38 @@
+//! fsGroup policies: whatever the orchestrator does with groups, the driver publishes the same volume.
+
+use csi_mock::capabilities::Feature;
+use csi_proto::csi::*;
+
+use crate::base::driver;
+use crate::bench::*;
+use crate::csi_fsgroup_mount::with_group;
+
+/// With a policy of File or None the orchestrator asks for no group; with delegation it does. Between two lives of a
+/// pod the policy may change in either direction.
+#[test]
+fn a_change_of_policy_between_two_pods_takes_effect_with_the_next() {
+    driver(async |b| {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        let mut owner = None;
+        for group in [None, Some(2000), None, Some(3000)] {
+            b.settings.offer(match group {
+                None => b.settings.capabilities().without(Feature::VolumeMountGroup),
+                Some(_) => b.settings.capabilities().with(Feature::VolumeMountGroup),
+            });
+            let capability = match group {
+                None => b.writer(),
+                Some(gid) => with_group(&b, &gid.to_string()),
+            };
+            owner = group.or(owner);
+            let request = NodeStageVolumeRequest { volume_capability: capability.clone(), ..b.stage_request(&volume) };
+            b.node().node_stage_volume(request).await.unwrap();
+            let target = b.target_request(&volume, TARGET);
+            let request = NodePublishVolumeRequest { volume_capability: capability, ..target };
+            b.node().node_publish_volume(request).await.unwrap();
+            assert_eq!(b.disks.group(&volume), owner, "without a group the files stay whose they are");
+            b.unpublish(&volume).await;
+            b.unstage(&volume).await;
+        }
+    });
+}

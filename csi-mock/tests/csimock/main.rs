@@ -1,0 +1,25 @@
+//! The behaviours that upstream tests with csimock, one file for each of theirs: the driver's half of each, that is
+//! what a driver must offer, answer and leave behind so that the orchestrator can behave as the original demands. The
+//! orchestrator's half stands in the tests of the control loops.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+#[path = "../sanity/bench.rs"]
+mod bench;
+
+mod base;
+mod csi_attach_volume;
+mod csi_fsgroup_mount;
+mod csi_fsgroup_policy;
+mod csi_honor_pv_reclaim_policy;
+mod csi_kubelet_restart;
+mod csi_node_stage_error_cases;
+mod csi_node_volume_health;
+mod csi_selinux_mount;
+mod csi_service_account_token;
+mod csi_snapshot;
+mod csi_storage_capacity;
+mod csi_volume_expansion;
+mod csi_volume_limit;
+mod csi_workload;
+mod mutable_csinode_allocatable;

@@ -1,0 +1,367 @@
+//! The driver on real devices: loop devices, filesystems and mounts of the kernel, with the cloud's files behind them.
+//!
+//! These need root, loop devices and mkfs. Without them they skip with a line that says so; they fail instead when
+//! `MOORING_REQUIRE` names `root`. Each runs in a mount namespace of its own and touches only devices of its own run.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+#![expect(unsafe_code, reason = "unshare gives the test's threads a mount namespace of their own")]
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_mock::capabilities::Capabilities;
+use csi_mock::controller::ControllerConfig;
+use csi_mock::disk::{Disk, LoopDisk, capability};
+use csi_mock::node::NodeConfig;
+use csi_mock::plug::{self, PlugConfig};
+use csi_mock::settings::Settings;
+use csi_proto::Channel;
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use csi_proto::csi::*;
+use mock_ec2::{Config, Ec2, InstanceSpec};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use substrate::process::Process;
+use substrate::world::{Options, World};
+use substrate::{HttpService, Seed};
+
+const GIB: i64 = 1 << 30;
+const RAW: &str = "raw block";
+
+/// A machine of the live world: its disk and the services of its driver.
+struct Node {
+    id: String,
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    service: HttpService,
+}
+
+/// A cloud with files and two machines.
+struct Live {
+    dir: tempfile::TempDir,
+    nodes: Vec<Node>,
+    run: String,
+    _processes: Vec<Process>,
+    _alone: File,
+}
+
+/// Runs a story in the live world, when this machine can and has the filesystem; says so when it cannot.
+fn live(name: &str, kind: &'static str, story: impl AsyncFnOnce(Live) + Send + 'static) {
+    let found = capability();
+    let missing = match found.loop_backend.clone() {
+        Ok(()) if kind == RAW || found.filesystems().contains(&kind) => None,
+        Ok(()) => Some(format!("mkfs.{kind} is not installed")),
+        Err(missing) => Some(missing),
+    };
+    if let Some(missing) = missing {
+        let required = std::env::var("MOORING_REQUIRE").unwrap_or_default();
+        let needed = if found.loop_backend.is_ok() { kind } else { "root" };
+        assert!(!required.split(',').any(|r| r == needed), "MOORING_REQUIRE names {needed}, but {missing}");
+        // Not eprintln: the test runner would keep the line of a test that passes to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED live test `{name}` ({kind}): {missing}");
+        return;
+    }
+    let run = format!("live-{}-{}", std::process::id(), name);
+    let thread = std::thread::spawn(move || {
+        // Loop devices are of the whole machine: one such test at a time, whatever runs the tests.
+        let lock = File::create(std::env::temp_dir().join("mooring-loop-tests.lock")).unwrap();
+        lock.lock().unwrap();
+        // SAFETY: only the mount namespace (and with it the working directory) of this thread is parted from the
+        // process; no descriptor table is. The runtime's threads are its children.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
+        mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let live = Live::start(&run, lock).await;
+            story(live).await;
+        });
+    });
+    thread.join().unwrap();
+}
+
+impl Live {
+    async fn start(run: &str, alone: File) -> Self {
+        let world = World::live(Options::default());
+        let dir = tempfile::tempdir().unwrap();
+        let volumes = dir.path().join("volumes");
+        std::fs::create_dir(&volumes).unwrap();
+        let instances = ["a", "b"].map(|n| InstanceSpec::new(n, "us-east-1a")).to_vec();
+        let config = Config { instances, volume_dir: Some(volumes.clone()), ..Config::default() };
+        let ec2 = Ec2::new(&Seed::root(1), config).unwrap();
+        let process = Process::start(&world, "mock-ec2", |_| std::future::pending());
+        let cloud = ec2.start(&process.ctx().unwrap());
+        let (mut nodes, mut processes) = (Vec::new(), vec![process]);
+        for (name, info) in ["a", "b"].into_iter().zip(ec2.instances()) {
+            let root = dir.path().join(name);
+            let disk: Arc<dyn Disk> = Arc::new(LoopDisk::new(name, &root, &volumes, run).unwrap());
+            let process = Process::start(&world, name, |_| std::future::pending());
+            let ctx = process.ctx().unwrap();
+            ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(cloud.clone(), &info.id, name, disk.clone())));
+            let settings = Settings::new(Capabilities::all());
+            let controller = ControllerConfig { settings: settings.clone(), ..ControllerConfig::new(cloud.clone()) };
+            let node = NodeConfig { settings, ..NodeConfig::new(name, &info.id, "us-east-1a", disk.clone()) };
+            let service = csi_mock::start(&ctx, controller, node);
+            let root = root.canonicalize().unwrap();
+            for made in ["pods/p", "pods/q"] {
+                disk.make_dir(&root.join(made)).await.unwrap();
+            }
+            nodes.push(Node { id: info.id, root, disk, service });
+            processes.push(process);
+        }
+        Self { dir, nodes, run: run.to_owned(), _processes: processes, _alone: alone }
+    }
+
+    /// No device of this run is left, and no mount.
+    async fn clean(&self) {
+        for node in &self.nodes {
+            assert!(node.disk.mounts().await.unwrap().is_empty());
+            // The plug follows the cloud in its own time.
+            for _ in 0..100 {
+                if node.disk.devices().await.unwrap().is_empty() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert!(node.disk.devices().await.unwrap().is_empty());
+        }
+        // The kernel tears a device down in its own time too.
+        for _ in 0..100 {
+            if self.loops().is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("loop devices of {} are left: {:?}", self.run, self.loops());
+    }
+
+    /// The backing files of loop devices that are of this run.
+    fn loops(&self) -> Vec<String> {
+        let loops = std::fs::read_dir("/sys/block").unwrap().flatten();
+        let files = loops.filter_map(|e| std::fs::read_to_string(e.path().join("loop/backing_file")).ok());
+        files.filter(|f| f.contains(&*self.dir.path().to_string_lossy())).collect()
+    }
+}
+
+fn capability_of(kind: &str) -> VolumeCapability {
+    let access_type = if kind == RAW {
+        AccessType::Block(BlockVolume {})
+    } else {
+        AccessType::Mount(MountVolume { fs_type: kind.into(), ..Default::default() })
+    };
+    let access_mode = Some(AccessMode { mode: Mode::SingleNodeWriter.into() });
+    VolumeCapability { access_mode, access_type: Some(access_type) }
+}
+
+impl Node {
+    fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(Channel(self.service.clone()))
+    }
+
+    fn csi(&self) -> NodeClient<Channel> {
+        NodeClient::new(Channel(self.service.clone()))
+    }
+
+    fn at(&self, path: &str) -> String {
+        self.root.join(path).display().to_string()
+    }
+
+    async fn create(&self, name: &str, kind: &str, gib: i64, source: Option<SourceType>) -> String {
+        let request = CreateVolumeRequest {
+            name: name.into(),
+            capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+            volume_capabilities: vec![capability_of(kind)],
+            volume_content_source: source.map(|s| VolumeContentSource { r#type: Some(s) }),
+            ..Default::default()
+        };
+        self.controller().create_volume(request).await.unwrap().into_inner().volume.unwrap().volume_id
+    }
+
+    /// Attaches, stages and publishes; returns where the bytes are.
+    async fn up(&self, volume: &str, kind: &str, place: &str) -> PathBuf {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: volume.into(),
+            node_id: self.id.clone(),
+            volume_capability: Some(capability_of(kind)),
+            ..Default::default()
+        };
+        let context = self.controller().controller_publish_volume(request).await.unwrap().into_inner().publish_context;
+        let request = NodeStageVolumeRequest {
+            volume_id: volume.into(),
+            publish_context: context,
+            staging_target_path: self.at(&format!("staging/{volume}")),
+            volume_capability: Some(capability_of(kind)),
+            ..Default::default()
+        };
+        self.csi().node_stage_volume(request).await.unwrap();
+        let target = self.at(&format!("pods/{place}/mount"));
+        let request = NodePublishVolumeRequest {
+            volume_id: volume.into(),
+            staging_target_path: self.at(&format!("staging/{volume}")),
+            target_path: target.clone(),
+            volume_capability: Some(capability_of(kind)),
+            ..Default::default()
+        };
+        self.csi().node_publish_volume(request).await.unwrap();
+        if kind == RAW { PathBuf::from(target) } else { Path::new(&target).join("file") }
+    }
+
+    async fn down(&self, volume: &str, place: &str) {
+        let target_path = self.at(&format!("pods/{place}/mount"));
+        let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path: target_path.clone() };
+        self.csi().node_unpublish_volume(request).await.unwrap();
+        assert!(!Path::new(&target_path).exists());
+        let staging_target_path = self.at(&format!("staging/{volume}"));
+        let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path };
+        self.csi().node_unstage_volume(request).await.unwrap();
+        let (volume_id, node_id) = (volume.to_owned(), self.id.clone());
+        let request = ControllerUnpublishVolumeRequest { volume_id, node_id, ..Default::default() };
+        self.controller().controller_unpublish_volume(request).await.unwrap();
+    }
+
+    /// The size of the device, and of the filesystem where there is one.
+    async fn sizes(&self, volume: &str, place: &str) -> (u64, u64) {
+        let device = self.disk.find(volume).await.unwrap().unwrap().size_bytes;
+        let usage = self.disk.usage(Path::new(&self.at(&format!("pods/{place}/mount")))).await.unwrap();
+        (device, usage.total_bytes)
+    }
+}
+
+/// Puts bytes where every kind of volume has room: well inside of the first GiB.
+fn write(path: &Path, bytes: &[u8]) {
+    let file = File::options().read(true).write(true).create(!path.exists()).truncate(false).open(path).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+    file.sync_all().unwrap();
+}
+
+fn read(path: &Path, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    File::open(path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// The whole life of a volume of one kind: written on one node, found on the other, grown while in use, restored and
+/// cloned with its bytes.
+async fn life(live: Live, kind: &'static str) {
+    let (a, b) = (&live.nodes[0], &live.nodes[1]);
+    let volume = a.create("first", kind, 1, None).await;
+    let file = a.up(&volume, kind, "p").await;
+    write(&file, b"hello");
+    let before = a.sizes(&volume, "p").await;
+
+    let request = ControllerExpandVolumeRequest {
+        volume_id: volume.clone(),
+        capacity_range: Some(CapacityRange { required_bytes: 2 * GIB, limit_bytes: 0 }),
+        volume_capability: Some(capability_of(kind)),
+        ..Default::default()
+    };
+    let grown = a.controller().controller_expand_volume(request).await.unwrap().into_inner();
+    assert_eq!(grown.node_expansion_required, kind != RAW);
+    let request = NodeExpandVolumeRequest {
+        volume_id: volume.clone(),
+        volume_path: a.at("pods/p/mount"),
+        capacity_range: Some(CapacityRange { required_bytes: 2 * GIB, limit_bytes: 0 }),
+        ..Default::default()
+    };
+    let larger = |after: (u64, u64)| after.0 == 2 * GIB as u64 && after.1 > before.1 + GIB as u64 / 2;
+    let online = kind != "ext4" || capability().checks.iter().any(|c| c.name == "ext4 grows online" && c.ok);
+    for _ in 0..2 {
+        match a.csi().node_expand_volume(request.clone()).await {
+            Ok(done) => {
+                assert!(online && done.into_inner().capacity_bytes == 2 * GIB && larger(a.sizes(&volume, "p").await))
+            }
+            Err(status) => {
+                assert!(!online && status.code() == tonic::Code::FailedPrecondition, "{status:?}");
+                assert!(status.message().contains("CAP_SYS_RESOURCE"), "{}", status.message());
+            }
+        }
+    }
+    if !online {
+        let _ = writeln!(std::io::stderr(), "SKIPPED online growth of ext4: this process lacks CAP_SYS_RESOURCE");
+    }
+
+    a.down(&volume, "p").await;
+    let file = b.up(&volume, kind, "p").await;
+    assert_eq!(read(&file, 5), b"hello", "the other node finds the bytes");
+    assert!(larger(b.sizes(&volume, "p").await), "what could not grow while it was mounted has grown now");
+
+    let request = CreateSnapshotRequest { name: "s".into(), source_volume_id: volume.clone(), ..Default::default() };
+    let mut snapshot = b.controller().create_snapshot(request.clone()).await.unwrap().into_inner().snapshot.unwrap();
+    for _ in 0..100 {
+        if snapshot.ready_to_use {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        snapshot = b.controller().create_snapshot(request.clone()).await.unwrap().into_inner().snapshot.unwrap();
+    }
+    write(&file, b"later");
+    let from_snapshot = SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id });
+    let restored = a.create("restored", kind, 3, Some(from_snapshot)).await;
+    let file = a.up(&restored, kind, "p").await;
+    assert_eq!(read(&file, 5), b"hello", "the moment of the snapshot");
+    let (device, filesystem) = a.sizes(&restored, "p").await;
+    assert_eq!(device, 3 * GIB as u64);
+    assert!(filesystem > 2 * GIB as u64 + GIB as u64 / 2, "a larger copy has a filesystem as large: {filesystem}");
+    a.down(&restored, "p").await;
+
+    b.down(&volume, "p").await;
+    let from_volume = SourceType::Volume(VolumeSource { volume_id: volume.clone() });
+    let clone = b.create("clone", kind, 2, Some(from_volume)).await;
+    let file = b.up(&clone, kind, "p").await;
+    assert_eq!(read(&file, 5), b"later", "the moment of the clone");
+    // The source beside it, on the same machine and with the same identity.
+    let source = b.up(&volume, kind, "q").await;
+    write(&source, b"other");
+    assert_eq!(read(&file, 5), b"later", "the two go their own ways");
+    b.down(&clone, "p").await;
+    b.down(&volume, "q").await;
+    live.clean().await;
+}
+
+#[test]
+fn live_ext4_volume_lives_its_whole_life() {
+    live("ext4", "ext4", async |l| life(l, "ext4").await);
+}
+
+#[test]
+fn live_xfs_volume_lives_its_whole_life() {
+    live("xfs", "xfs", async |l| life(l, "xfs").await);
+}
+
+#[test]
+fn live_btrfs_volume_lives_its_whole_life() {
+    live("btrfs", "btrfs", async |l| life(l, "btrfs").await);
+}
+
+#[test]
+fn live_raw_block_volume_lives_its_whole_life() {
+    live("raw", RAW, async |l| life(l, RAW).await);
+}
+
+#[test]
+fn live_pull_of_a_mounted_xfs_loses_what_was_not_synced() {
+    live("pull-xfs", "xfs", async |l| {
+        let a = &l.nodes[0];
+        let volume = a.create("v", "xfs", 1, None).await;
+        let file = a.up(&volume, "xfs", "p").await;
+        write(&file, b"kept");
+        std::fs::write(file.with_file_name("lost"), "x").unwrap();
+        assert!(a.disk.unplug(&volume, true).await.unwrap());
+        assert!(std::fs::read(&file).is_err(), "every access gives an error");
+        // What the kernel keeps of the device goes with its last mount.
+        a.down(&volume, "p").await;
+        let file = l.nodes[1].up(&volume, "xfs", "p").await;
+        assert_eq!(read(&file, 4), b"kept");
+        assert!(!file.with_file_name("lost").exists());
+        l.nodes[1].down(&volume, "p").await;
+        l.clean().await;
+    });
+}

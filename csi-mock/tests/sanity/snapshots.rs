@@ -1,0 +1,249 @@
+//! Controller Service: CreateSnapshot, DeleteSnapshot, ListSnapshots, GetSnapshot.
+
+use csi_mock::capabilities::Feature;
+use csi_proto::csi::*;
+use tonic::Code;
+
+use crate::bench::*;
+
+const UNKNOWN: &str = "snap-0ffffffffffffffff";
+
+async fn listed(b: &Bench, request: ListSnapshotsRequest) -> (Vec<Snapshot>, String) {
+    let told = b.controller().list_snapshots(request).await.unwrap().into_inner();
+    (told.entries.into_iter().map(|e| e.snapshot.unwrap()).collect(), told.next_token)
+}
+
+fn by_id(id: &str) -> ListSnapshotsRequest {
+    ListSnapshotsRequest { snapshot_id: id.into(), ..Default::default() }
+}
+
+fn by_source(id: &str) -> ListSnapshotsRequest {
+    ListSnapshotsRequest { source_volume_id: id.into(), ..Default::default() }
+}
+
+async fn delete(b: &Bench, id: &str) -> Code {
+    let request = DeleteSnapshotRequest { snapshot_id: id.into(), ..Default::default() };
+    code(b.controller().delete_snapshot(request).await)
+}
+
+mod list_snapshots {
+    use super::*;
+
+    const NEEDS: [Feature; 2] = [Feature::ListSnapshots, Feature::CreateDeleteSnapshot];
+
+    #[test]
+    fn should_return_appropriate_values_no_optional_values_added() {
+        case(&NEEDS, async |b| {
+            let (volume, id) = b.snapshot("s").await;
+            let (all, next) = listed(&b, ListSnapshotsRequest::default()).await;
+            assert_eq!((all.len(), next), (1, String::new()));
+            assert_eq!((&all[0].snapshot_id, &all[0].source_volume_id, all[0].size_bytes), (&id, &volume, GIB));
+            assert!(all[0].creation_time.is_some());
+        });
+    }
+
+    #[test]
+    fn should_return_snapshots_that_match_the_specified_snapshot_id() {
+        case(&NEEDS, async |b| {
+            let (_, id) = b.snapshot("s").await;
+            b.snapshot("t").await;
+            let (all, _) = listed(&b, by_id(&id)).await;
+            assert_eq!(all.iter().map(|s| &s.snapshot_id).collect::<Vec<_>>(), [&id]);
+        });
+    }
+
+    #[test]
+    fn should_return_empty_when_the_specified_snapshot_id_does_not_exist() {
+        case(&NEEDS, async |b| {
+            for id in [UNKNOWN, "none-exist-id"] {
+                assert!(listed(&b, by_id(id)).await.0.is_empty());
+            }
+        });
+    }
+
+    #[test]
+    fn should_return_snapshots_that_match_the_specified_source_volume_id() {
+        case(&NEEDS, async |b| {
+            let (volume, id) = b.snapshot("s").await;
+            b.snapshot("t").await;
+            let (all, _) = listed(&b, by_source(&volume)).await;
+            assert_eq!(all.iter().map(|s| &s.snapshot_id).collect::<Vec<_>>(), [&id]);
+        });
+    }
+
+    #[test]
+    fn should_return_empty_when_the_specified_source_volume_id_does_not_exist() {
+        case(&NEEDS, async |b| {
+            for id in ["vol-0ffffffffffffffff", "none-exist-volume-id"] {
+                assert!(listed(&b, by_source(id)).await.0.is_empty());
+            }
+        });
+    }
+
+    #[test]
+    fn check_the_presence_of_new_snapshots_in_the_snapshot_list() {
+        case(&NEEDS, async |b| {
+            let (_, id) = b.snapshot("s").await;
+            let ids = |all: &[Snapshot]| all.iter().map(|s| s.snapshot_id.clone()).collect::<Vec<_>>();
+            assert!(ids(&listed(&b, ListSnapshotsRequest::default()).await.0).contains(&id));
+            assert_eq!(delete(&b, &id).await, Code::Ok);
+            assert!(listed(&b, ListSnapshotsRequest::default()).await.0.is_empty());
+        });
+    }
+
+    #[test]
+    fn should_return_next_token_when_a_limited_number_of_entries_are_requested() {
+        case(&NEEDS, async |b| {
+            let mut made = Vec::new();
+            for n in 0..5 {
+                made.push(b.snapshot(&format!("s{n}")).await.1);
+            }
+            made.sort();
+            let (mut seen, mut token) = (Vec::new(), String::new());
+            for expected in [2, 2, 1] {
+                let request = ListSnapshotsRequest { max_entries: 2, starting_token: token, ..Default::default() };
+                let (page, next) = listed(&b, request).await;
+                assert_eq!(page.len(), expected);
+                seen.extend(page.into_iter().map(|s| s.snapshot_id));
+                token = next;
+            }
+            assert_eq!((seen, token), (made, String::new()));
+            let request = ListSnapshotsRequest { starting_token: "what".into(), ..Default::default() };
+            assert_eq!(code(b.controller().list_snapshots(request).await), Code::Aborted);
+        });
+    }
+}
+
+mod get_snapshot {
+    use super::*;
+
+    const NEEDS: [Feature; 2] = [Feature::GetSnapshot, Feature::CreateDeleteSnapshot];
+
+    async fn get(b: &Bench, id: &str) -> Result<Snapshot, tonic::Status> {
+        let request = GetSnapshotRequest { snapshot_id: id.into(), ..Default::default() };
+        b.controller().get_snapshot(request).await.map(|r| r.into_inner().snapshot.unwrap())
+    }
+
+    #[test]
+    fn should_fail_when_no_snapshot_id_is_provided() {
+        case(&NEEDS, async |b| assert_eq!(code(get(&b, "").await), Code::InvalidArgument));
+    }
+
+    #[test]
+    fn should_return_the_snapshot() {
+        case(&NEEDS, async |b| {
+            let (volume, id) = b.snapshot("s").await;
+            let told = get(&b, &id).await.unwrap();
+            assert_eq!((told.snapshot_id, told.source_volume_id, told.ready_to_use), (id, volume, true));
+        });
+    }
+
+    #[test]
+    fn should_fail_when_the_snapshot_does_not_exist() {
+        case(&NEEDS, async |b| {
+            for id in [UNKNOWN, "reallyfakesnapshotid"] {
+                assert_eq!(code(get(&b, id).await), Code::NotFound);
+            }
+        });
+    }
+}
+
+mod delete_snapshot {
+    use super::*;
+
+    const NEEDS: [Feature; 1] = [Feature::CreateDeleteSnapshot];
+
+    #[test]
+    fn should_fail_when_no_snapshot_id_is_provided() {
+        case(&NEEDS, async |b| assert_eq!(delete(&b, "").await, Code::InvalidArgument));
+    }
+
+    #[test]
+    fn should_succeed_when_an_invalid_snapshot_id_is_used() {
+        case(&NEEDS, async |b| {
+            for id in [UNKNOWN, "reallyfakesnapshotid"] {
+                assert_eq!(delete(&b, id).await, Code::Ok);
+            }
+        });
+    }
+
+    #[test]
+    fn should_return_appropriate_values() {
+        case(&NEEDS, async |b| {
+            let (_, id) = b.snapshot("s").await;
+            assert_eq!((delete(&b, &id).await, delete(&b, &id).await), (Code::Ok, Code::Ok));
+        });
+    }
+}
+
+mod create_snapshot {
+    use super::*;
+
+    const NEEDS: [Feature; 1] = [Feature::CreateDeleteSnapshot];
+
+    #[test]
+    fn should_fail_when_no_name_is_provided() {
+        case(&NEEDS, async |b| {
+            let volume = b.volume("v", 1).await;
+            assert_eq!(
+                code(b.controller().create_snapshot(snapshot_request("", &volume)).await),
+                Code::InvalidArgument
+            );
+        });
+    }
+
+    #[test]
+    fn should_fail_when_no_source_volume_id_is_provided() {
+        case(&NEEDS, async |b| {
+            assert_eq!(code(b.controller().create_snapshot(snapshot_request("s", "")).await), Code::InvalidArgument);
+            for gone in ["vol-0ffffffffffffffff", "what"] {
+                assert_eq!(code(b.controller().create_snapshot(snapshot_request("s", gone)).await), Code::NotFound);
+            }
+        });
+    }
+
+    #[test]
+    fn should_succeed_when_requesting_to_create_a_snapshot_with_already_existing_name_and_same_source_volume_id() {
+        case(&NEEDS, async |b| {
+            let (volume, id) = b.snapshot("s").await;
+            let again = b.controller().create_snapshot(snapshot_request("s", &volume)).await.unwrap().into_inner();
+            let again = again.snapshot.unwrap();
+            assert_eq!((again.snapshot_id, again.ready_to_use), (id, true));
+        });
+    }
+
+    #[test]
+    fn should_fail_when_requesting_to_create_a_snapshot_with_already_existing_name_and_different_source_volume_id() {
+        case(&NEEDS, async |b| {
+            b.snapshot("s").await;
+            let other = b.volume("other", 1).await;
+            assert_eq!(code(b.controller().create_snapshot(snapshot_request("s", &other)).await), Code::AlreadyExists);
+        });
+    }
+
+    #[test]
+    fn should_succeed_when_creating_snapshot_with_maximum_length_name() {
+        case(&NEEDS, async |b| {
+            b.snapshot(&"s".repeat(120)).await;
+            let volume = b.volume("v", 1).await;
+            b.controller().create_snapshot(snapshot_request(&"s".repeat(128), &volume)).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn parameters_of_the_class_are_tags_or_refused() {
+        case(&NEEDS, async |b| {
+            let volume = b.volume("v", 1).await;
+            let with = |key: &str, value: &str| CreateSnapshotRequest {
+                parameters: [(key.into(), value.into())].into(),
+                ..snapshot_request("s", &volume)
+            };
+            assert_eq!(code(b.controller().create_snapshot(with("colour", "red")).await), Code::InvalidArgument);
+            assert_eq!(
+                code(b.controller().create_snapshot(with("tagSpecification_1", "x")).await),
+                Code::InvalidArgument
+            );
+            b.controller().create_snapshot(with("tagSpecification_1", "team=a")).await.unwrap();
+        });
+    }
+}
