@@ -39,8 +39,8 @@ pub fn xml(text: &str) -> Result<String, String> {
     quick_xml::de::from_str::<A>(&written).map(|a| a.b).map_err(|e| format!("{e}: {written}"))
 }
 
-/// Sends each line of `bytes` as a form to a cloud with one instance, and looks at the answers; `VOLUME` and
-/// `INSTANCE` in a line stand for the latest volume and for the instance.
+/// Sends each line of `bytes` as a form to a cloud with one instance, and looks at the answers; `VOLUME`,
+/// `SNAPSHOT` and `INSTANCE` in a line stand for the last volume, the last snapshot and the instance.
 ///
 /// # Errors
 /// The first answer that is not well-formed or that says that the server failed.
@@ -53,7 +53,9 @@ pub fn requests(bytes: &[u8]) -> Result<(), String> {
     let instance = state.instances().first().map(|i| i.id.to_string()).unwrap_or_default();
     for (line, second) in bytes.split(|b| *b == b'\n').zip(1..) {
         let volume = state.volumes().last().map(|v| v.id.to_string()).unwrap_or_default();
+        let snapshot = state.snapshots().last().map(|s| s.id.to_string()).unwrap_or_default();
         let line = replaced(&replaced(line, "VOLUME", &volume), "INSTANCE", &instance);
+        let line = replaced(&line, "SNAPSHOT", &snapshot);
         let command = match form(&line) {
             Ok(command) => command,
             Err(error) => {

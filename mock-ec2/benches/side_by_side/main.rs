@@ -1,6 +1,6 @@
 //! mock-ec2 and moto's server side by side: one load generator, the same requests, in one run.
 //!
-//! `cargo bench -p mock-ec2` measures mock-ec2. With `MOTO_VENV` set to a Python environment that has `moto[ec2,server]`,
+//! `cargo bench -p mock-ec2 --bench side_by_side` measures mock-ec2. With `MOTO_VENV` set to a Python environment that has `moto[ec2,server]`,
 //! moto is measured in the same run (with 10,000 volumes that takes some minutes; `VOLUMES` sets another number).
 //! Every answer is read to its last byte before its time is taken. Nothing here decides a test: the figures depend on
 //! what else the machine does, which is why CPU time per request is printed too.
