@@ -55,12 +55,16 @@ impl NodeService {
                 "volume `{volume}` is staged at `{path}` with another volume_capability"
             )));
         }
-        self.await_device(volume).await?;
-        self.compare_device(volume, request.publish_context.get(DEVICE_PATH)).await?;
-        if capability.block {
-            self.stage_block(call, volume, path, readonly).await?;
-        } else {
-            self.stage_filesystem(call, volume, path, &capability, readonly).await?;
+        // What this process has staged itself is staged whole; before its time a stage may have been cut off.
+        let done = there.is_some_and(|m| m.kind == MountKind::Staging) && self.table().is_staged(volume);
+        if !done {
+            self.await_device(volume).await?;
+            self.compare_device(volume, request.publish_context.get(DEVICE_PATH)).await?;
+            if capability.block {
+                self.stage_block(call, volume, path, readonly).await?;
+            } else {
+                self.stage_filesystem(call, volume, path, &capability, readonly).await?;
+            }
         }
         call.after_effect().await?;
         self.table().staged(volume, arguments);

@@ -48,6 +48,13 @@ impl Inner {
                 return Err(occupied(&path, format!("volume {} is mounted", there.volume)));
             }
             let readonly = there.readonly;
+            if let Some(plugged) = self.get(&stage.volume).filter(|_| !readonly) {
+                // Whoever mounted it may have been cut off before the rest was done. An ext4 grows before it is mounted.
+                if stage.fs_type != "ext4" {
+                    self.grow(&plugged, &path, false)?;
+                }
+                self.give(&path, stage.group)?;
+            }
             return Ok(Staged { formatted: false, readonly, already: true, other_writers: Vec::new() });
         }
         if let Some(m) = mounts.iter().find(|m| m.volume == stage.volume) {
