@@ -4,6 +4,7 @@
 //! every request, the admin endpoints included, needs the bearer token.
 
 mod access;
+mod gzip;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -108,6 +109,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     let layered = |address: SocketAddr| {
         let service = service.clone();
         let service = if address.ip().is_loopback() { service } else { require_token(service, &token) };
+        let service = gzip::compress(service);
         guard::guard(service, &config.allow_hosts)
     };
     ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), Some(tls.server)));

@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 use http::{Method, Response};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use substrate::body::Body;
 use substrate::fault::{Fault, Plane};
 
@@ -12,6 +12,8 @@ use super::{Server, body, query};
 
 /// What an admin request may weigh.
 const LIMIT: usize = 1 << 20;
+/// What a saved state may weigh.
+const STATE_LIMIT: usize = 256 << 20;
 
 impl Server {
     pub(super) async fn admin(&self, parts: &Parts, sent: Body) -> Response<Body> {
@@ -22,7 +24,8 @@ impl Server {
             Err(response) => return response,
         };
         match (parts.method.as_str(), segments.as_slice()) {
-            ("GET", ["v1", "state"]) => json_value(200, &self.dump()),
+            ("GET", ["v1", "state"]) => self.dump(parts),
+            ("PUT", ["v1", "state"]) => self.load(&sent),
             ("POST", ["v1", "reset"]) => {
                 self.reset();
                 json_value(200, &json!({"revision": self.shared.revision()}))
@@ -61,7 +64,8 @@ impl Server {
 
     /// The body as JSON. A web page can send anything but this media type without asking first.
     async fn admin_body(&self, parts: &Parts, sent: Body) -> Result<Value, Response<Body>> {
-        let bytes = body::whole(sent, LIMIT).await.map_err(|status| error(status.code, &status.message))?;
+        let limit = if parts.uri.path().ends_with("/state") { STATE_LIMIT } else { LIMIT };
+        let bytes = body::whole(sent, limit).await.map_err(|status| error(status.code, &status.message))?;
         let changes = parts.method == Method::POST || parts.method == Method::PUT;
         let media = body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim().to_owned();
         if changes && media != "application/json" {
@@ -95,16 +99,39 @@ impl Server {
         }
     }
 
-    fn dump(&self) -> Value {
+    /// The state, or that of an earlier revision: what a fork begins with.
+    fn dump(&self, parts: &Parts) -> Response<Body> {
+        let query = query::Query::parse(parts.uri.query());
         let state = self.shared.lock();
-        let mut resources = Map::new();
-        for kind in state.store.stored_kinds() {
-            let objects: Vec<Value> = state.store.all(kind).map(|object| object.value.clone()).collect();
-            if !objects.is_empty() {
-                resources.insert(crate::state::qualified(kind), objects.into());
+        let revision = match query.number("revision") {
+            Ok(revision) => revision.unwrap_or(state.store.revision()).min(state.store.revision()),
+            Err(status) => return error(status.code, &status.message),
+        };
+        match state.store.saved(revision) {
+            Ok(resources) => {
+                json_value(200, &json!({"revision": revision, "watchers": state.hub.len(), "resources": resources}))
             }
+            Err(status) => error(status.code, &status.message),
         }
-        json!({"revision": state.store.revision(), "watchers": state.hub.len(), "resources": resources})
+    }
+
+    /// Puts a saved state in the place of this one; every stream ends.
+    fn load(&self, sent: &Value) -> Response<Body> {
+        let now = self.ctx.now();
+        let mut state = self.shared.lock();
+        match state.store.load(now, &sent["resources"]) {
+            Ok(count) => {
+                // Nobody is told of what became of the old state: the streams end, and a new list shows the new one.
+                state.hub = Hub::new();
+                state.epoch += 1;
+                state.store.take_committed();
+                let revision = state.store.revision();
+                self.shared.revision.send_replace(revision);
+                self.ctx.emit("api.load", json!({"objects": count, "rv": revision}));
+                json_value(200, &json!({"revision": revision, "objects": count}))
+            }
+            Err(status) => error(status.code, &status.message),
+        }
     }
 
     /// Wipes everything; every stream ends.

@@ -16,6 +16,7 @@ mod history;
 mod initial;
 mod limits;
 mod list;
+mod load;
 mod managed;
 pub mod matching;
 mod namespace;
@@ -232,6 +233,11 @@ impl Store {
 
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
     pub fn reset(&mut self, now: Now) {
+        self.wipe();
+        self.bootstrap(now);
+    }
+
+    fn wipe(&mut self) {
         self.revision += 1;
         for shelf in &mut self.shelves {
             shelf.objects = OrdMap::new();
@@ -240,7 +246,6 @@ impl Store {
         self.expiries.clear();
         self.served.clear();
         self.committed.clear();
-        self.bootstrap(now);
     }
 
     /// Forgets the history up to and including `revision`, as a compaction of etcd does.

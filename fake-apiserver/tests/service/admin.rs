@@ -60,3 +60,48 @@ fn the_state_can_be_read_and_the_history_compacted() {
         assert_eq!(client.watch(&format!("{CONFIGS}?watch=1&resourceVersion=1")).await.told().await, ["ERROR"]);
     });
 }
+
+#[test]
+fn a_saved_state_makes_a_cluster_and_an_earlier_revision_a_fork() {
+    let (saved, earlier) = story(|client| async move {
+        let definition = json!({"metadata": {"name": "backups.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "backups", "kind": "Backup"}, "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+        client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        client.post(CONFIGS, config("a")).await;
+        let at = client.get("/admin/v1/state").await.1["revision"].clone();
+        let backups = "/apis/example.com/v1/namespaces/default/backups";
+        assert_eq!(client.post(backups, json!({"metadata": {"name": "b"}, "size": 1})).await.0, 201);
+        client.delete(&format!("{CONFIGS}/a")).await;
+        let saved = client.get("/admin/v1/state").await.1;
+        (saved, client.get(&format!("/admin/v1/state?revision={at}")).await.1)
+    });
+    story(|client| async move {
+        let mut watch = client.watch(&format!("{CONFIGS}?watch=1")).await;
+        let (code, loaded) = client.put("/admin/v1/state", saved.clone()).await;
+        assert_eq!(code, 200, "{loaded}");
+        assert_eq!(watch.next_within(Duration::from_secs(3600)).await, None);
+        let backup = client.get("/apis/example.com/v1/namespaces/default/backups/b").await.1;
+        assert_eq!(
+            (&backup["size"], &backup["metadata"]["uid"]),
+            (&json!(1), &saved["resources"]["backups.example.com"][0]["metadata"]["uid"])
+        );
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
+        // The fork: as it was before.
+        assert_eq!(client.put("/admin/v1/state", earlier).await.0, 200);
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200);
+        assert_eq!(client.get("/apis/example.com/v1/namespaces/default/backups/b").await.0, 404);
+        for (bad, wanted) in [
+            (json!({}), "resources: must be a map"),
+            (json!({"resources": {"widgets": [{}]}}), "widgets: is no resource"),
+            (
+                json!({"resources": {"pods": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}]}}),
+                "metadata.namespace",
+            ),
+        ] {
+            let (code, said) = client.put("/admin/v1/state", bad).await;
+            assert!(code == 400 && said["error"].as_str().unwrap().contains(wanted), "{said}");
+        }
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200);
+    });
+}

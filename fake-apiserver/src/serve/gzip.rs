@@ -1,0 +1,101 @@
+//! Long answers are compressed for those who accept it (apiserver `responsewriters`: gzip at level 1 from 128 KiB on).
+
+use std::io::Write;
+use std::task::{Context, Poll};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use substrate::body::{Body, BoxError, HttpService, collect, full};
+use tower::Service;
+
+/// Shorter answers are sent as they are.
+const THRESHOLD: u64 = 128 << 10;
+/// What an answer may be long at most to be compressed, in bytes.
+const MOST: usize = 1 << 30;
+
+/// Wraps `service` so that long whole answers to GET are compressed for clients that say they take gzip.
+pub fn compress(service: HttpService) -> HttpService {
+    HttpService::new(Gzip(service))
+}
+
+#[derive(Clone)]
+struct Gzip(HttpService);
+
+impl Service<Request<Body>> for Gzip {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let wanted = request.method() == Method::GET && takes_gzip(request.headers());
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            let response = answer.await?;
+            // A stream has no length; what has one is there as a whole.
+            let long = response.body().size_hint().exact().is_some_and(|length| length >= THRESHOLD);
+            if !wanted || !long || response.status() != StatusCode::OK {
+                return Ok(response);
+            }
+            let (mut parts, body) = response.into_parts();
+            let whole = collect(body, MOST).await?;
+            let mut encoder = GzEncoder::new(Vec::with_capacity(whole.len() / 8), Compression::fast());
+            encoder.write_all(&whole)?;
+            parts.headers.remove(header::CONTENT_LENGTH);
+            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            Ok(Response::from_parts(parts, full(encoder.finish()?)))
+        })
+    }
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
+    accepted.flat_map(|v| v.split(',')).any(|coding| {
+        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim().eq_ignore_ascii_case("gzip") && quality.replace(' ', "") != "q=0"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::io::Read;
+
+    use substrate::body::{call, from_service};
+
+    use super::*;
+
+    fn answering(length: usize) -> HttpService {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            Ok::<_, Infallible>(Response::new(full(vec![b'x'; length])))
+        });
+        compress(from_service(service))
+    }
+
+    async fn get(length: usize, accepts: &str) -> (Option<HeaderValue>, Vec<u8>) {
+        let request = Request::get("/").header("accept-encoding", accepts).body(full("")).unwrap();
+        let response = call(answering(length), request).await.unwrap();
+        let coding = response.headers().get(header::CONTENT_ENCODING).cloned();
+        (coding, collect(response.into_body(), 1 << 20).await.unwrap().to_vec())
+    }
+
+    #[tokio::test]
+    async fn long_answers_are_compressed_for_those_who_take_it() {
+        let (coding, bytes) = get(200_000, "deflate, gzip").await;
+        assert_eq!(coding.unwrap(), "gzip");
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
+        assert!(plain == vec![b'x'; 200_000] && bytes.len() < 2000);
+        for (length, accepts) in [(1000, "gzip"), (200_000, ""), (200_000, "gzip;q=0"), (200_000, "br")] {
+            let (coding, bytes) = get(length, accepts).await;
+            assert_eq!((coding, bytes.len()), (None, length), "{length} {accepts}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Saved states: what is there at a revision, and a cluster made from what was there.
+
+use serde_json::{Map, Value, json};
+use substrate::Now;
+
+use super::object::key;
+use super::status::{Status, qualified};
+use super::value::{self, name, text};
+use super::{KNOWN, Store, shape};
+use crate::kinds::{self, Kind};
+
+impl Store {
+    /// Every object as it was at a revision, by resource (`pods`, `volumeattachments.storage.k8s.io`).
+    ///
+    /// # Errors
+    /// 410 when the history does not reach back so far.
+    pub fn saved(&self, revision: u64) -> Result<Map<String, Value>, Status> {
+        let mut resources = Map::new();
+        for kind in self.stored_kinds() {
+            let objects: Vec<Value> = self.at(kind, revision)?.values().map(|object| object.value.clone()).collect();
+            if !objects.is_empty() {
+                resources.insert(qualified(kind), objects.into());
+            }
+        }
+        Ok(resources)
+    }
+
+    /// Wipes everything and puts saved objects in its place; their uids and times stay, their revisions are new.
+    /// Gives their number.
+    ///
+    /// # Errors
+    /// 400 for what is no saved state; nothing has changed then.
+    pub fn load(&mut self, now: Now, resources: &Value) -> Result<usize, Status> {
+        let wrong = |why: String| Status::bad_request(format!("resources: {why}"));
+        let resources = resources.as_object().ok_or_else(|| wrong("must be a map of lists".to_owned()))?;
+        let (mut built_in, mut custom) = (Vec::new(), Vec::new());
+        for (resource, objects) in resources {
+            let list = objects.as_array().ok_or_else(|| wrong(format!("{resource}: must be a list")))?;
+            match kinds::all().iter().find(|kind| !kind.is_view() && qualified(kind) == *resource) {
+                Some(kind) => {
+                    for object in list {
+                        let mut object = object.clone();
+                        shape::decode(kind, &mut object, false)?;
+                        check(kind, &object).map_err(wrong)?;
+                        built_in.push((kind, object));
+                    }
+                }
+                // What only a definition can say; one of those that are loaded may.
+                None => custom.extend(list.iter().map(|object| (resource, object))),
+            }
+        }
+        // Definitions first, since they make places for the rest.
+        built_in.sort_by_key(|(kind, _)| (*kind != KNOWN.definitions, *kind != KNOWN.namespaces));
+        let defined: Vec<&'static Kind> = built_in
+            .iter()
+            .filter(|(kind, _)| *kind == KNOWN.definitions)
+            .filter_map(|(_, object)| crate::custom::definition::kinds(object).0.first().copied())
+            .collect();
+        let mut placed: Vec<(&'static Kind, Value)> = Vec::new();
+        for (resource, object) in custom {
+            let kind = defined.iter().find(|kind| qualified(kind) == *resource);
+            let kind =
+                *kind.ok_or_else(|| wrong(format!("{resource}: is no resource, and no definition makes it one")))?;
+            check(kind, object).map_err(wrong)?;
+            placed.push((kind, object.clone()));
+        }
+        let count = built_in.len() + placed.len();
+        self.wipe();
+        for (kind, object) in built_in.into_iter().chain(placed) {
+            let namespace = kind.namespaced.then(|| value::namespace(&object).to_owned());
+            let place = key(namespace.as_deref(), name(&object));
+            let first = self.committed.len();
+            self.put(now, kind, place, object);
+            if kind == KNOWN.definitions {
+                // It is served at once.
+                self.settle(now, first);
+            }
+        }
+        self.bootstrap(now);
+        Ok(count)
+    }
+}
+
+/// Whether an object can be put in its place.
+fn check(kind: &Kind, object: &Value) -> Result<(), String> {
+    if name(object).is_empty() {
+        return Err(format!("{}: metadata.name: must not be empty", qualified(kind)));
+    }
+    if kind.namespaced && value::namespace(object).is_empty() {
+        return Err(format!("{} {:?}: metadata.namespace: must not be empty", qualified(kind), name(object)));
+    }
+    let api_version = kind.api_version();
+    if text(object, &["apiVersion"]) != api_version || text(object, &["kind"]) != kind.kind {
+        return Err(format!("{} {:?}: must be of {}", qualified(kind), name(object), json!([api_version, kind.kind])));
+    }
+    Ok(())
+}
