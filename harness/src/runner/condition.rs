@@ -1,80 +1,141 @@
 //! Whether an object is in a state.
 
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
 
 use crate::scenario::object::{Kind, State};
 
+/// Of any object, what tells its state; the rest is passed over.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Look {
+    metadata: Metadata,
+    #[serde(deserialize_with = "null_is_empty")]
+    spec: Spec,
+    #[serde(deserialize_with = "null_is_empty")]
+    status: Status,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: Option<String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    attached: bool,
+    #[serde(deserialize_with = "null_is_empty")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Condition {
+    r#type: String,
+    status: String,
+    message: Option<String>,
+}
+
+impl Look {
+    /// The node that it is on.
+    pub fn node(&self) -> Option<&str> {
+        self.spec.node_name.as_deref()
+    }
+
+    fn condition(&self, name: &str) -> Option<&str> {
+        self.status.conditions.iter().find(|c| c.r#type == name).map(|c| c.status.as_str())
+    }
+
+    fn unschedulable(&self) -> Option<&str> {
+        let scheduled = self.status.conditions.iter().find(|c| c.r#type == "PodScheduled" && c.status == "False");
+        scheduled.and_then(|c| c.message.as_deref())
+    }
+}
+
 /// Whether `object` (nothing when it does not exist) of `kind` is in `state`, as kubectl would say.
-pub fn holds(kind: Kind, object: Option<&Value>, state: State) -> bool {
+pub fn holds(kind: Kind, object: Option<&Look>, state: State) -> bool {
     let Some(object) = object else {
         return state == State::Gone;
     };
     match state {
         State::Gone => false,
         State::Exists => true,
-        State::Terminating => !object["metadata"]["deletionTimestamp"].is_null(),
-        State::Ready => condition(object, "Ready") == Some("True"),
-        State::NotReady => condition(object, "Ready") == Some("False"),
-        State::Unknown if kind == Kind::node() => condition(object, "Ready") == Some("Unknown"),
-        State::Attached => object["status"]["attached"] == true,
-        State::Detached => object["status"]["attached"] != true,
-        phase => object["status"]["phase"] == phase.to_string(),
+        State::Terminating => object.metadata.deletion_timestamp.is_some(),
+        State::Ready => object.condition("Ready") == Some("True"),
+        State::NotReady => object.condition("Ready") == Some("False"),
+        State::Unknown if kind == Kind::node() => object.condition("Ready") == Some("Unknown"),
+        State::Attached => object.status.attached,
+        State::Detached => !object.status.attached,
+        phase => object.status.phase == Some(phase.to_string()),
     }
 }
 
 /// What state an object is in, for a report.
-pub fn describe(kind: Kind, object: Option<&Value>) -> String {
+pub fn describe(kind: Kind, object: Option<&Look>) -> String {
     let Some(object) = object else {
         return "it does not exist".to_owned();
     };
     let mut parts = Vec::new();
-    if let Some(phase) = object["status"]["phase"].as_str() {
+    if let Some(phase) = &object.status.phase {
         parts.push(format!("phase {phase}"));
     }
-    if let Some(ready) = condition(object, "Ready") {
+    if let Some(ready) = object.condition("Ready") {
         parts.push(format!("Ready={ready}"));
     }
     if kind == Kind::volume_attachment() {
-        parts.push(format!("attached={}", object["status"]["attached"] == true));
+        parts.push(format!("attached={}", object.status.attached));
     }
-    if let Some(node) = object["spec"]["nodeName"].as_str() {
+    if let Some(node) = object.node() {
         parts.push(format!("on {node}"));
     }
-    if let Some(message) = unschedulable(object) {
+    if let Some(message) = object.unschedulable() {
         parts.push(format!("unschedulable: {message}"));
     }
-    if let Some(at) = object["metadata"]["deletionTimestamp"].as_str() {
+    if let Some(at) = &object.metadata.deletion_timestamp {
         parts.push(format!("terminating since {at}"));
     }
     if parts.is_empty() { "it exists".to_owned() } else { parts.join(", ") }
 }
 
-fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|c| c["type"] == name).and_then(|c| c["status"].as_str())
-}
-
-fn unschedulable(object: &Value) -> Option<&str> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions
-        .iter()
-        .find(|c| c["type"] == "PodScheduled" && c["status"] == "False")
-        .and_then(|c| c["message"].as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    fn look(text: &str) -> Look {
+        serde_json::from_str(text).expect("an object")
+    }
 
     #[test]
     fn phases_conditions_and_absence_are_told_apart() {
-        let pod = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        let pod = look(r#"{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}"#);
         assert!(holds(Kind::pod(), Some(&pod), State::Running) && holds(Kind::pod(), Some(&pod), State::Ready));
         assert!(!holds(Kind::pod(), Some(&pod), State::Gone) && holds(Kind::pod(), None, State::Gone));
-        let node = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        let node = look(r#"{"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}"#);
         assert!(holds(Kind::node(), Some(&node), State::Unknown) && !holds(Kind::node(), Some(&node), State::NotReady));
-        let va = json!({"status": {"attached": true}});
+        let va = look(r#"{"status": {"attached": true}}"#);
         assert!(holds(Kind::volume_attachment(), Some(&va), State::Attached));
+    }
+
+    #[test]
+    fn what_is_absent_or_null_shows_no_state() {
+        let bare = look(r#"{"metadata": {"name": "a"}, "spec": null, "status": null, "data": {"phase": "Running"}}"#);
+        assert!(holds(Kind::pod(), Some(&bare), State::Exists) && !holds(Kind::pod(), Some(&bare), State::Running));
+        assert_eq!(describe(Kind::pod(), Some(&bare)), "it exists");
+        let going =
+            look(r#"{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "node-a"}}"#);
+        assert!(holds(Kind::pod(), Some(&going), State::Terminating));
+        assert_eq!(describe(Kind::pod(), Some(&going)), "on node-a, terminating since 2026-01-01T00:00:00Z");
     }
 }

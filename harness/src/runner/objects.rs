@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use substrate::body::{call, collect, full};
 use substrate::{BoxError, HttpService};
 
+use super::condition::Look;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
@@ -74,6 +75,18 @@ impl Objects {
     pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, ObjectError> {
         match self.send(Method::GET, &object.path(), None).await {
             Ok(answer) => Ok(Some(decode(&answer))),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads of an object what its state shows; nothing when it does not exist.
+    ///
+    /// # Errors
+    /// What the API server says, and an answer that is no object.
+    pub async fn look(&self, object: &ObjectRef) -> Result<Option<Look>, ObjectError> {
+        match self.send(Method::GET, &object.path(), None).await {
+            Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }

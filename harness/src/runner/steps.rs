@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use substrate::fault::Fault;
 
+use super::condition::{self, Look};
 use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
-use super::{Failure, condition, defaults};
+use super::{Failure, defaults};
 use crate::cluster::Cluster;
 use crate::scenario::model::{
     Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, Manifest, Scenario, Step, Taint, Untaint,
@@ -172,8 +173,8 @@ impl<'a> Run<'a> {
         let on_text = on.map(|node| format!(" on {node}")).unwrap_or_default();
         let expected = format!("{object} is {state}{on_text} within {within:?}");
         self.until(within, Sign::Object(object.clone()), async || {
-            let seen = self.api(&format!("get {object}"), self.objects.get(object).await)?;
-            let node = seen.as_ref().and_then(|o| o["spec"]["nodeName"].as_str());
+            let seen = self.api(&format!("get {object}"), self.objects.look(object).await)?;
+            let node = seen.as_ref().and_then(Look::node);
             if condition::holds(object.kind, seen.as_ref(), state) && (on.is_none() || on == node) {
                 Ok(())
             } else {
