@@ -7,7 +7,7 @@ use super::command::{Part, Reply, Target, WriteOptions};
 use super::status::Status;
 use super::value::{self, at, text};
 use super::{FieldError, Store};
-use crate::kinds::{self, Kind};
+use crate::kinds::Kind;
 use crate::patch::{self, PatchKind};
 
 /// Where a kind keeps what a Scale shows.
@@ -105,10 +105,7 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = target.kind;
-        let old = self
-            .get(kinds::stored(kind), &target.key())
-            .cloned()
-            .ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let old = self.existing(target)?;
         let sent = text(scale, &["kind"]);
         if sent != "Scale" {
             return Err(Status::bad_request(format!("the body must be a Scale, not {sent}")));
@@ -154,10 +151,7 @@ impl Store {
         options: WriteOptions,
     ) -> Result<Reply, Status> {
         let kind = target.kind;
-        let old = self
-            .get(kinds::stored(kind), &target.key())
-            .cloned()
-            .ok_or_else(|| Status::not_found(kind, &target.name))?;
+        let old = self.existing(target)?;
         let mut before = scale_of(kind, &old.value)?;
         let version = value::metadata(&mut before).remove("resourceVersion");
         let mut scale = patch::apply(kind, patch_kind, patch, &before)

@@ -100,6 +100,12 @@ impl Store {
         self.replace(now, served, target, &old, object, options, true)
     }
 
+    /// The object that `target` names, as it is stored.
+    pub(super) fn existing(&self, target: &Target) -> Result<Arc<Object>, Status> {
+        let found = self.get(kinds::stored(target.kind), &target.key());
+        found.cloned().ok_or_else(|| Status::not_found(target.kind, &target.name))
+    }
+
     pub(super) fn patch(
         &mut self,
         now: Now,
@@ -112,10 +118,7 @@ impl Store {
         if target.part == Part::Scale {
             return self.patch_scale(now, target, patch_kind, patch, options);
         }
-        let kind = kinds::stored(served);
-        let Some(old) = self.get(kind, &target.key()).cloned() else {
-            return Err(Status::not_found(served, &target.name));
-        };
+        let old = self.existing(target)?;
         let viewed = served.is_view().then(|| view::to_view(served, &old.value));
         let before = viewed.as_ref().unwrap_or(&old.value);
         let mut object = patch::apply(served, patch_kind, patch, before)
