@@ -1,5 +1,7 @@
 //! The event-driven shell: one queue of claims, one of volumes, one of objects that could not be saved.
 
+mod deletion;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,22 +25,18 @@ use substrate::HttpService;
 use substrate::process::Ctx;
 use tonic::{Code, Status};
 
-use super::decide::{self, FinalizerChange};
+use super::decide;
 use super::outcome::{self, State};
-use super::parameters::{Secret, secret};
-use super::persistent_volume::{
-    DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, Provisioner, persistent_volume,
-};
+use super::parameters::Secret;
+use super::persistent_volume::{Provisioner, persistent_volume};
 use super::request::{Capabilities, Flags, PrepareError, Prepared, prepare, volume_name};
 use super::topology::{Cluster, Remembered, TopologyError, requirement};
 use crate::Timers;
 use crate::binder::annotations::SELECTED_NODE;
-use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes, volume_class};
+use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes};
 use crate::kube::client::patience;
 use crate::kube::queue::Outcome;
-use crate::kube::{
-    ApiError, Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, Patch, WorkQueue, reference,
-};
+use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 
 /// Claims, volumes and saves that are worked on at a time (`--worker-threads`).
 const WORKERS: usize = 100;
@@ -504,96 +502,6 @@ impl Controller {
             self.recorder.event(&reference(&*claim), "Normal", "ProvisioningSucceeded", message);
         }
         Ok(())
-    }
-
-    /// One look at a volume (`syncVolume`).
-    async fn volume(self: Arc<Self>, name: String) -> Outcome {
-        let Some(volume) = self.sources.volumes.get("", &name) else { return Outcome::Done };
-        if !decide::is_ours(&volume, &self.driver.name) {
-            return Outcome::Done;
-        }
-        let mut current = volume;
-        if let Some(change) = decide::finalizer_change(&current) {
-            let patch = Patch::Strategic(decide::finalizer_patch(&current, change));
-            match self.client.all::<PersistentVolume>().patch(&name, &patch).await {
-                Ok(patched) => current = patched,
-                Err(e) if e.is_not_found() => return Outcome::Done,
-                Err(e) => {
-                    self.trace("finalizer", &name, &e);
-                    return Outcome::Retry;
-                }
-            }
-        }
-        if !decide::should_delete(&current) {
-            return Outcome::Done;
-        }
-        if let Err(message) = self.delete_behind(&current).await {
-            self.recorder.event(&reference(&*current), "Warning", "VolumeFailedDelete", message);
-            return Outcome::Retry;
-        }
-        match self.remove_object(&current).await {
-            Ok(()) => Outcome::Done,
-            Err(e) => {
-                self.trace("delete", &name, &e);
-                Outcome::Retry
-            }
-        }
-    }
-
-    /// Deletes what is behind the object, unless a node still has it.
-    async fn delete_behind(&self, volume: &PersistentVolume) -> Result<(), String> {
-        let Some(csi) = volume.spec.as_ref().and_then(|s| s.csi.as_ref()) else {
-            return Err("invalid CSI PV".to_owned());
-        };
-        let secrets = self.deletion_secrets(volume).await?;
-        let attachments = self.sources.attachments.list();
-        if let Some(node) = decide::attached_to(volume, attachments.iter().map(|va| &**va)) {
-            return Err(format!("persistentvolume {} is still attached to node {node}", volume.name()));
-        }
-        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|status| outcome::text(&status))
-    }
-
-    /// The secret that the object's annotations name, else the one that its class names. One that is gone is done
-    /// without, as it may have been deleted first.
-    async fn deletion_secrets(&self, volume: &PersistentVolume) -> Result<BTreeMap<String, String>, String> {
-        let named = (volume.annotation(DELETION_SECRET_NAME), volume.annotation(DELETION_SECRET_NAMESPACE));
-        let found = match named {
-            (Some(name), Some(namespace)) => (!name.is_empty() && !namespace.is_empty())
-                .then(|| SecretReference { name: Some(name.to_owned()), namespace: Some(namespace.to_owned()) }),
-            _ => self.class_secret(volume)?,
-        };
-        match found {
-            None => Ok(BTreeMap::new()),
-            Some(reference) => Ok(self.credentials(&reference).await.unwrap_or_default()),
-        }
-    }
-
-    fn class_secret(&self, volume: &PersistentVolume) -> Result<Option<SecretReference>, String> {
-        let class = self.sources.classes.get("", volume_class(volume));
-        let claim = volume.spec.as_ref().and_then(|s| s.claim_ref.as_ref());
-        let (Some(class), Some(claim)) = (class, claim) else { return Ok(None) };
-        let mut stand_in = PersistentVolumeClaim::default();
-        stand_in.metadata.name.clone_from(&claim.name);
-        stand_in.metadata.namespace.clone_from(&claim.namespace);
-        let parameters = class.parameters.clone().unwrap_or_default();
-        secret(Secret::Provisioner, &parameters, volume.name(), &stand_in)
-            .map_err(|e| format!("failed to get secretreference for volume {}: {e}", volume.name()))
-    }
-
-    /// DELETE, then the finalizer: the object goes when both are done.
-    async fn remove_object(&self, volume: &PersistentVolume) -> Result<(), ApiError> {
-        let volumes = self.client.all::<PersistentVolume>();
-        volumes.delete(volume.name(), &DeleteParams::default()).await?;
-        // The cache may have seen other finalizers come or go meanwhile.
-        let Some(current) = self.sources.volumes.get("", volume.name()) else { return Ok(()) };
-        if !current.has_finalizer(FINALIZER) {
-            return Ok(());
-        }
-        let patch = Patch::Strategic(decide::finalizer_patch(&current, FinalizerChange::Remove));
-        match volumes.patch_unread(volume.name(), &patch).await {
-            Err(e) if !e.is_not_found() => Err(e),
-            _ => Ok(()),
-        }
     }
 
     fn trace(&self, what: &str, object: &str, error: &ApiError) {
