@@ -36,7 +36,10 @@ impl NodeService {
                 message: message.unwrap_or_else(|| "the volume is mounted and answers".to_owned()),
             })
         };
-        let usage = match self.disk().usage(Path::new(path)).await {
+        let usage = self.disk().usage(Path::new(path)).await;
+        // Statistics take no lock, so an unpublish may have come between: then these are of what lies under the mount.
+        self.mounted(volume, path).await?;
+        let usage = match usage {
             Ok(usage) => usage,
             Err(error) if tells && error.is_eio() => {
                 let message = format!("the device is gone from under the mount: {error}");
