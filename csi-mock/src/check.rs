@@ -55,6 +55,19 @@ pub fn path<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     Ok(value)
 }
 
+/// The path of a volume that the request is only about: one that is not absolute is well formed, and nothing is
+/// mounted there.
+///
+/// # Errors
+/// NOT_FOUND for a relative path, which csi-sanity asks for; else those of [`path`].
+pub fn path_of_volume<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
+    let relative = !value.is_empty() && !value.starts_with('/');
+    if relative && path(field, &format!("/{value}")).is_ok() {
+        return Err(Status::not_found(format!("{field}: no volume is mounted at `{value}`, which is not absolute")));
+    }
+    path(field, value)
+}
+
 fn sized<'a>(field: &str, value: &'a str, limit: usize) -> Result<&'a str, Status> {
     match value.len() {
         0 => Err(invalid(field, "is required")),
@@ -222,6 +235,9 @@ mod tests {
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
             assert!(status.message().split(':').next().unwrap().contains(['_', 'n']), "{}", status.message());
         }
+        let code = |value: &str| path_of_volume("volume_path", value).map_or_else(|s| s.code(), |_| tonic::Code::Ok);
+        assert_eq!(code("some/path"), tonic::Code::NotFound);
+        assert_eq!([code(""), code("a/../b")], [tonic::Code::InvalidArgument; 2]);
         assert!(required("x", &"x".repeat(128)).is_ok() && node_id(&"x".repeat(256)).is_ok());
         assert!(name("name", "tab\tand ümlaut").is_ok() && path("p", "/a..b/c").is_ok());
         assert!(max_entries("max_entries", -1).is_err());

@@ -21,6 +21,9 @@ use crate::capabilities::Feature;
 use crate::check;
 use crate::identity::WELL_KNOWN_ZONE_KEY;
 
+/// How many volumes of one name may have been made and deleted while the cloud remembers their tokens.
+const LAST_GENERATION: u32 = 1000;
+
 /// The zone of a volume as a topology.
 pub(super) fn topology(zone: &str) -> Vec<Topology> {
     let segments = [(WELL_KNOWN_ZONE_KEY.to_owned(), zone.to_owned())].into();
@@ -46,11 +49,7 @@ impl ControllerService {
             None => self.first_zone().await?,
         };
         self.check_capacity(&order, &zone).await?;
-        let generation = self.memory().generations.get(&order.name).copied().unwrap_or(1);
-        let created = match self.ec2.create_volume(order.form(&zone, generation)).await {
-            Ok(volume) => volume,
-            Err(error) => self.existing(&order, generation, error).await?,
-        };
+        let created = self.made(&order, &zone).await?;
         call.created(&created.volume_id);
         if let Some(source) = &order.source {
             self.memory().sources.insert(order.name.clone(), source.clone());
@@ -137,19 +136,32 @@ impl ControllerService {
         zones.into_iter().next().ok_or_else(|| Status::resource_exhausted("the cloud has no availability zone"))
     }
 
+    /// The volume, new or that of an earlier call.
+    async fn made(&self, order: &Order, zone: &str) -> Result<Volume, Status> {
+        loop {
+            let generation = self.memory().generations.get(&order.name).copied().unwrap_or(1);
+            let error = match self.ec2.create_volume(order.form(zone, generation)).await {
+                Ok(volume) => return Ok(volume),
+                Err(error) => error,
+            };
+            if error.code() != "IdempotentParameterMismatch" || self.exists(&order.name).await? {
+                return self.existing(order, error).await;
+            }
+            // The token belongs to a deleted volume, so it is the next one's turn. While the volume exists the token
+            // stays, else a retry would make a second volume of the same name. Upstream answers ALREADY_EXISTS first
+            // and makes the volume when it is called again, which csi-sanity does not do.
+            if generation >= LAST_GENERATION {
+                return self.existing(order, error).await;
+            }
+            self.memory().generations.insert(order.name.clone(), generation + 1);
+        }
+    }
+
     /// What a failed CreateVolume means (ec2-api.md §4.1).
-    async fn existing(&self, order: &Order, generation: u32, error: Ec2Error) -> Result<Volume, Status> {
+    async fn existing(&self, order: &Order, error: Ec2Error) -> Result<Volume, Status> {
         let what = format!("cannot create volume `{}`", order.name);
         match error.code() {
-            "IdempotentParameterMismatch" => {
-                let there = self.by_name(&order.name).await?;
-                if there.is_none() {
-                    // The token belongs to a deleted volume: the next attempt takes another one. While the volume
-                    // exists the token stays, else a retry would make a second volume of the same name.
-                    self.memory().generations.insert(order.name.clone(), generation.saturating_add(1));
-                }
-                Err(Status::already_exists(format!("{what}: {error}")))
-            }
+            "IdempotentParameterMismatch" => Err(Status::already_exists(format!("{what}: {error}"))),
             // The quota may be checked before idempotency, so the volume may exist all the same (csi#2512).
             "VolumeLimitExceeded" => match self.by_name(&order.name).await? {
                 Some(volume) => Ok(volume),

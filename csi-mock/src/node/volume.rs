@@ -24,7 +24,7 @@ impl NodeService {
 
     pub(super) async fn stats(&self, request: NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let volume = check::required("volume_id", &request.volume_id)?;
-        let path = check::path("volume_path", &request.volume_path)?;
+        let path = check::path_of_volume("volume_path", &request.volume_path)?;
         if !request.staging_target_path.is_empty() {
             check::path("staging_target_path", &request.staging_target_path)?;
         }
@@ -67,7 +67,7 @@ impl NodeService {
         request: NodeExpandVolumeRequest,
     ) -> Result<NodeExpandVolumeResponse, Status> {
         let volume = check::required("volume_id", &request.volume_id)?;
-        let path = check::path("volume_path", &request.volume_path)?;
+        let path = check::path_of_volume("volume_path", &request.volume_path)?;
         let (required, limit) = match &request.capacity_range {
             None => (0, 0),
             Some(range) if range.required_bytes < 0 || range.limit_bytes < 0 => {

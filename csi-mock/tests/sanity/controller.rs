@@ -244,6 +244,10 @@ mod create_volume {
             let made = b.controller().create_volume(request.clone()).await.unwrap().into_inner().volume.unwrap();
             assert_eq!(made.content_source, from_volume(&source));
             assert_ne!(made.volume_id, source);
+            // The suite uses a name again as soon as its volume is deleted.
+            let earlier = b.volume("again", 1).await;
+            b.delete(&earlier).await;
+            assert_ne!(b.volume("again", 1).await, earlier);
             let again = b.controller().create_volume(request).await.unwrap().into_inner().volume.unwrap();
             assert_eq!(again.volume_id, made.volume_id);
             assert_eq!(code(b.controller().create_volume(b.create("v", 1)).await), Code::AlreadyExists);

@@ -202,14 +202,20 @@ mod node_get_volume_stats {
 
     #[test]
     fn should_fail_when_volume_is_not_found() {
-        case(&NEEDS, async |b| assert_eq!(code(stats(&b, UNKNOWN, TARGET).await), Code::NotFound));
+        case(&NEEDS, async |b| {
+            for path in [TARGET, "some/path"] {
+                assert_eq!(code(stats(&b, UNKNOWN, path).await), Code::NotFound, "{path}");
+            }
+        });
     }
 
     #[test]
     fn should_fail_when_volume_does_not_exist_on_the_specified_path() {
         case(&NEEDS, async |b| {
             let volume = b.published("v").await;
-            assert_eq!(code(stats(&b, &volume, "/some/path").await), Code::NotFound);
+            for path in ["/some/path", "some/path"] {
+                assert_eq!(code(stats(&b, &volume, path).await), Code::NotFound, "{path}");
+            }
             let told = stats(&b, &volume, TARGET).await.unwrap();
             assert_eq!(told.usage[0].total, GIB);
             assert_eq!(told.usage.len(), if b.block { 1 } else { 2 }, "of a raw device there are no inodes");
@@ -253,7 +259,11 @@ mod node_expand_volume {
 
     #[test]
     fn should_fail_when_volume_is_not_found() {
-        case(&NEEDS, async |b| assert_eq!(refused(&b, request(UNKNOWN, TARGET, 2)).await, Code::NotFound));
+        case(&NEEDS, async |b| {
+            for path in [TARGET, "some/path"] {
+                assert_eq!(refused(&b, request(UNKNOWN, path, 2)).await, Code::NotFound, "{path}");
+            }
+        });
     }
 
     #[test]
