@@ -61,11 +61,8 @@ fn scale(text: &str) -> Result<f64, String> {
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
 }
 
-fn socket(text: &str) -> Result<PathBuf, String> {
-    match text.strip_prefix("unix://") {
-        Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
-        _ => Err(format!("`{text}`: must be unix:///ABSOLUTE/PATH")),
-    }
+fn csi_endpoint(text: &str) -> Result<String, String> {
+    dial::grpc(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
 }
 
 fn loop_name(text: &str) -> Result<String, String> {
@@ -85,9 +82,9 @@ fn loop_name(text: &str) -> Result<String, String> {
 struct Controllers {
     #[command(flatten)]
     common: Common,
-    /// The CSI driver's controller socket; not needed without csi-attacher and csi-provisioner.
-    #[arg(long, value_name = "unix:///PATH", value_parser = socket)]
-    csi: Option<PathBuf>,
+    /// Where the CSI driver's controller answers; not needed without csi-attacher and csi-provisioner.
+    #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
+    csi: Option<String>,
     /// Loops that are left to someone else, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
@@ -107,7 +104,7 @@ where
     let sidecars = ["csi-attacher", "csi-provisioner"].iter().any(|name| !without.contains(*name));
     if sidecars && args.csi.is_none() {
         eprintln!(
-            "controllers: --csi is needed by csi-attacher and csi-provisioner; name the driver's controller socket, or add --without csi-attacher,csi-provisioner"
+            "controllers: --csi is needed by csi-attacher and csi-provisioner; name the driver's controller endpoint, or add --without csi-attacher,csi-provisioner"
         );
         return ExitCode::from(2);
     }
@@ -117,8 +114,9 @@ where
 
 async fn controllers(world: World, args: Controllers, without: BTreeSet<String>) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
-    // Without sidecars nothing calls the socket.
-    let csi = dial::unix(args.csi.clone().unwrap_or_default());
+    // Without sidecars nothing calls the driver.
+    let csi = args.csi.as_deref().unwrap_or("unix:///");
+    let csi = dial::grpc(csi).map_err(|e| anyhow::anyhow!("--csi: {e}"))?;
     let process = Process::start(&world, "controllers", move |ctx| {
         let apiserver = Link::over(&ctx, "apiserver", apiserver.clone());
         let csi = Link::over(&ctx, "csi-controller", csi.clone());
@@ -257,8 +255,8 @@ mod tests {
 
     #[test]
     fn a_socket_must_be_absolute() {
-        assert!(socket("unix:///run/csi.sock").is_ok());
-        assert!(socket("unix://csi.sock").is_err());
-        assert!(socket("/run/csi.sock").is_err());
+        assert!(csi_endpoint("unix:///run/csi.sock").is_ok() && csi_endpoint("tcp://127.0.0.1:9000").is_ok());
+        assert!(csi_endpoint("unix://csi.sock").is_err());
+        assert!(csi_endpoint("/run/csi.sock").is_err());
     }
 }

@@ -30,10 +30,11 @@ fn command(dir: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_csi-mock"));
     command
         .args(["--mode", "node", "--backend", "directory", "--node-id", NODE, "--node-name", "node-a"])
-        .args(["--endpoint", &format!("unix://{}", at("csi.sock")), "--ready-file", &at("ready")])
+        .args(["--ready-file", &at("ready")])
         .args(["--root", &at("root"), "--volume-dir", &at("volumes"), "--registration-dir", &at("")])
         .args(["--ec2-endpoint", "http://127.0.0.1:1", "--trace", &at("trace")])
         .args(more)
+        .env("CSI_ENDPOINT", format!("unix://{}", at("csi.sock")))
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     command
@@ -151,6 +152,24 @@ async fn the_socket_goes_away_and_comes_back() {
     assert!(went && back);
     let mut node = NodeClient::new(Channel(dial::unix(&socket)));
     assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
+}
+
+#[tokio::test]
+async fn it_answers_over_tcp_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let _program = started(dir.path(), &["--endpoint", "tcp://127.0.0.1:0"]).await;
+    let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("ready")).unwrap()).unwrap();
+    let endpoint = ready["endpoint"].as_str().unwrap();
+    assert!(endpoint.starts_with("tcp://127.0.0.1:") && !endpoint.ends_with(":0"), "{endpoint}");
+    let driver = dial::grpc(endpoint).unwrap();
+    let mut node = NodeClient::new(Channel(driver.clone()));
+    assert_eq!(node.node_get_info(NodeGetInfoRequest {}).await.unwrap().into_inner().node_id, NODE);
+    let outside = NodeUnpublishVolumeRequest { volume_id: "vol-1".into(), target_path: "/etc/x".into() };
+    assert_eq!(node.node_unpublish_volume(outside).await.unwrap_err().code(), tonic::Code::InvalidArgument);
+    // A page of the web that had its name point here is refused.
+    let request = http::Request::post("/csi.v1.Node/NodeGetInfo").header("host", "evil.example:80");
+    let request = request.header("origin", "http://evil.example").body(substrate::body::empty()).unwrap();
+    assert!(substrate::body::call(driver, request).await.unwrap().status().is_client_error());
 }
 
 /// A cloud in this process, on a port of its own, and a driver that is told nothing but where both answer: what

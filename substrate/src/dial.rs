@@ -1,4 +1,4 @@
-//! Reaches a peer over sockets: plain HTTP over TCP, HTTP/2 over a unix socket.
+//! Reaches a peer over sockets: plain HTTP over TCP, gRPC (HTTP/2) over a unix socket or TCP.
 
 use std::path::PathBuf;
 use std::task::{Context, Poll};
@@ -23,9 +23,31 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     if base.scheme_str() != Some("http") || base.authority().is_none() {
         return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
     }
+    Ok(HttpService::new(Based { client: Client::builder(TokioExecutor::new()).build(connector()), base }))
+}
+
+fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    Ok(HttpService::new(Based { client: Client::builder(TokioExecutor::new()).build(connector), base }))
+    connector
+}
+
+/// A pooled gRPC (HTTP/2) client of the server at `endpoint`: `unix:///PATH`, or `tcp://HOST:PORT` without TLS.
+///
+/// # Errors
+/// When the endpoint is neither.
+pub fn grpc(endpoint: &str) -> Result<HttpService, BoxError> {
+    let wrong = || format!("endpoint `{endpoint}`: must be unix:///ABSOLUTE/PATH or tcp://HOST:PORT");
+    if let Some(path) = endpoint.strip_prefix("unix://") {
+        return if path.starts_with('/') { Ok(unix(path)) } else { Err(wrong().into()) };
+    }
+    let authority = endpoint.strip_prefix("tcp://").ok_or_else(wrong)?;
+    let base: Uri = format!("http://{authority}").parse().map_err(|_| wrong())?;
+    if base.port_u16().is_none() || base.path() != "/" {
+        return Err(wrong().into());
+    }
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(connector());
+    Ok(HttpService::new(Based { client, base }))
 }
 
 /// A pooled gRPC (HTTP/2) client of the socket at `path`; connects anew when the socket is re-created.
@@ -114,5 +136,21 @@ impl hyper::rt::Write for UnixIo {
 
     fn poll_shutdown(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         std::pin::Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grpc_endpoint_is_a_unix_socket_or_a_tcp_port() {
+        for good in ["unix:///run/csi.sock", "tcp://127.0.0.1:9000", "tcp://localhost:9000", "tcp://[::1]:9000"] {
+            assert!(grpc(good).is_ok(), "{good}");
+        }
+        for bad in ["", "/run/csi.sock", "unix://csi.sock", "tcp://", "tcp://localhost", "tcp://h:1/x", "http://h:1"] {
+            let error = grpc(bad).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(&format!("`{bad}`")), "{bad}: {error}");
+        }
     }
 }
