@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 use crate::capabilities::Feature;
+use crate::kept::{Kept, Message};
 use crate::settings::Settings;
 
 /// How long a fault takes the socket away.
@@ -70,7 +71,7 @@ pub struct Violation {
     pub node: String,
 }
 
-/// A finished call, as `GET /admin/v1/calls` shows it. Secrets never get here: only ids and paths do.
+/// A finished call, as `GET /admin/v1/calls` shows it, without what is secret in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Record {
     /// Position among the calls of this driver, from 1, by their beginning.
@@ -97,6 +98,12 @@ pub struct Record {
     /// The error's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Kept>,
+    /// What was answered; nothing when the call failed or the answer is a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Kept>,
 }
 
 /// What a call is about.
@@ -135,6 +142,7 @@ pub struct Call {
     about: About,
     ordinal: u64,
     began: Duration,
+    request: Option<Kept>,
     /// The volume that the call made, which its request could not name.
     created: OnceLock<String>,
     /// A fault wants the answer to name a device that is another's.
@@ -186,6 +194,38 @@ impl Calls {
         &self.0.ctx
     }
 
+    /// Runs one RPC as [`Calls::run`] does, and keeps its request and its answer in the log.
+    ///
+    /// # Errors
+    /// What `work` or a fault answers.
+    pub async fn rpc<Q: Message, T: Message>(
+        &self,
+        about: About,
+        request: Q,
+        work: impl AsyncFnOnce(&Call, Q) -> Result<T, Status>,
+    ) -> Result<tonic::Response<T>, Status> {
+        let mut call = self.begin(about, Some(Kept::new(&request)));
+        let result = self.guarded(&call, async |call| work(call, request).await).await;
+        call.end(&result, result.as_ref().ok().map(Kept::new));
+        result.map(tonic::Response::new)
+    }
+
+    /// The same for an RPC whose answer is a stream, of which nothing is kept.
+    ///
+    /// # Errors
+    /// What `work` or a fault answers.
+    pub async fn stream<Q: Message, T>(
+        &self,
+        about: About,
+        request: Q,
+        work: impl AsyncFnOnce(&Call, Q) -> Result<T, Status>,
+    ) -> Result<tonic::Response<T>, Status> {
+        let mut call = self.begin(about, Some(Kept::new(&request)));
+        let result = self.guarded(&call, async |call| work(call, request).await).await;
+        call.end(&result, None);
+        result.map(tonic::Response::new)
+    }
+
     /// Runs one RPC: records it, lets faults act before it and before its reply, and records the result. `work`
     /// calls [`Call::after_effect`] itself, between its side effect and what it remembers of it.
     ///
@@ -196,9 +236,9 @@ impl Calls {
         about: About,
         work: impl AsyncFnOnce(&Call) -> Result<T, Status>,
     ) -> Result<tonic::Response<T>, Status> {
-        let mut call = self.begin(about);
+        let mut call = self.begin(about, None);
         let result = self.guarded(&call, work).await;
-        call.end(&result);
+        call.end(&result, None);
         result.map(tonic::Response::new)
     }
 
@@ -212,7 +252,7 @@ impl Calls {
         if lost { Err(reply_lost()) } else { Ok(reply) }
     }
 
-    fn begin(&self, about: About) -> Call {
+    fn begin(&self, about: About, request: Option<Kept>) -> Call {
         let ordinal = {
             let mut log = self.log();
             log.ordinal += 1;
@@ -227,6 +267,7 @@ impl Calls {
             about,
             ordinal,
             began: self.0.ctx.now().mono,
+            request,
             created: OnceLock::new(),
             wrong_device: AtomicBool::new(false),
             done: false,
@@ -393,15 +434,15 @@ impl Call {
         }
     }
 
-    fn end<T>(&mut self, result: &Result<T, Status>) {
+    fn end<T>(&mut self, result: &Result<T, Status>, kept: Option<Kept>) {
         self.done = true;
         match result {
-            Ok(_) => self.record("OK", None),
-            Err(status) => self.record(code_name(status.code()), Some(status.message().to_owned())),
+            Ok(_) => self.record("OK", None, kept),
+            Err(status) => self.record(code_name(status.code()), Some(status.message().to_owned()), None),
         }
     }
 
-    fn record(&self, code: &'static str, message: Option<String>) {
+    fn record(&self, code: &'static str, message: Option<String>, result: Option<Kept>) {
         let ctx = self.calls.ctx();
         let ms = ctx.now().mono.saturating_sub(self.began).as_millis() as u64;
         let mut fields = self.about.fields();
@@ -430,6 +471,8 @@ impl Call {
             took_ms: ms,
             code,
             message,
+            request: self.request.clone(),
+            result,
         };
         let mut log = self.calls.log();
         log.open = log.open.saturating_sub(1);
@@ -448,7 +491,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         // A crashed process records nothing.
         if !self.done && !self.calls.ctx().is_down() {
-            self.record("CANCELLED", Some("the caller went away".to_owned()));
+            self.record("CANCELLED", Some("the caller went away".to_owned()), None);
         }
     }
 }

@@ -100,6 +100,10 @@ struct Args {
     /// The region that requests are signed for [default: AWS_REGION, or us-east-1].
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
+    /// Gathers looks at single volumes for half a second and asks for all of them in one call, as the EBS driver does
+    /// when it is told so.
+    #[arg(long)]
+    batching: bool,
     /// How disks work.
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
@@ -298,6 +302,7 @@ impl Plan {
                 .unwrap_or_else(|| "us-east-1".to_owned()),
             credentials,
             driver_name: self.args.driver_name.clone(),
+            batching: self.args.batching,
             settings: self.settings.clone(),
             ..ControllerConfig::new(ec2)
         }

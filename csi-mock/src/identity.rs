@@ -37,11 +37,11 @@ pub(crate) fn routes(calls: &Calls, driver_name: &str, controller: bool) -> toni
 impl Identity for IdentityService {
     async fn get_plugin_info(
         &self,
-        _: Request<GetPluginInfoRequest>,
+        request: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         let about = About { rpc: "GetPluginInfo", ..About::default() };
         self.calls
-            .run(about, async |_| {
+            .rpc(about, request.into_inner(), async |_, _| {
                 Ok(GetPluginInfoResponse {
                     name: self.driver_name.clone(),
                     vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -53,7 +53,7 @@ impl Identity for IdentityService {
 
     async fn get_plugin_capabilities(
         &self,
-        _: Request<GetPluginCapabilitiesRequest>,
+        request: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let about = About { rpc: "GetPluginCapabilities", ..About::default() };
         let service =
@@ -74,7 +74,7 @@ impl Identity for IdentityService {
             self.controller || matches!(feature, Feature::VolumeAccessibilityConstraints | Feature::ExpansionOnline)
         };
         self.calls
-            .run(about, async |_| {
+            .rpc(about, request.into_inner(), async |_, _| {
                 let offered = self.calls.settings().capabilities();
                 let capabilities = all.into_iter().filter(|(f, _)| offered.has(*f) && here(*f)).map(|(_, c)| c);
                 Ok(GetPluginCapabilitiesResponse { capabilities: capabilities.collect() })
@@ -82,9 +82,10 @@ impl Identity for IdentityService {
             .await
     }
 
-    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+    async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
         let about = About { rpc: "Probe", ..About::default() };
         let ready = self.calls.settings().ready();
-        self.calls.run(about, async |_| Ok(ProbeResponse { ready: Some(ready) })).await
+        let reply = ProbeResponse { ready: Some(ready) };
+        self.calls.rpc(about, request.into_inner(), async |_, _| Ok(reply)).await
     }
 }

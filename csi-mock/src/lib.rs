@@ -11,6 +11,7 @@ mod cli;
 pub mod controller;
 pub mod disk;
 mod identity;
+pub mod kept;
 mod metrics;
 pub mod node;
 pub mod plug;

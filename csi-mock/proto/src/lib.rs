@@ -2,6 +2,8 @@
 //!
 //! A crate of its own so that whoever talks to a CSI driver compiles without ours.
 
+mod shown;
+
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
@@ -9,7 +11,7 @@ use http::{Request, Response};
 use substrate::body::{Body, BoxError, HttpService, boxed, call};
 use tower::Service;
 
-/// `csi.v1`.
+/// `csi.v1`. Messages can be shown as JSON, without what is secret in them.
 #[allow(missing_docs, clippy::all, clippy::disallowed_types, reason = "generated")]
 pub mod csi {
     tonic::include_proto!("csi.v1");

@@ -11,6 +11,7 @@ use substrate::body::{HttpService, call, collect, full};
 use substrate::process::Ctx;
 use substrate::seed::unit;
 
+use super::batch::Batch;
 use super::sign::{Asked, Credentials, sign};
 use super::xml::{
     DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
@@ -91,6 +92,15 @@ pub(crate) struct Client {
     credentials: Credentials,
     /// Retries so far; each draws from a stream of its own.
     retries: Arc<AtomicU64>,
+    batch: Option<Arc<Batch>>,
+}
+
+/// What a look at a volume that is not there says.
+pub(super) fn no_such_volume(volume: &str) -> Ec2Error {
+    Ec2Error::Api {
+        code: "InvalidVolume.NotFound".to_owned(),
+        message: format!("The volume '{volume}' does not exist."),
+    }
 }
 
 /// The parameters of a request, in order.
@@ -146,7 +156,21 @@ impl Client {
             region: region.to_owned(),
             credentials: credentials.clone(),
             retries: Arc::default(),
+            batch: None,
         }
+    }
+
+    /// The same client, that makes one call of many looks at single volumes.
+    pub fn batching(self, batching: bool) -> Self {
+        Self { batch: batching.then(Arc::default), ..self }
+    }
+
+    pub(super) fn batch(&self) -> Option<&Batch> {
+        self.batch.as_deref()
+    }
+
+    pub(super) fn ctx(&self) -> &Ctx {
+        &self.ctx
     }
 
     /// CreateVolume or CopyVolumes, see [`super::create::Order::form`].
@@ -176,11 +200,17 @@ impl Client {
 
     /// The volume, or `InvalidVolume.NotFound`.
     pub async fn describe_volume(&self, volume: &str) -> Result<Volume, Ec2Error> {
-        let answer: DescribeVolumes = self.call("DescribeVolumes", vec![pair("VolumeId.1", volume)]).await?;
-        answer.volume_set.item.into_iter().find(|v| v.volume_id == volume).ok_or_else(|| Ec2Error::Api {
-            code: "InvalidVolume.NotFound".to_owned(),
-            message: format!("The volume '{volume}' does not exist."),
-        })
+        if let Some(batch) = self.batch() {
+            return batch.look(self, volume).await;
+        }
+        let found = self.volumes_by_id(&[volume]).await?;
+        found.into_iter().find(|v| v.volume_id == volume).ok_or_else(|| no_such_volume(volume))
+    }
+
+    /// These volumes; `InvalidVolume.NotFound` when one of them does not exist.
+    pub async fn volumes_by_id(&self, ids: &[&str]) -> Result<Vec<Volume>, Ec2Error> {
+        let form = (1..).zip(ids).map(|(n, id)| pair(&format!("VolumeId.{n}"), id)).collect();
+        Ok(self.call::<DescribeVolumes>("DescribeVolumes", form).await?.volume_set.item)
     }
 
     /// The volumes whose tag `key` has this value.

@@ -174,7 +174,7 @@ fn about(rpc: &'static str, target: &str) -> About {
 impl GroupController for ControllerService {
     async fn group_controller_get_capabilities(
         &self,
-        _: Request<GroupControllerGetCapabilitiesRequest>,
+        request: Request<GroupControllerGetCapabilitiesRequest>,
     ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
         let about = About {
             rpc: "GroupControllerGetCapabilities",
@@ -183,7 +183,8 @@ impl GroupController for ControllerService {
         };
         let offered = |kind: i32| GroupControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: kind })) };
         let capabilities = self.calls.settings().capabilities().group().map(offered).collect();
-        self.calls.run(about, async |_| Ok(GroupControllerGetCapabilitiesResponse { capabilities })).await
+        let reply = GroupControllerGetCapabilitiesResponse { capabilities };
+        self.calls.rpc(about, request.into_inner(), async |_, _| Ok(reply)).await
     }
 
     async fn create_volume_group_snapshot(
@@ -192,7 +193,7 @@ impl GroupController for ControllerService {
     ) -> Result<Response<CreateVolumeGroupSnapshotResponse>, Status> {
         let request = request.into_inner();
         let about = about("CreateVolumeGroupSnapshot", &request.name);
-        self.calls.run(about, async |call| self.create_group(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.create_group(call, request).await).await
     }
 
     async fn delete_volume_group_snapshot(
@@ -201,7 +202,7 @@ impl GroupController for ControllerService {
     ) -> Result<Response<DeleteVolumeGroupSnapshotResponse>, Status> {
         let request = request.into_inner();
         let about = about("DeleteVolumeGroupSnapshot", &request.group_snapshot_id);
-        self.calls.run(about, async |call| self.delete_group(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.delete_group(call, request).await).await
     }
 
     async fn get_volume_group_snapshot(
@@ -210,6 +211,6 @@ impl GroupController for ControllerService {
     ) -> Result<Response<GetVolumeGroupSnapshotResponse>, Status> {
         let request = request.into_inner();
         let about = about("GetVolumeGroupSnapshot", &request.group_snapshot_id);
-        self.calls.run(about, async |_| self.get_group(request).await).await
+        self.calls.rpc(about, request, async |_, request| self.get_group(request).await).await
     }
 }

@@ -139,7 +139,7 @@ impl SnapshotMetadata for ControllerService {
         let request = request.into_inner();
         let about = about("GetMetadataAllocated", &request.snapshot_id);
         self.calls
-            .run(about, async |_| {
+            .stream(about, request, async |_, request| {
                 let id = snapshot("snapshot_id", &request.snapshot_id)?;
                 let ask = Ask::new(format!("{id}/blocks"), None, request.starting_offset, request.max_results)?;
                 let told = |(block_metadata, volume_capacity_bytes)| GetMetadataAllocatedResponse {
@@ -159,7 +159,7 @@ impl SnapshotMetadata for ControllerService {
         let request = request.into_inner();
         let about = about("GetMetadataDelta", &request.target_snapshot_id);
         self.calls
-            .run(about, async |_| {
+            .stream(about, request, async |_, request| {
                 let base = snapshot("base_snapshot_id", &request.base_snapshot_id)?.to_owned();
                 let target = snapshot("target_snapshot_id", &request.target_snapshot_id)?;
                 let path = format!("{target}/changedblocks");

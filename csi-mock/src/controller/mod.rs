@@ -1,6 +1,7 @@
 //! The Controller service: volumes and attachments through the EC2 Query API, with the habits of the EBS driver.
 
 mod attach;
+mod batch;
 mod create;
 mod devices;
 mod ec2;
@@ -52,6 +53,9 @@ pub struct ControllerConfig {
     pub driver_name: String,
     /// Tags that every volume gets besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
+    /// Whether looks at single volumes are gathered for half a second and asked in one call, as with the EBS driver's
+    /// `--batching`: fewer requests against the limits of the account, later answers.
+    pub batching: bool,
     /// What can be changed while the driver runs.
     pub settings: Settings,
 }
@@ -66,6 +70,7 @@ impl ControllerConfig {
             credentials: Credentials::default(),
             driver_name: DRIVER_NAME.to_owned(),
             extra_tags: BTreeMap::new(),
+            batching: false,
             settings: Settings::default(),
         }
     }

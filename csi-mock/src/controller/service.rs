@@ -67,6 +67,7 @@ impl ControllerService {
     pub(crate) fn new(calls: Calls, config: ControllerConfig) -> Self {
         let ctx = calls.ctx();
         let ec2 = Client::new(ctx, config.ec2.clone(), &config.ec2_host, &config.region, &config.credentials);
+        let ec2 = ec2.batching(config.batching);
         Self { calls, ec2, config: Arc::new(config), memory: Arc::default() }
     }
 
@@ -85,13 +86,13 @@ impl Controller for ControllerService {
     async fn create_volume(&self, r: Request<CreateVolumeRequest>) -> Result<Response<CreateVolumeResponse>, Status> {
         let r = r.into_inner();
         let about = About { target: r.name.clone(), ..about("CreateVolume", "", Feature::CreateDeleteVolume) };
-        self.calls.run(about, async |call| self.create(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.create(call, r).await).await
     }
 
     async fn delete_volume(&self, r: Request<DeleteVolumeRequest>) -> Result<Response<DeleteVolumeResponse>, Status> {
         let r = r.into_inner();
         let about = about("DeleteVolume", &r.volume_id, Feature::CreateDeleteVolume);
-        self.calls.run(about, async |call| self.delete(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.delete(call, r).await).await
     }
 
     async fn controller_publish_volume(
@@ -103,7 +104,7 @@ impl Controller for ControllerService {
             let about = about("ControllerPublishVolume", &r.volume_id, Feature::PublishUnpublishVolume);
             About { node: r.node_id.clone(), ..about }
         };
-        self.calls.run(about, async |call| self.publish(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.publish(call, r).await).await
     }
 
     async fn controller_unpublish_volume(
@@ -115,7 +116,7 @@ impl Controller for ControllerService {
             let about = about("ControllerUnpublishVolume", &r.volume_id, Feature::PublishUnpublishVolume);
             About { node: r.node_id.clone(), ..about }
         };
-        self.calls.run(about, async |call| self.unpublish(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.unpublish(call, r).await).await
     }
 
     async fn validate_volume_capabilities(
@@ -124,19 +125,19 @@ impl Controller for ControllerService {
     ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
         let r = r.into_inner();
         let about = about("ValidateVolumeCapabilities", &r.volume_id, Feature::ControllerService);
-        self.calls.run(about, async |_| self.validate(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.validate(r).await).await
     }
 
     async fn list_volumes(&self, r: Request<ListVolumesRequest>) -> Result<Response<ListVolumesResponse>, Status> {
         let r = r.into_inner();
         let about = about("ListVolumes", "", Feature::ListVolumes);
-        self.calls.run(about, async |_| self.list(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.list(r).await).await
     }
 
     async fn get_capacity(&self, r: Request<GetCapacityRequest>) -> Result<Response<GetCapacityResponse>, Status> {
         let r = r.into_inner();
         let about = about("GetCapacity", "", Feature::GetCapacity);
-        self.calls.run(about, async |_| self.capacity(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.capacity(r).await).await
     }
 
     async fn create_snapshot(
@@ -148,7 +149,7 @@ impl Controller for ControllerService {
             let about = about("CreateSnapshot", &r.source_volume_id, Feature::CreateDeleteSnapshot);
             About { target: r.name.clone(), ..about }
         };
-        self.calls.run(about, async |call| self.create_snapshot(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.create_snapshot(call, r).await).await
     }
 
     async fn delete_snapshot(
@@ -160,7 +161,7 @@ impl Controller for ControllerService {
             let about = about("DeleteSnapshot", "", Feature::CreateDeleteSnapshot);
             About { target: r.snapshot_id.clone(), ..about }
         };
-        self.calls.run(about, async |call| self.delete_snapshot(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.delete_snapshot(call, r).await).await
     }
 
     async fn list_snapshots(
@@ -169,13 +170,13 @@ impl Controller for ControllerService {
     ) -> Result<Response<ListSnapshotsResponse>, Status> {
         let r = r.into_inner();
         let about = about("ListSnapshots", &r.source_volume_id, Feature::ListSnapshots);
-        self.calls.run(about, async |_| self.list_snapshots(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.list_snapshots(r).await).await
     }
 
     async fn get_snapshot(&self, r: Request<GetSnapshotRequest>) -> Result<Response<GetSnapshotResponse>, Status> {
         let r = r.into_inner();
         let about = About { target: r.snapshot_id.clone(), ..about("GetSnapshot", "", Feature::GetSnapshot) };
-        self.calls.run(about, async |_| self.get_snapshot(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.get_snapshot(r).await).await
     }
 
     async fn controller_expand_volume(
@@ -184,7 +185,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
         let r = r.into_inner();
         let about = about("ControllerExpandVolume", &r.volume_id, Feature::ControllerExpandVolume);
-        self.calls.run(about, async |call| self.expand(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.expand(call, r).await).await
     }
 
     async fn controller_get_volume(
@@ -193,7 +194,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
         let r = r.into_inner();
         let about = about("ControllerGetVolume", &r.volume_id, Feature::GetVolume);
-        self.calls.run(about, async |_| self.get(r).await).await
+        self.calls.rpc(about, r, async |_, r| self.get(r).await).await
     }
 
     async fn controller_modify_volume(
@@ -202,16 +203,17 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
         let r = r.into_inner();
         let about = about("ControllerModifyVolume", &r.volume_id, Feature::ModifyVolume);
-        self.calls.run(about, async |call| self.modify(call, r).await).await
+        self.calls.rpc(about, r, async |call, r| self.modify(call, r).await).await
     }
 
     async fn controller_get_capabilities(
         &self,
-        _: Request<ControllerGetCapabilitiesRequest>,
+        request: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
         let offered = |kind: i32| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: kind })) };
         let capabilities = self.calls.settings().capabilities().controller().map(offered).collect();
         let about = about("ControllerGetCapabilities", "", Feature::ControllerService);
-        self.calls.run(about, async |_| Ok(ControllerGetCapabilitiesResponse { capabilities })).await
+        let reply = ControllerGetCapabilitiesResponse { capabilities };
+        self.calls.rpc(about, request.into_inner(), async |_, _| Ok(reply)).await
     }
 }

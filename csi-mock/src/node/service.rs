@@ -110,7 +110,7 @@ impl Node for NodeService {
         let request = request.into_inner();
         let about = self.about("NodeStageVolume", &request.volume_id, &request.staging_target_path);
         let about = About { needs: Some(Feature::StageUnstageVolume), ..about };
-        self.calls.run(about, async |call| self.stage(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.stage(call, request).await).await
     }
 
     async fn node_unstage_volume(
@@ -120,7 +120,7 @@ impl Node for NodeService {
         let request = request.into_inner();
         let about = self.about("NodeUnstageVolume", &request.volume_id, &request.staging_target_path);
         let about = About { needs: Some(Feature::StageUnstageVolume), ..about };
-        self.calls.run(about, async |call| self.unstage(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.unstage(call, request).await).await
     }
 
     async fn node_publish_volume(
@@ -129,7 +129,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let about = self.about("NodePublishVolume", &request.volume_id, &request.target_path);
-        self.calls.run(about, async |call| self.publish(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.publish(call, request).await).await
     }
 
     async fn node_unpublish_volume(
@@ -138,7 +138,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let about = self.about("NodeUnpublishVolume", &request.volume_id, &request.target_path);
-        self.calls.run(about, async |call| self.unpublish(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.unpublish(call, request).await).await
     }
 
     async fn node_get_volume_stats(
@@ -148,7 +148,7 @@ impl Node for NodeService {
         let request = request.into_inner();
         let about = self.about("NodeGetVolumeStats", &request.volume_id, &request.volume_path);
         let about = About { needs: Some(Feature::GetVolumeStats), ..about };
-        self.calls.run(about, async |_| self.stats(request).await).await
+        self.calls.rpc(about, request, async |_, request| self.stats(request).await).await
     }
 
     async fn node_expand_volume(
@@ -158,25 +158,29 @@ impl Node for NodeService {
         let request = request.into_inner();
         let about = self.about("NodeExpandVolume", &request.volume_id, &request.volume_path);
         let about = About { needs: Some(Feature::NodeExpandVolume), ..about };
-        self.calls.run(about, async |call| self.expand(call, request).await).await
+        self.calls.rpc(about, request, async |call, request| self.expand(call, request).await).await
     }
 
     async fn node_get_capabilities(
         &self,
-        _: Request<NodeGetCapabilitiesRequest>,
+        request: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
         let offered = |kind: i32| NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: kind })) };
         let capabilities: Vec<_> = self.calls.settings().capabilities().node().map(offered).collect();
         let about = self.about("NodeGetCapabilities", "", "");
-        self.calls.run(about, async |_| Ok(NodeGetCapabilitiesResponse { capabilities })).await
+        let reply = NodeGetCapabilitiesResponse { capabilities };
+        self.calls.rpc(about, request.into_inner(), async |_, _| Ok(reply)).await
     }
 
-    async fn node_get_info(&self, _: Request<NodeGetInfoRequest>) -> Result<Response<NodeGetInfoResponse>, Status> {
+    async fn node_get_info(
+        &self,
+        request: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
         let about = self.about("NodeGetInfo", "", "");
         let (zone, settings) = (&self.config.zone, self.calls.settings());
         let segments = [ZONE_KEY, WELL_KNOWN_ZONE_KEY].map(|key| (key.to_owned(), zone.clone())).into();
         self.calls
-            .run(about, async |_| {
+            .rpc(about, request.into_inner(), async |_, _| {
                 Ok(NodeGetInfoResponse {
                     node_id: self.config.node_id.clone(),
                     max_volumes_per_node: settings.attach_limit().unwrap_or(self.config.max_volumes),

@@ -1,18 +1,24 @@
 //! Call sequences are compared, and every call can be hooked.
 
 use csi_mock::capabilities::Capabilities;
+use csi_proto::csi::NodeStageVolumeRequest;
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 
 use crate::bench::*;
 
-/// The RPCs that the driver was asked, with the codes that they ended with, oldest first.
-pub async fn calls(b: &Bench) -> Vec<(String, String)> {
+/// The log of calls, oldest first.
+async fn log(b: &Bench) -> Vec<serde_json::Value> {
     let request = http::Request::get("/admin/v1/calls").body(substrate::body::empty()).unwrap();
     let response = substrate::body::call(b.service.clone(), request).await.unwrap();
     let body = substrate::body::collect(response.into_body(), 16 << 20).await.unwrap();
     let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    told["calls"].as_array().unwrap().clone()
+}
+
+/// The RPCs that the driver was asked, with the codes that they ended with, oldest first.
+pub async fn calls(b: &Bench) -> Vec<(String, String)> {
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
-    told["calls"].as_array().unwrap().iter().map(|c| (text(&c["rpc"]), text(&c["code"]))).collect()
+    log(b).await.iter().map(|c| (text(&c["rpc"]), text(&c["code"]))).collect()
 }
 
 /// How often an RPC was asked.
@@ -36,6 +42,27 @@ pub fn hook(b: &Bench, rpc: &str, at: Moment, effect: Effect) {
         lease: Lease::default(),
     };
     b.world.faults().add(b.world.clock().mono(), fault).unwrap();
+}
+
+#[test]
+fn the_log_holds_what_was_asked_and_what_was_answered() {
+    driver(async |b| {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        hook(&b, "NodeStageVolume", Moment::Before, Effect::Grpc("ABORTED".into()));
+        let request = b.stage_request(&volume);
+        let secrets = [("key".to_owned(), "a word".to_owned())].into();
+        b.node().node_stage_volume(NodeStageVolumeRequest { secrets, ..request.clone() }).await.unwrap_err();
+        let log = log(&b).await;
+        let [created, attached, staged] = &log[..] else { panic!("three calls: {log:?}") };
+        assert_eq!(created["request"]["name"], "v");
+        assert_eq!(created["request"]["volume_capabilities"][0]["access_mode"]["mode"], "SINGLE_NODE_WRITER");
+        assert_eq!(created["result"]["volume"]["volume_id"], volume.as_str());
+        assert!(attached["result"]["publish_context"]["devicePath"].is_string());
+        assert_eq!(staged["request"]["staging_target_path"], request.staging_target_path);
+        assert_eq!(staged["request"]["secrets"]["key"], "***stripped***");
+        assert!(staged.get("result").is_none() && !staged.to_string().contains("a word"));
+    });
 }
 
 #[test]

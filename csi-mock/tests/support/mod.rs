@@ -235,10 +235,12 @@ impl State {
                 (_, n) => of.3 = n.saturating_sub(1),
             }
         }
-        if let Some(id) = form.get("VolumeId.1") {
-            return match self.volumes.get(id) {
+        if form.contains_key("VolumeId.1") {
+            let ids = form.iter().filter(|(key, _)| key.starts_with("VolumeId.")).map(|(_, id)| id);
+            let items = ids.map(|id| Some(format!("<item>{}</item>", self.volumes.get(id)?.xml(id))));
+            return match items.collect::<Option<String>>() {
                 None => error(400, "InvalidVolume.NotFound", "no"),
-                Some(v) => answer(action, &format!("<volumeSet><item>{}</item></volumeSet>", v.xml(id))),
+                Some(items) => answer(action, &format!("<volumeSet>{items}</volumeSet>")),
             };
         }
         let wanted = &form["Filter.1.Value.1"];
