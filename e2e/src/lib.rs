@@ -45,7 +45,7 @@ pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`). A test that needs it calls this first and
+/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`). A test that needs it calls this first and
 /// returns when it is false; the missing thing is named on standard error. When `MOORING_REQUIRE` lists it, its
 /// absence is a failure instead.
 ///
@@ -67,8 +67,9 @@ fn find(what: &str) -> bool {
     match what {
         "root" => rustix_is_root() && Path::new("/dev/loop-control").exists(),
         // Looked for and not imported, which takes as long as a test.
-        "boto3" => {
-            succeeds(Command::new("python3").args(["-c", "import importlib.util as u; u.find_spec('boto3') or 1/0"]))
+        "boto3" | "kubernetes" => {
+            let probe = format!("import importlib.util as u; u.find_spec('{what}') or 1/0");
+            succeeds(Command::new("python3").args(["-c", &probe]))
         }
         "kubectl" => succeeds(Command::new("kubectl").args(["version", "--client"])),
         "aws" => succeeds(Command::new("aws").arg("--version")),

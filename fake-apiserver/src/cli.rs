@@ -93,7 +93,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         None => crate::tls::random_token()?,
     };
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
-    let config = Config { dial: Some(dial::webhooks()), rbac, ..Config::default() };
+    let config = Config { dial: Some(dial::webhooks()), rbac, track_managers: true, ..Config::default() };
     let apiserver = Apiserver::new(world.seed(), config);
     let process = Process::start(&world, NAME, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { anyhow::bail!("the process ended before it served") };

@@ -58,6 +58,9 @@ pub struct Config {
     pub dial: Option<Dial>,
     /// Role-based access control; without it everyone may do everything.
     pub rbac: Option<Rbac>,
+    /// Whether every object says from its creation on who manages its fields, as those of a real server do. Otherwise
+    /// only objects that were applied do.
+    pub track_managers: bool,
 }
 
 impl std::fmt::Debug for Config {
@@ -66,6 +69,7 @@ impl std::fmt::Debug for Config {
             .field("limits", &self.limits)
             .field("dial", &self.dial.is_some())
             .field("rbac", &self.rbac)
+            .field("track_managers", &self.track_managers)
             .finish()
     }
 }
@@ -116,7 +120,10 @@ impl Apiserver {
     /// A server with an empty cluster; uids and generated names come from `seed`.
     pub fn new(seed: &Seed, config: Config) -> Self {
         let seed = seed.child("apiserver");
-        let store = Store::new(&seed, config.limits);
+        let mut store = Store::new(&seed, config.limits);
+        if config.track_managers {
+            store.track_managers();
+        }
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
         let reviews = Box::new(seed.child("admission review").rng());
         let state = State { store, hub: Hub::new(), epoch: 0, lifetimes, reviews };

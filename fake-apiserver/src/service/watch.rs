@@ -200,6 +200,32 @@ impl WatchStream {
         Some(self.frame(frame.freeze()))
     }
 
+    /// Joins the lines of what waits into one frame: a watcher that was not looked at for a while is told with one
+    /// write what happened since.
+    fn send_pending(&mut self, first: Initial) -> Next {
+        let line = self.told(&first);
+        if self.plan.receiver.is_empty() || line.len() >= FRAME {
+            return self.frame(line);
+        }
+        let mut frame = BytesMut::with_capacity(2 * FRAME);
+        frame.extend_from_slice(&line);
+        while frame.len() < FRAME {
+            // An end is found by the next poll.
+            let Ok((event, told)) = self.plan.receiver.try_recv() else { break };
+            let line = self.told(&Initial::Missed(event, told));
+            frame.extend_from_slice(&line);
+        }
+        self.frame(frame.freeze())
+    }
+
+    /// The line of an event that nothing upsets.
+    fn told(&mut self, event: &Initial) -> Bytes {
+        if let Initial::Missed(event, _) = event {
+            self.sent = self.sent.max(event.revision);
+        }
+        self.encode(event)
+    }
+
     fn on_timer(&mut self) {
         let now = self.plan.ctx.now().mono;
         // Read before the channel is drained: all events up to it are in there.
@@ -273,6 +299,9 @@ impl Stream for WatchStream {
             }
             match this.plan.receiver.poll_recv(cx) {
                 Poll::Ready(Some((event, told))) => {
+                    if this.plan.ctx.faults().is_empty() {
+                        return this.send_pending(Initial::Missed(event, told));
+                    }
                     if let Some(answer) = this.send(&Initial::Missed(event, told)) {
                         return answer;
                     }

@@ -94,7 +94,12 @@ impl Server {
         let now = self.ctx.now();
         let (reply, said) =
             self.commit(call.verb, &call.agent, |store| (store.apply(now, command), store.take_warnings()));
-        warnings.extend(said);
+        // A write that is planned first is judged twice.
+        for text in said {
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
         reply
     }
 

@@ -89,7 +89,7 @@ impl Server {
             }
         };
         let unknown = warnings.iter().map(|field| format!("unknown field \\\"{field}\\\""));
-        let said = said.iter().map(|text| text.replace(['\\', '"', '\n'], " "));
+        let said = said.iter().map(|text| quoted(text));
         for text in unknown.chain(said).take(MAX_WARNINGS) {
             let text = format!("299 - \"{text}\"");
             if let Ok(value) = HeaderValue::from_str(&text) {
@@ -154,6 +154,11 @@ impl Server {
             },
         })
     }
+}
+
+/// The inside of a quoted string of a header (RFC 9110 §5.6.4).
+fn quoted(text: &str) -> String {
+    text.replace('\n', " ").replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// What is asked of a pod or a node itself, which this server does not reach.

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use substrate::Now;
 
-use super::command::{Reply, WriteOptions};
+use super::command::{Part, Reply, WriteOptions};
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
-use super::{Store, default, initial, shape, validate, view};
+use super::{Store, default, initial, managed, shape, validate, view};
 use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
@@ -44,6 +44,11 @@ impl Store {
         let named = name(&object).to_owned();
         self.admit_namespace(namespace, kind, &named)?;
         default::apply(kind, &mut object);
+        // What the server makes by itself has no manager.
+        if self.tracks && !options.manager.is_empty() && !managed::is_tracked(&object) {
+            let writer = managed::Writer { kind, part: Part::Main, manager: &options.manager, now };
+            managed::first(&writer, &mut object);
+        }
         if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
@@ -63,17 +68,20 @@ impl Store {
         if !errors.is_empty() {
             return Err(Status::invalid(kind, name(&object), errors));
         }
-        self.check_policies(&Attributes {
+        let request = Attributes {
             kind: served,
             subresource: "",
             operation: "CREATE",
             namespace,
             object: &object,
             old: &Value::Null,
-        })?;
+        };
+        self.check_pod_security(&request)?;
+        self.check_policies(&request)?;
         if self.get(kind, &key).is_some() {
             return Err(Status::already_exists(served, name(&object)));
         }
+        let charges = self.charge(now, kind, &object, None)?;
         let uid = self.new_uid();
         if kind.kind == "Job" {
             select_own_pods(&mut object, &uid);
@@ -82,6 +90,7 @@ impl Store {
         if options.dry_run {
             return Ok(Reply::Created(Object::transient(object)));
         }
+        self.settle_charges(now, charges);
         Ok(Reply::Created(self.put(now, kind, key, object)))
     }
 

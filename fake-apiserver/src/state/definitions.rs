@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use imbl::OrdMap;
 use serde_json::{Value, json};
 use substrate::Now;
 
 use super::command::{DeleteOptions, Part, Target};
-use super::history::{Event, History};
+use super::history::Event;
 use super::object::{Object, key};
+use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
-use super::{KNOWN, Shelf, Store};
+use super::{KNOWN, Store};
 use crate::custom::definition;
 use crate::kinds::{self, Kind};
 
@@ -115,13 +115,13 @@ impl Store {
     fn shelve(&mut self, kind: &'static Kind) {
         let (limits, revision) = (self.limits, self.revision);
         while self.shelves.len() <= kind.index {
-            self.shelves.push(Shelf { kind, objects: OrdMap::new(), history: History::new(limits, revision) });
+            self.shelves.push(Shelf::new(kind, limits, revision));
         }
         let shelf = &mut self.shelves[kind.index];
         shelf.kind = kind;
         let version = kind.api_version();
         let outdated: Vec<_> = shelf
-            .objects
+            .objects()
             .iter()
             .filter(|(_, object)| text(&object.value, &["apiVersion"]) != version)
             .map(|(key, object)| (key.clone(), object.clone()))
@@ -129,7 +129,7 @@ impl Store {
         for (key, object) in outdated {
             let mut converted = object.value.clone();
             value::set(&mut converted, "apiVersion", Some(version.as_str().into()));
-            shelf.objects.insert(key, Object::at(converted, object.revision));
+            shelf.insert(key, Object::at(converted, object.revision));
         }
     }
 
@@ -141,7 +141,7 @@ impl Store {
     /// Whether a definition has objects.
     pub(super) fn has_objects(&self, definition: &Value) -> bool {
         self.kind_of(definition)
-            .is_some_and(|kind| self.shelves.get(kind.index).is_some_and(|shelf| !shelf.objects.is_empty()))
+            .is_some_and(|kind| self.shelves.get(kind.index).is_some_and(|shelf| !shelf.objects().is_empty()))
     }
 
     /// The definition with the finalizer that waits for its objects.

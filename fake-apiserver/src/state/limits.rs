@@ -14,7 +14,7 @@ impl Store {
     pub(super) fn limit_ranges(&self, kind: &Kind, object: &mut Value) -> Result<(), Status> {
         let prefix = prefix(Some(value::namespace(object)));
         let mut errors = Vec::new();
-        for (_, range) in within(&self.shelf(KNOWN.limit_ranges).objects, &prefix, &prefix) {
+        for (_, range) in within(self.shelf(KNOWN.limit_ranges).objects(), &prefix, &prefix) {
             for limit in list(&range.value, &["spec", "limits"]) {
                 match (text(limit, &["type"]), kind.kind) {
                     ("Container", "Pod") => {

@@ -228,7 +228,7 @@ impl Store {
                 return Err(Status::too_large_resource_version(revision, self.revision));
             }
         }
-        let objects = match self.at(kind, revision) {
+        let objects = match (revision < self.revision).then(|| self.at(kind, revision)).transpose() {
             Ok(objects) => objects,
             Err(_) if !options.token.is_empty() => {
                 let mut status = Status::expired(EXPIRED_CONTINUE);
@@ -237,7 +237,11 @@ impl Store {
             }
             Err(_) => return Err(Status::expired("The resourceVersion for the provided list is too old.")),
         };
-        Ok(page(&objects, &prefix, &start, selector, options.limit, revision))
+        let candidates: Box<dyn Iterator<Item = (&Key, &Arc<Object>)>> = match &objects {
+            Some(objects) => Box::new(within(objects, &prefix, &start)),
+            None => self.shelf(kind).candidates(&prefix, &start, selector),
+        };
+        Ok(page(candidates, prefix.len(), selector, options.limit, revision))
     }
 
     /// The objects of `kind` as they were at `revision`: the present ones, with the newer events undone.
@@ -246,7 +250,7 @@ impl Store {
     /// 410 when some of those events are no longer held.
     pub fn at(&self, kind: &'static Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
-        let mut objects = shelf.objects.clone();
+        let mut objects = shelf.objects().clone();
         if revision < self.revision {
             for event in shelf.history.since(revision)?.rev() {
                 match &event.old {
@@ -275,17 +279,17 @@ pub(super) fn within<'a>(
         .take_while(move |(key, _)| key.starts_with(prefix))
 }
 
-fn page(
-    objects: &OrdMap<Key, Arc<Object>>,
-    prefix: &str,
-    start: &str,
+/// As many of the candidates as fit on a page; `prefix` is how many bytes of their keys they have in common.
+fn page<'a>(
+    candidates: impl Iterator<Item = (&'a Key, &'a Arc<Object>)>,
+    prefix: usize,
     selector: &Selector,
     limit: usize,
     revision: u64,
 ) -> Listed {
     let mut items = Vec::new();
     let mut last: Option<&Key> = None;
-    let mut found = within(objects, prefix, start).filter(|(_, object)| selector.matches(&object.value));
+    let mut found = candidates.filter(|(_, object)| selector.matches(&object.value));
     while limit == 0 || items.len() < limit {
         let Some((key, object)) = found.next() else { break };
         items.push(object.clone());
@@ -294,8 +298,7 @@ fn page(
     let mut listed = Listed { items, revision, token: String::new(), remaining: None };
     if let (Some(last), true) = (last, limit > 0 && found.next().is_some()) {
         // The next key in byte order begins right behind the last one.
-        listed.token =
-            Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix.len()..]));
+        listed.token = Token::encode(i64::try_from(revision).unwrap_or(i64::MAX), &format!("{}\0", &last[prefix..]));
         // One was taken to see whether there are more.
         listed.remaining = selector.is_empty().then(|| found.count() + 1);
     }

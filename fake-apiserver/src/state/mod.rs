@@ -21,13 +21,16 @@ mod managed;
 pub mod matching;
 mod namespace;
 mod object;
+mod pod_security;
 mod policies;
 mod quantity;
+mod quota;
 pub mod rbac;
 mod scale;
 pub mod selector;
 mod service;
 pub mod shape;
+mod shelf;
 mod status;
 mod subresource;
 mod text;
@@ -45,13 +48,12 @@ use std::time::Duration;
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
-use history::History;
 pub use history::{Event, EventType, line};
-use imbl::OrdMap;
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, name_of};
 use rand_core::Rng;
 pub use scale::scale_of;
+use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
@@ -82,13 +84,6 @@ impl Default for Limits {
 /// Events of each kind that are kept whatever their age, as upstream's smallest ring holds them (R12).
 pub const LEAST: usize = 100;
 
-/// All objects of one kind, and what became of them lately.
-struct Shelf {
-    kind: &'static Kind,
-    objects: OrdMap<Key, Arc<Object>>,
-    history: History,
-}
-
 /// An Event object that ends at `at` unless it is written again.
 struct Expiry {
     at: Duration,
@@ -112,6 +107,8 @@ pub struct Store {
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
+    /// Whether managers of fields are kept from an object's creation on.
+    tracks: bool,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
 }
@@ -127,11 +124,10 @@ impl Store {
     pub fn new(seed: &Seed, limits: Limits) -> Self {
         let mut token_key = [0; 64];
         seed.child("token key").rng().fill_bytes(&mut token_key);
-        let shelf = |kind| Shelf { kind, objects: OrdMap::new(), history: History::new(limits, 0) };
         Self {
             revision: 0,
             mono: Duration::ZERO,
-            shelves: kinds::all().iter().map(shelf).collect(),
+            shelves: kinds::all().iter().map(|kind| Shelf::new(kind, limits, 0)).collect(),
             limits,
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
@@ -140,8 +136,14 @@ impl Store {
             expiries: VecDeque::new(),
             committed: Vec::new(),
             served: definitions::Served::new(),
+            tracks: false,
             warnings: Vec::new(),
         }
+    }
+
+    /// Keeps the managers of every object's fields from its creation on, as a real server does.
+    pub fn track_managers(&mut self) {
+        self.tracks = true;
     }
 
     /// The revision of the last commit.
@@ -203,12 +205,12 @@ impl Store {
 
     /// One object.
     pub fn get(&self, kind: &'static Kind, key: &str) -> Option<&Arc<Object>> {
-        self.shelf(kind).objects.get(key)
+        self.shelf(kind).objects().get(key)
     }
 
     /// All objects of a kind in the order of lists.
     pub fn all(&self, kind: &'static Kind) -> impl Iterator<Item = &Arc<Object>> {
-        self.shelf(kind).objects.values()
+        self.shelf(kind).objects().values()
     }
 
     /// Takes the commits since the last call, oldest first; for the watches.
@@ -223,7 +225,7 @@ impl Store {
 
     /// Whether there are webhooks that could be asked.
     pub fn has_webhooks(&self) -> bool {
-        [KNOWN.mutating, KNOWN.validating].iter().any(|kind| !self.shelf(kind).objects.is_empty())
+        [KNOWN.mutating, KNOWN.validating].iter().any(|kind| !self.shelf(kind).objects().is_empty())
     }
 
     /// The configurations of webhooks, by name.
@@ -240,8 +242,7 @@ impl Store {
     fn wipe(&mut self) {
         self.revision += 1;
         for shelf in &mut self.shelves {
-            shelf.objects = OrdMap::new();
-            shelf.history = History::new(self.limits, self.revision);
+            shelf.wipe(self.limits, self.revision);
         }
         self.expiries.clear();
         self.served.clear();
@@ -264,7 +265,7 @@ impl Store {
         self.revision += 1;
         let object = Object::new(value, self.revision);
         let shelf = &mut self.shelves[position(kind)];
-        let old = shelf.objects.insert(key.clone(), object.clone());
+        let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind, key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, event.clone());
         self.committed.push(event);
@@ -278,7 +279,7 @@ impl Store {
     /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
     fn remove(&mut self, kind: &'static Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
-        let old = shelf.objects.remove(key)?;
+        let old = shelf.remove(key)?;
         self.revision += 1;
         let event = Event::new(self.revision, shelf.kind, key.into(), Some(old), None);
         shelf.history.push(self.mono, event.clone());
@@ -325,6 +326,7 @@ struct Known {
     role_bindings: &'static Kind,
     cluster_role_bindings: &'static Kind,
     attachments: &'static Kind,
+    quotas: &'static Kind,
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -357,6 +359,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         role_bindings: of(RBAC, "rolebindings"),
         cluster_role_bindings: of(RBAC, "clusterrolebindings"),
         attachments: of("storage.k8s.io", "volumeattachments"),
+        quotas: of("", "resourcequotas"),
     }
 });
 
@@ -390,6 +393,7 @@ mod tests {
             (KNOWN.role_bindings, "RoleBinding"),
             (KNOWN.cluster_role_bindings, "ClusterRoleBinding"),
             (KNOWN.attachments, "VolumeAttachment"),
+            (KNOWN.quotas, "ResourceQuota"),
         ];
         for (kind, expected) in found {
             assert_eq!(kind.kind, expected);

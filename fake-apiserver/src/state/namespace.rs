@@ -67,6 +67,7 @@ impl Store {
     }
 
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
+        self.follow_quotas(now, event);
         if event.kind.group.is_empty() && event.kind.kind == "Namespace" {
             if let Some(namespace) = &event.new {
                 if is_terminating(&namespace.value) {
@@ -108,7 +109,7 @@ impl Store {
     fn empty(&mut self, now: Now, namespace: &str) {
         for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
             let prefix = prefix(Some(namespace));
-            let names: Vec<String> = within(&self.shelf(kind).objects, &prefix, &prefix)
+            let names: Vec<String> = within(self.shelf(kind).objects(), &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
                 .collect();
             for name in names {
@@ -124,7 +125,7 @@ impl Store {
         let namespaces = KNOWN.namespaces;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
-        let holds = |kind: &&'static Kind| within(&self.shelf(kind).objects, &prefix, &prefix).next().is_some();
+        let holds = |kind: &&'static Kind| within(self.shelf(kind).objects(), &prefix, &prefix).next().is_some();
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;
         }

@@ -15,7 +15,7 @@ const VARIABLES: &[&str] = &["namespaceObject", "object", "oldObject", "params",
 impl Store {
     /// Refuses a request that a bound policy denies; what policies only warn of is kept for the answer.
     pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        if self.shelf(KNOWN.policy_bindings).objects.is_empty() {
+        if self.shelf(KNOWN.policy_bindings).objects().is_empty() {
             return Ok(());
         }
         let mut warnings = Vec::new();

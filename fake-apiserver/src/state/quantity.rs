@@ -2,9 +2,50 @@
 
 /// A quantity's value in units of 10⁻⁹, and how it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quantity {
+pub struct Quantity {
     nanos: i128,
     format: Format,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+
+    /// A whole number.
+    pub fn of(number: usize) -> Self {
+        Self { nanos: i128::try_from(number).unwrap_or(0).saturating_mul(NANO), format: Format::Decimal }
+    }
+
+    /// Reads a quantity; nothing when the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        parse(text)
+    }
+
+    /// The value in units of 10⁻⁹.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The sum, written as this one is, unless this one is nothing.
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// What is left when `other` is taken away, at least nothing.
+    pub fn less(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), format: self.format }
+    }
+
+    /// The next whole number.
+    pub fn rounded_up(self) -> Self {
+        Self { nanos: (self.nanos + NANO - 1).div_euclid(NANO).saturating_mul(NANO), format: self.format }
+    }
+
+    /// The canonical form; nothing when the value is too great for one.
+    pub fn text(self) -> Option<String> {
+        render(self)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +67,10 @@ pub fn nanos(text: &str) -> Option<i128> {
 
 /// The one form in which a quantity is stored: `1024Mi` is `1Gi`, `0.5` is `500m`.
 pub fn canonical(text: &str) -> Option<String> {
-    let Quantity { nanos, format } = parse(text)?;
+    render(parse(text)?)
+}
+
+fn render(Quantity { nanos, format }: Quantity) -> Option<String> {
     let (sign, magnitude) = if nanos < 0 { ("-", -nanos) } else { ("", nanos) };
     if magnitude == 0 {
         return Some("0".to_owned());

@@ -75,7 +75,7 @@ impl Store {
         }
         if !namespace.is_empty() {
             let prefix = prefix(Some(namespace));
-            for (_, binding) in within(&self.shelf(KNOWN.role_bindings).objects, &prefix, &prefix) {
+            for (_, binding) in within(self.shelf(KNOWN.role_bindings).objects(), &prefix, &prefix) {
                 add(&binding.value, "RoleBinding", namespace);
             }
         }

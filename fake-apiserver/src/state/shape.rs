@@ -108,10 +108,7 @@ impl Walk {
             Shape::Int64 => value.is_i64(),
             Shape::Number => value.is_number(),
             Shape::IntOrString => value.is_string() || value.is_i64(),
-            Shape::Time | Shape::MicroTime => match value.as_str() {
-                Some(text) => text.parse::<jiff::Timestamp>().is_ok(),
-                None => false,
-            },
+            Shape::Time | Shape::MicroTime => return self.time(shape, value),
             Shape::Quantity => return self.quantity(value),
             // These have forms of their own.
             Shape::Ref(_)
@@ -135,6 +132,23 @@ impl Walk {
         if let Some(joined) = joined {
             *value = joined.into();
         }
+        Ok(())
+    }
+
+    /// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
+    fn time(&self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+        let Some((text, time)) = value.as_str().and_then(|text| Some((text, text.parse::<jiff::Timestamp>().ok()?)))
+        else {
+            return Err(self.mismatch(value, go_type(shape)));
+        };
+        let micro = *shape == Shape::MicroTime;
+        if text.ends_with('Z')
+            && text.len() == if micro { "2006-01-02T15:04:05.000000Z" } else { "2006-01-02T15:04:05Z" }.len()
+        {
+            return Ok(());
+        }
+        let form = if micro { "%Y-%m-%dT%H:%M:%S%.6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
+        *value = time.strftime(form).to_string().into();
         Ok(())
     }
 

@@ -164,14 +164,20 @@ impl Store {
             return Err(Status::invalid(served, &target.name, errors));
         }
         let subresource = if target.part == Part::Status { "status" } else { "" };
-        self.check_policies(&Attributes {
+        let request = Attributes {
             kind: served,
             subresource,
             operation: "UPDATE",
             namespace: target.namespace.as_deref(),
             object: &object,
             old: &old.value,
-        })?;
+        };
+        self.check_pod_security(&request)?;
+        self.check_policies(&request)?;
+        let charges = match target.part {
+            Part::Main | Part::Resize => self.charge(now, kind, &object, Some(&old.value))?,
+            _ => Vec::new(),
+        };
         if managed::is_tracked(&old.value) && !applied {
             copy_meta(&old.value, &mut object, "managedFields");
             let writer = managed::Writer { kind, part: target.part, manager: &options.manager, now };
@@ -191,6 +197,7 @@ impl Store {
         if options.dry_run {
             return Ok(Reply::Object(Object::at(object, old.revision)));
         }
+        self.settle_charges(now, charges);
         Ok(Reply::Object(self.put(now, kind, target.key(), object)))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::history::{Event, EventType};
-use super::list::{Match, Version, invalid_options, prefix, within};
+use super::list::{Match, Version, invalid_options, prefix};
 use super::object::Object;
 use super::selector::Selector;
 use super::status::Status;
@@ -111,7 +111,8 @@ impl Store {
         let shelf = self.shelf(kind);
         let prefix = prefix(namespace);
         let initial = if state {
-            within(&shelf.objects, &prefix, &prefix)
+            shelf
+                .candidates(&prefix, &prefix, selector)
                 .filter(|(_, object)| selector.matches(&object.value))
                 .map(|(_, object)| Initial::Present(object.clone()))
                 .collect()

@@ -145,8 +145,10 @@ impl Yard {
     fn apiserver(&self) -> Process {
         let yard = self.clone();
         // Webhooks are reached by sockets, which simulation has none of.
-        let dial = (self.world.kind() == WorldKind::Live).then(fake_apiserver::dial::webhooks);
-        let config = fake_apiserver::Config { dial, ..fake_apiserver::Config::default() };
+        let live = self.world.kind() == WorldKind::Live;
+        let dial = live.then(fake_apiserver::dial::webhooks);
+        // In simulation nobody looks at who manages a field.
+        let config = fake_apiserver::Config { dial, track_managers: live, ..fake_apiserver::Config::default() };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));

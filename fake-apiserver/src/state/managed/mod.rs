@@ -1,7 +1,8 @@
 //! Who manages which fields (`metadata.managedFields`), and server-side apply (R32, KEP-555).
 //!
-//! Objects that were never applied are not tracked, as with upstream's `SkipNonAppliedManager`: the first apply gives
-//! what is there to the manager `before-first-apply`, and from then on every write is.
+//! Where the server is told to, every object is tracked from its creation on, as a real server does. Otherwise, as in a
+//! simulation, where nobody looks, only what was applied is: the first apply gives what is there to the manager
+//! `before-first-apply` (upstream's `SkipNonAppliedManager`), and from then on every write is tracked.
 
 mod fields;
 
@@ -173,6 +174,12 @@ pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent:
 pub(super) fn created(writer: &Writer<'_>, applied: &mut Value) {
     let fields = applied_fields(writer, applied);
     store(applied, vec![writer.entry("Apply", fields)]);
+}
+
+/// The managers of an object that is made by a plain create.
+pub(super) fn first(writer: &Writer<'_>, object: &mut Value) {
+    let fields = applied_fields(writer, object);
+    store(object, vec![writer.entry("Update", fields)]);
 }
 
 fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {

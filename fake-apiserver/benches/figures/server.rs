@@ -1,0 +1,105 @@
+//! A server as a process of its own.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::client::Connection;
+
+/// A running server, ended when dropped.
+pub struct Server {
+    child: Child,
+    connector: TlsConnector,
+    address: String,
+    _folder: tempfile::TempDir,
+}
+
+/// Lets this process and its children open as many files as the system allows: a thousand watchers have two each.
+pub fn open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused only where it was as high before.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+impl Server {
+    /// Starts the binary and waits until it says that it answers.
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let [ready, kubeconfig] = ["ready.json", "kubeconfig"].map(|name| folder.path().join(name));
+        let child = Command::new(env!("CARGO_BIN_EXE_fake-apiserver"))
+            .args(["--listen", "127.0.0.1:0", "--ready-file"])
+            .arg(&ready)
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let config: Value = serde_json::from_slice(&std::fs::read(kubeconfig).unwrap()).unwrap();
+        let cluster = &config["clusters"][0]["cluster"];
+        let address = cluster["server"].as_str().unwrap().trim_start_matches("https://").to_owned();
+        let pem = STANDARD.decode(cluster["certificate-authority-data"].as_str().unwrap()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self { child, connector: Arc::new(tls).into(), address, _folder: folder }
+    }
+
+    /// A new connection, HTTP/1.1 over TLS.
+    pub async fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        Connection::new(self.connector.connect(name, stream).await.unwrap())
+    }
+
+    /// Several new connections.
+    pub async fn connections(&self, count: usize) -> Vec<Connection> {
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            connections.push(self.connect().await);
+        }
+        connections
+    }
+
+    /// What it holds in memory, in MiB.
+    pub fn resident_mib(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
+    }
+
+    /// The processor time that it has used.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        // Fields 14 and 15 of proc(5), in ticks of a hundredth of a second.
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,212 @@
+//! ResourceQuotas: what a namespace may use (admission `ResourceQuota`), and what it uses (KCM
+//! `resourcequota-controller`, whose arithmetic is done here with each commit, so that a quota holds without it).
+
+mod usage;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use substrate::Now;
+
+use self::usage::{Amounts, add, amounts, in_scope, is_counted, unnamed, usage};
+use super::history::Event;
+use super::list::{prefix, within};
+use super::object::{Key, Object};
+use super::quantity::Quantity;
+use super::status::Status;
+use super::value::{self, name};
+use super::{KNOWN, Store};
+use crate::kinds::{self, Kind};
+
+/// A quota that a write changes.
+pub(super) type Charge = (Key, Value);
+
+impl Store {
+    fn quotas(&self, namespace: &str) -> Vec<(Key, Arc<Object>)> {
+        let prefix = prefix(Some(namespace));
+        let quotas = within(self.shelf(KNOWN.quotas).objects(), &prefix, &prefix);
+        quotas.map(|(key, quota)| (key.clone(), quota.clone())).collect()
+    }
+
+    /// What a write costs: the quotas of its namespace as they are after it.
+    ///
+    /// # Errors
+    /// 403 when one of them does not allow it.
+    pub(super) fn charge(
+        &self,
+        now: Now,
+        kind: &'static Kind,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<Vec<Charge>, Status> {
+        if self.shelf(KNOWN.quotas).objects().is_empty() || !kind.namespaced || !is_judged(kind, object, old) {
+            return Ok(Vec::new());
+        }
+        let mut charges = Vec::new();
+        for (key, quota) in self.quotas(value::namespace(object)) {
+            let quota = &quota.value;
+            let hard = amounts(quota, &["status", "hard"]);
+            let mine: Vec<&str> = hard.keys().map(String::as_str).filter(|r| is_counted(kind, r)).collect();
+            if mine.is_empty() || !in_scope(quota, kind, object) {
+                continue;
+            }
+            let refuse = |why: String| Err(Status::forbidden(kind, name(object), &why));
+            if let Some(why) = unnamed(kind, object, mine.iter().copied()) {
+                return refuse(format!("failed quota: {}: {why}", name(quota)));
+            }
+            let used = amounts(quota, &["status", "used"]);
+            if mine.iter().any(|resource| !used.contains_key(*resource)) {
+                return refuse(format!("status unknown for quota: {}, resources: {}", name(quota), mine.join(",")));
+            }
+            let mut asked = usage(kind, object, now.wall);
+            if let Some(old) = old.filter(|old| in_scope(quota, kind, old)) {
+                let before = usage(kind, old, now.wall);
+                for (resource, amount) in &mut asked {
+                    *amount = amount.less(before.get(resource).copied().unwrap_or(Quantity::ZERO));
+                }
+            }
+            asked.retain(|resource, amount| amount.nanos() != 0 && hard.contains_key(resource));
+            if asked.is_empty() {
+                continue;
+            }
+            let mut after = used.clone();
+            add(&mut after, &asked);
+            let over = |resource: &String| matches!((after.get(resource), hard.get(resource)), (Some(after), Some(hard)) if after.nanos() > hard.nanos());
+            let exceeded: Vec<&String> = asked.keys().filter(|resource| over(resource)).collect();
+            if !exceeded.is_empty() {
+                let of = |amounts: &Amounts| {
+                    let texts = exceeded.iter().filter_map(|r| Some(format!("{r}={}", amounts.get(*r)?.text()?)));
+                    texts.collect::<Vec<_>>().join(",")
+                };
+                return refuse(format!(
+                    "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                    name(quota),
+                    of(&asked),
+                    of(&used),
+                    of(&hard)
+                ));
+            }
+            charges.push((key, with_used(quota, &after)));
+        }
+        Ok(charges)
+    }
+
+    /// Writes what a write costs.
+    pub(super) fn settle_charges(&mut self, now: Now, charges: Vec<Charge>) {
+        for (key, quota) in charges {
+            self.put(now, KNOWN.quotas, key, quota);
+        }
+    }
+
+    /// Follows up on a commit: a new or changed quota is told what is used; what is gone, or has ended, is given back.
+    pub(super) fn follow_quotas(&mut self, now: Now, event: &Event) {
+        if self.shelf(KNOWN.quotas).objects().is_empty() {
+            return;
+        }
+        let is_new = |quota: &&Arc<Object>| quota.value["status"]["hard"] != quota.value["spec"]["hard"];
+        if event.kind == KNOWN.quotas
+            && let Some(quota) = event.new.as_ref().filter(is_new)
+        {
+            let told = self.counted(now, &quota.value);
+            self.put(now, KNOWN.quotas, event.key.clone(), told);
+        }
+        let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
+        let before = usage(event.kind, &old.value, now.wall);
+        let after = event.new.as_ref().map(|new| usage(event.kind, &new.value, now.wall)).unwrap_or_default();
+        let mut freed = before;
+        for (resource, amount) in &mut freed {
+            *amount = amount.less(after.get(resource).copied().unwrap_or(Quantity::ZERO));
+        }
+        freed.retain(|_, amount| amount.nanos() != 0);
+        if freed.is_empty() {
+            return;
+        }
+        for (key, quota) in self.quotas(value::namespace(&old.value)) {
+            if key == event.key && event.kind == KNOWN.quotas || !in_scope(&quota.value, event.kind, &old.value) {
+                continue;
+            }
+            let mut used = amounts(&quota.value, &["status", "used"]);
+            let mut changed = false;
+            for (resource, amount) in &freed {
+                if let Some(slot) = used.get_mut(resource).filter(|slot| slot.nanos() != 0) {
+                    *slot = slot.less(*amount);
+                    changed = true;
+                }
+            }
+            if changed {
+                self.put(now, KNOWN.quotas, key, with_used(&quota.value, &used));
+            }
+        }
+    }
+
+    /// A quota with all that is used of it.
+    fn counted(&self, now: Now, quota: &Value) -> Value {
+        let hard = amounts(quota, &["spec", "hard"]);
+        let prefix = prefix(Some(value::namespace(quota)));
+        let mut used = Amounts::new();
+        let mut known = Vec::new();
+        for kind in self.stored_kinds().into_iter().filter(|kind| kind.namespaced) {
+            let mine: Vec<&String> = hard.keys().filter(|resource| is_counted(kind, resource)).collect();
+            if mine.is_empty() {
+                continue;
+            }
+            known.extend(mine);
+            for (_, object) in within(self.shelf(kinds::stored(kind)).objects(), &prefix, &prefix) {
+                if in_scope(quota, kind, &object.value) {
+                    add(&mut used, &usage(kind, &object.value, now.wall));
+                }
+            }
+        }
+        used.retain(|resource, _| hard.contains_key(resource));
+        for resource in known {
+            used.entry(resource.clone()).or_insert(Quantity::ZERO);
+        }
+        let mut told = with_used(quota, &used);
+        if let Some(status) = value::map_mut(&mut told, "status") {
+            status.insert("hard".into(), quota["spec"]["hard"].clone());
+        }
+        told
+    }
+}
+
+/// Whether a write is one that quotas judge (the evaluators' `Handles`): creations, and the updates by which pods, claims
+/// and services come to use more.
+fn is_judged(kind: &Kind, object: &Value, old: Option<&Value>) -> bool {
+    let Some(old) = old else { return true };
+    match (kind.group, kind.plural) {
+        ("", "persistentvolumeclaims" | "services") => true,
+        ("", "pods") => {
+            let deadline = |pod: &Value| value::int(pod, &["spec", "activeDeadlineSeconds"]).is_some_and(|s| s >= 0);
+            let resources = |pod: &Value| -> Vec<Value> {
+                let containers = value::list(pod, &["spec", "containers"]);
+                containers.iter().map(|container| container["resources"].clone()).collect()
+            };
+            deadline(object) != deadline(old) || resources(object) != resources(old)
+        }
+        _ => false,
+    }
+}
+
+fn with_used(quota: &Value, used: &Amounts) -> Value {
+    let mut told = quota.clone();
+    let used: serde_json::Map<String, Value> =
+        used.iter().filter_map(|(resource, amount)| Some((resource.clone(), amount.text()?.into()))).collect();
+    let status = told.as_object_mut().map(|quota| quota.entry("status").or_insert_with(|| json!({})));
+    if let Some(status) = status.and_then(Value::as_object_mut) {
+        status.insert("used".into(), used.into());
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::text;
+    use super::*;
+
+    #[test]
+    fn quotas_are_kept_in_canonical_form() {
+        let quota = json!({"metadata": {"name": "q"}});
+        let used = Amounts::from([("requests.storage".to_owned(), Quantity::parse("2048Mi").unwrap())]);
+        assert_eq!(text(&with_used(&quota, &used), &["status", "used", "requests.storage"]), "2Gi");
+    }
+}

@@ -1,0 +1,305 @@
+//! What an object uses of a quota, and which quotas it is counted in (`pkg/quota/v1/evaluator/core`).
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::state::default;
+use crate::state::quantity::Quantity;
+use crate::state::value::{at, has, int, list, text};
+
+/// Amounts by resource name.
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// What ends the names of a storage class's own resources.
+const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+/// Kinds whose count has a name from before `count/`.
+const ALIASES: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
+/// The resources of pods beside those with a prefix.
+const OF_PODS: &[&str] = &[
+    "pods",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+];
+/// Those that each container must name where a quota limits them.
+const NAMED: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+
+/// `count/deployments.apps`.
+fn count_name(kind: &Kind) -> String {
+    if kind.group.is_empty() {
+        format!("count/{}", kind.plural)
+    } else {
+        format!("count/{}.{}", kind.plural, kind.group)
+    }
+}
+
+/// The amounts in `object` at `path`.
+pub fn amounts(object: &Value, path: &[&str]) -> Amounts {
+    let map = at(object, path).and_then(Value::as_object);
+    let read = |(name, amount): (&String, &Value)| Some((name.clone(), Quantity::parse(amount.as_str()?)?));
+    map.into_iter().flatten().filter_map(read).collect()
+}
+
+fn is_pod(kind: &Kind) -> bool {
+    kind.group.is_empty() && kind.kind == "Pod"
+}
+
+/// Whether objects of `kind` are counted under `resource`.
+pub fn is_counted(kind: &Kind, resource: &str) -> bool {
+    if resource == count_name(kind) {
+        return true;
+    }
+    match (kind.group, kind.plural) {
+        ("", "pods") => {
+            OF_PODS.contains(&resource)
+                || resource.starts_with("hugepages-")
+                || resource.strip_prefix("requests.").is_some_and(|of| of.starts_with("hugepages-") || is_extended(of))
+        }
+        ("", "persistentvolumeclaims") => {
+            let of = resource.split_once(OF_CLASS).map_or(resource, |(_, of)| of);
+            matches!(of, "persistentvolumeclaims" | "requests.storage")
+        }
+        ("", "services") => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
+        ("", plural) => ALIASES.contains(&plural) && resource == plural,
+        _ => false,
+    }
+}
+
+/// A resource that is not Kubernetes' own: it has a domain.
+fn is_extended(resource: &str) -> bool {
+    resource.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"))
+}
+
+/// What one object uses.
+pub fn usage(kind: &Kind, object: &Value, now: Timestamp) -> Amounts {
+    let one = Quantity::of(1);
+    let mut used = Amounts::from([(count_name(kind), one)]);
+    match (kind.group, kind.plural) {
+        ("", "pods") if !is_running(object, now) => {}
+        ("", "pods") => used.extend(compute(&requests(object, "requests"), &requests(object, "limits"))),
+        ("", "persistentvolumeclaims") => claim(object, &mut used),
+        ("", "services") => service(object, &mut used),
+        ("", plural) if ALIASES.contains(&plural) => {
+            used.insert(plural.to_owned(), one);
+        }
+        _ => {}
+    }
+    used
+}
+
+/// A pod that has ended, or should have, uses nothing.
+fn is_running(pod: &Value, now: Timestamp) -> bool {
+    if matches!(text(pod, &["status", "phase"]), "Failed" | "Succeeded") {
+        return false;
+    }
+    let ends = text(pod, &["metadata", "deletionTimestamp"]).parse::<Timestamp>().ok();
+    let grace = int(pod, &["metadata", "deletionGracePeriodSeconds"]);
+    match (ends, grace) {
+        (Some(ends), Some(grace)) => {
+            ends.checked_add(SignedDuration::from_secs(grace)).map_or(true, |late| now <= late)
+        }
+        _ => true,
+    }
+}
+
+fn claim(claim: &Value, used: &mut Amounts) {
+    let annotated = text(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
+    let class = if annotated.is_empty() { text(claim, &["spec", "storageClassName"]) } else { annotated };
+    let requested = Quantity::parse(text(claim, &["spec", "resources", "requests", "storage"]));
+    // While a claim recovers from an expansion that failed, what is allocated counts.
+    let allocated = Quantity::parse(text(claim, &["status", "allocatedResources", "storage"]));
+    let storage = requested.map(|requested| match allocated {
+        Some(allocated) if allocated.nanos() > requested.nanos() => allocated.rounded_up(),
+        _ => requested.rounded_up(),
+    });
+    for of in ["".to_owned(), format!("{class}{OF_CLASS}")] {
+        if !of.is_empty() && class.is_empty() {
+            continue;
+        }
+        used.insert(format!("{of}persistentvolumeclaims"), Quantity::of(1));
+        if let Some(storage) = storage {
+            used.insert(format!("{of}requests.storage"), storage);
+        }
+    }
+}
+
+fn service(service: &Value, used: &mut Amounts) {
+    let ports = list(service, &["spec", "ports"]);
+    let (node_ports, balancers) = match text(service, &["spec", "type"]) {
+        "NodePort" => (ports.len(), 0),
+        "LoadBalancer" if service["spec"]["allocateLoadBalancerNodePorts"] == false => {
+            (ports.iter().filter(|port| int(port, &["nodePort"]).unwrap_or(0) != 0).count(), 1)
+        }
+        "LoadBalancer" => (ports.len(), 1),
+        _ => (0, 0),
+    };
+    used.insert("services".to_owned(), Quantity::of(1));
+    used.insert("services.nodeports".to_owned(), Quantity::of(node_ports));
+    used.insert("services.loadbalancers".to_owned(), Quantity::of(balancers));
+}
+
+/// The sum of both, by resource.
+pub fn add(to: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let sum = to.get(name).copied().unwrap_or(Quantity::ZERO).plus(*amount);
+        to.insert(name.clone(), sum);
+    }
+}
+
+fn take_greater(of: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        if of.get(name).is_none_or(|have| have.nanos() < amount.nanos()) {
+            of.insert(name.clone(), *amount);
+        }
+    }
+}
+
+/// What a pod asks for as a whole (component-helpers `resource.PodRequests`, `PodLimits`); `part` is `requests` or
+/// `limits`.
+fn requests(pod: &Value, part: &str) -> Amounts {
+    let mut sum = Amounts::new();
+    for container in list(pod, &["spec", "containers"]) {
+        add(&mut sum, &amounts(container, &["resources", part]));
+    }
+    let (mut sidecars, mut most) = (Amounts::new(), Amounts::new());
+    for container in list(pod, &["spec", "initContainers"]) {
+        let mut own = amounts(container, &["resources", part]);
+        if text(container, &["restartPolicy"]) == "Always" {
+            add(&mut sum, &own);
+            add(&mut sidecars, &own);
+            own.clone_from(&sidecars);
+        } else {
+            add(&mut own, &sidecars);
+        }
+        take_greater(&mut most, &own);
+    }
+    take_greater(&mut sum, &most);
+    // What the pod says for itself stands above its containers.
+    for (name, amount) in amounts(pod, &["spec", "resources", part]) {
+        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+            sum.insert(name, amount);
+        }
+    }
+    let overhead = amounts(pod, &["spec", "overhead"]);
+    if part == "requests" {
+        add(&mut sum, &overhead);
+    } else {
+        // Without a limit there is nothing to add to.
+        let limited = overhead.into_iter().filter(|(name, _)| sum.get(name).is_some_and(|have| have.nanos() != 0));
+        let limited: Amounts = limited.collect();
+        add(&mut sum, &limited);
+    }
+    sum
+}
+
+/// Requests and limits under the names that quotas have for them.
+fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
+    let mut used = Amounts::from([("pods".to_owned(), Quantity::of(1))]);
+    for (name, amount) in requests {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") {
+            used.insert(name.clone(), *amount);
+            used.insert(format!("requests.{name}"), *amount);
+        } else if is_extended(name) {
+            used.insert(format!("requests.{name}"), *amount);
+        }
+    }
+    for name in ["cpu", "memory", "ephemeral-storage"] {
+        if let Some(amount) = limits.get(name) {
+            used.insert(format!("limits.{name}"), *amount);
+        }
+    }
+    used
+}
+
+/// What the containers of a pod must name because a quota limits it: `must specify …`; nothing when all do.
+pub fn unnamed<'a>(kind: &Kind, object: &Value, limited: impl Iterator<Item = &'a str>) -> Option<String> {
+    if !is_pod(kind) || has(object, &["spec", "resources"]) {
+        return None;
+    }
+    let limited: Vec<&str> = limited.filter(|name| NAMED.contains(name)).collect();
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|of| list(object, &["spec", of]));
+    for container in containers {
+        let named =
+            compute(&amounts(container, &["resources", "requests"]), &amounts(container, &["resources", "limits"]));
+        for name in limited.iter().filter(|name| !named.contains_key(**name)) {
+            missing.entry(name).or_default().push(text(container, &["name"]));
+        }
+    }
+    let said: Vec<String> = missing
+        .into_iter()
+        .map(|(name, mut of)| {
+            of.sort_unstable();
+            of.dedup();
+            format!("{name} for: {}", of.join(","))
+        })
+        .collect();
+    (!said.is_empty()).then(|| format!("must specify {}", said.join("; ")))
+}
+
+/// Whether all scopes of a quota hold for an object.
+pub fn in_scope(quota: &Value, kind: &Kind, object: &Value) -> bool {
+    let scopes = list(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
+    let selectors = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
+    scopes.into_iter().all(|scope| holds(scope, "Exists", &[], kind, object))
+        && selectors.iter().all(|selector| {
+            let (scope, operator) = (text(selector, &["scopeName"]), text(selector, &["operator"]));
+            holds(scope, operator, list(selector, &["values"]), kind, object)
+        })
+}
+
+fn holds(scope: &str, operator: &str, values: &[Value], kind: &Kind, object: &Value) -> bool {
+    let deadline = || int(object, &["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0);
+    let best_effort = || default::qos_class(object) == "BestEffort";
+    match scope {
+        "Terminating" => is_pod(kind) && deadline(),
+        "NotTerminating" => is_pod(kind) && !deadline(),
+        "BestEffort" => is_pod(kind) && best_effort(),
+        "NotBestEffort" => is_pod(kind) && !best_effort(),
+        "PriorityClass" => is_pod(kind) && chosen(text(object, &["spec", "priorityClassName"]), operator, values),
+        "CrossNamespacePodAffinity" => is_pod(kind) && reaches_out(object),
+        "VolumeAttributesClass" => {
+            kind.plural == "persistentvolumeclaims"
+                && [
+                    &["spec", "volumeAttributesClassName"][..],
+                    &["status", "currentVolumeAttributesClassName"],
+                    &["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"],
+                ]
+                .iter()
+                .any(|path| chosen(text(object, path), operator, values))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a name that may be empty is one of those that a selector chooses.
+fn chosen(name: &str, operator: &str, values: &[Value]) -> bool {
+    let listed = values.iter().any(|value| value == name);
+    match operator {
+        "In" => !name.is_empty() && listed,
+        "NotIn" => name.is_empty() || !listed,
+        "DoesNotExist" => name.is_empty(),
+        _ => !name.is_empty(),
+    }
+}
+
+/// Whether a pod's affinity speaks of pods of other namespaces.
+fn reaches_out(pod: &Value) -> bool {
+    let of = |term: &Value| !list(term, &["namespaces"]).is_empty() || has(term, &["namespaceSelector"]);
+    ["podAffinity", "podAntiAffinity"].iter().any(|affinity| {
+        let terms = &pod["spec"]["affinity"][*affinity];
+        list(terms, &["requiredDuringSchedulingIgnoredDuringExecution"]).iter().any(of)
+            || list(terms, &["preferredDuringSchedulingIgnoredDuringExecution"])
+                .iter()
+                .any(|weighted| of(&weighted["podAffinityTerm"]))
+    })
+}
