@@ -33,5 +33,10 @@ pub fn start(
     let disk = Some(node.disk.clone());
     let routes = identity::routes(&calls, &controller.driver_name, true);
     let routes = node::add(controller::add(routes, &calls, controller), &calls, node);
-    substrate::body::from_router(routes.into_axum_router().merge(admin::router(&calls, disk)))
+    peer(routes, admin::router(&calls, disk))
+}
+
+/// The peer that a driver is: its gRPC services, with the deadlines of their callers kept, and the admin endpoints.
+pub(crate) fn peer(routes: tonic::service::Routes, admin: axum::Router) -> substrate::HttpService {
+    csi_proto::keep_deadlines(substrate::body::from_router(routes.into_axum_router().merge(admin)))
 }

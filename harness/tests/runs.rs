@@ -9,6 +9,7 @@ use harness::scenario;
 use substrate::world::{Options, simulate};
 
 const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
+const OUT_OF_SERVICE: &str = include_str!("../../scenarios/out-of-service.yaml");
 
 /// Runs a scenario text in virtual time.
 fn run(text: &str, seed: u64) -> (Outcome, Exit) {
@@ -91,4 +92,34 @@ fn the_invariants_hold_for_many_seeds_of_a_crash() {
         let (outcome, exit) = run(text, seed);
         assert_eq!(exit, Exit::Passed, "seed {seed}: {:?} {:?}", outcome.failure, outcome.violations);
     }
+}
+
+/// The promise that a node is off was wrong: it runs, and only its kubelet is cut off. The cloud asks the guest for the
+/// device, which is mounted, so the volume stays where it is until the kubelet is back and unmounts it (S9, S46, D1).
+#[test]
+fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
+    let cut = "- fault: {name: cut, match: {plane: link}, effect: {partition: [node-a, apiserver]}}";
+    let text = OUT_OF_SERVICE.replacen("- name: power loss\n    crash: node-a", cut, 1);
+    let back = "
+  # Long after the driver gave up waiting for the first time.
+  - sleep: 15m
+  - expect: {event: {object: pod/web-2, reason: FailedAttachVolume}}
+  - clear-fault: cut
+  - wait: {object: pod/web-2, is: Running, on: node-b, within: 10m}
+  - expect: {attached: {claim: data, node: node-b}}
+  - expect: {bytes-intact: pod/web-2, records: 5}
+";
+    let text = text.replacen("deadline: 10m", "deadline: 60m", 1);
+    let (before, _) = text.split_once("  - wait: {object: pod/web-2, is: Running").unwrap();
+    let (outcome, exit) = run(&format!("{before}{back}"), 1);
+    assert_eq!(exit, Exit::Passed, "{:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.leftovers);
+    let at = |kind: &str, field: &str, value: &str| {
+        let found = outcome.events.iter().filter(|e| e.kind == kind && e.str(field) == Some(value));
+        found.map(|e| e.ms).collect::<Vec<_>>()
+    };
+    let (busy, gone) = (at("ec2.attachment", "state", "busy"), at("ec2.attachment", "state", "detached"));
+    let unmounted = at("disk.unstaged", "node", "node-a")[0];
+    assert_eq!(busy.len(), 1, "busy once: {busy:?}");
+    assert!(unmounted - busy[0] > 14 * 60_000, "busy from {} to {unmounted}", busy[0]);
+    assert!((unmounted..unmounted + 5_000).contains(&gone[0]), "it goes when it is unmounted: {gone:?}, {unmounted}");
 }

@@ -52,7 +52,7 @@ struct Inner {
     files: Option<VolumeFiles>,
     bytes: Option<Arc<dyn VolumeBytes>>,
     streams: DeviceStreams,
-    /// Devices that the kernel says are mounted and that should go.
+    /// Devices that should go and are mounted or open.
     held: BTreeSet<(VolumeId, InstanceId)>,
     watchers: Watchers,
     history: History,
@@ -61,8 +61,8 @@ struct Inner {
     sleeps_until: Option<Duration>,
 }
 
-/// How often the kernel is asked again about a busy device.
-const KERNEL: Duration = Duration::from_secs(1);
+/// How often it is asked again if a busy device is still held.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 impl std::fmt::Debug for Ec2 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -356,7 +356,7 @@ impl Ec2 {
         let mut inner = self.lock();
         let faults = ctx.faults();
         inner.state.release_stuck(now, |fault| faults.get(fault).is_some());
-        self.ask_kernel(ctx, &mut inner, now);
+        self.ask_who_holds(ctx, &mut inner, now);
         let out = work(&mut inner, now);
         inner.publish(ctx, now);
         let next = inner.state.next_deadline();
@@ -376,7 +376,8 @@ impl Ec2 {
                 let next = inner.state.next_deadline();
                 // An unmount tells nobody, so what is busy is looked at again and again.
                 let busy = !inner.held.is_empty();
-                let next = if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + KERNEL)) } else { next };
+                let next =
+                    if busy { Some(next.unwrap_or(Duration::MAX).min(ctx.now().mono + ASK_AGAIN)) } else { next };
                 inner.sleeps_until = next;
                 next
             };
@@ -391,17 +392,19 @@ impl Ec2 {
                 () = due => {
                     let now = ctx.now();
                     let mut inner = self.lock();
-                    self.ask_kernel(&ctx, &mut inner, now);
+                    self.ask_who_holds(&ctx, &mut inner, now);
                     inner.publish(&ctx, now);
                 }
             }
         }
     }
 
-    /// Asks the kernel about the devices that are about to go, and about those that could not go because of it.
-    fn ask_kernel(&self, ctx: &Ctx, inner: &mut Inner, now: Now) {
-        let Some(dir) = self.0.config.volume_dir.as_deref().filter(|_| self.0.config.watch_mounts) else { return };
-        if ctx.world().kind() == WorldKind::Simulated {
+    /// Asks those who know what is mounted about the devices that are about to go, and about those that could not go
+    /// because of it: the keeper of the bytes, or the kernel of this machine.
+    fn ask_who_holds(&self, ctx: &Ctx, inner: &mut Inner, now: Now) {
+        let live = ctx.world().kind() == WorldKind::Live;
+        let dir = self.0.config.volume_dir.as_deref().filter(|_| live && self.0.config.watch_mounts);
+        if dir.is_none() && inner.bytes.is_none() {
             return;
         }
         let mut asked: BTreeSet<(VolumeId, InstanceId)> = inner.state.about_to_go(now.mono).into_iter().collect();
@@ -409,13 +412,17 @@ impl Ec2 {
         if asked.is_empty() {
             return;
         }
-        let volumes = asked.iter().map(|(volume, _)| volume.clone()).collect();
-        let mounted = crate::mounts::mounted(dir, &volumes);
+        let volumes: BTreeSet<_> = asked.iter().map(|(volume, _)| volume.clone()).collect();
+        let mounted = match (&inner.bytes, dir) {
+            (Some(bytes), _) => volumes.into_iter().filter(|volume| bytes.is_held(volume.as_str())).collect(),
+            (None, Some(dir)) => crate::mounts::mounted(dir, &volumes),
+            (None, None) => BTreeSet::new(),
+        };
         for (volume, instance) in asked {
-            // Which instance of several holds it is not told apart by the kernel.
+            // Which instance of several holds it is not told apart.
             let alone = inner.state.volume(&volume).is_ok_and(|v| v.attachments.len() == 1);
             let holds = alone && mounted.contains(&volume);
-            inner.state.kernel_holds(now, &volume, &instance, holds);
+            inner.state.note_held(now, &volume, &instance, holds);
             if holds {
                 inner.held.insert((volume, instance));
             }

@@ -40,7 +40,8 @@ pub struct Config {
     /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
     /// ends (live world only); nodes may tell it over the admin API too.
     pub watch_mounts: bool,
-    /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation.
+    /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation. It is
+    /// also asked if a volume is mounted before a detach ends.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
 }
 
@@ -58,6 +59,9 @@ pub trait VolumeBytes: std::fmt::Debug + Send + Sync {
 
     /// Forgets a volume or a snapshot.
     fn remove(&self, id: &str);
+
+    /// Whether a machine that still has the device of `volume` has it mounted or open.
+    fn is_held(&self, volume: &str) -> bool;
 }
 
 impl Default for Config {

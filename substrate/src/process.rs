@@ -4,14 +4,16 @@
 //! crash does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{Clock, Now};
 use crate::fault::{Faults, Firing, Point};
@@ -213,12 +215,14 @@ impl Process {
         }));
         inner.world.trace().info(&inner.name, "process.started", serde_json::json!({ "incarnation": incarnation }));
         let main = (inner.factory)(ctx.clone());
+        let fuse =
+            Arc::new(Fuse { name: inner.name.clone(), trace: inner.world.trace().clone(), blown: Notify::new() });
         let abort = match inner.world.kind() {
             WorldKind::Simulated => {
                 let (fabric, ended) = (inner.world.fabric().clone(), Ended(down_tx.clone()));
-                tokio::task::spawn_local(fabric.restless(local(main, inbox, ended))).abort_handle()
+                tokio::task::spawn_local(fabric.restless(local(main, inbox, fuse, ended))).abort_handle()
             }
-            WorldKind::Live => spawn_live(threaded(main, inbox, Ended(down_tx.clone()))),
+            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, Ended(down_tx.clone()))),
         };
         *self.slot() = Some(Running { ctx, down: down_tx, abort });
     }
@@ -237,26 +241,52 @@ impl Drop for Ended {
     }
 }
 
-async fn local(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, ended: Ended) {
-    let set = tokio::task::LocalSet::new();
-    set.spawn_local(main);
-    set.run_until(async move {
-        while let Some(task) = inbox.recv().await {
-            tokio::task::spawn_local(task);
+/// Ends a process of which a task panicked: half a component that goes on would tell nobody that it is broken.
+struct Fuse {
+    name: Arc<str>,
+    trace: Trace,
+    blown: Notify,
+}
+
+impl Fuse {
+    async fn guard(self: Arc<Self>, task: Task) {
+        // What the task leaves behind is not looked at any more: the process ends.
+        if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+            let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            self.trace.info(&self.name, "process.panicked", serde_json::json!({ "error": text }));
+            self.blown.notify_one();
         }
-    })
-    .await;
-    set.await;
+    }
+}
+
+async fn local(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, fuse: Arc<Fuse>, ended: Ended) {
+    let set = tokio::task::LocalSet::new();
+    set.spawn_local(fuse.clone().guard(main));
+    let spawns = async {
+        while let Some(task) = inbox.recv().await {
+            tokio::task::spawn_local(fuse.clone().guard(task));
+        }
+    };
+    let all = async {
+        set.run_until(spawns).await;
+        set.await;
+    };
+    tokio::select! { biased;
+        () = fuse.blown.notified() => {}
+        () = all => {}
+    }
     drop(ended);
 }
 
-async fn threaded(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, ended: Ended) {
+async fn threaded(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, fuse: Arc<Fuse>, ended: Ended) {
     let mut set = tokio::task::JoinSet::new();
-    set.spawn(main);
+    set.spawn(fuse.clone().guard(main));
     loop {
         tokio::select! { biased;
+            () = fuse.blown.notified() => return drop(ended),
             task = inbox.recv() => match task {
-                Some(task) => { set.spawn(task); }
+                Some(task) => { set.spawn(fuse.clone().guard(task)); }
                 None => break,
             },
             // Finished tasks are taken out so that the set does not grow.

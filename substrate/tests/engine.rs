@@ -101,6 +101,25 @@ fn a_server_that_is_down_refuses_and_answers_again_after_a_restart() {
 }
 
 #[test]
+fn a_process_of_which_a_task_panics_ends_and_says_so() {
+    simulate(Options::default(), async |world| {
+        let process = Process::start(&world, "broken", |ctx| async move {
+            ctx.spawn(async { panic!("at the disco") });
+            ctx.sleep(Duration::from_secs(60)).await;
+            ctx.emit("half.alive", json!({}));
+        });
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert!(process.ctx().is_none(), "it is down");
+        let events = world.trace().events();
+        let told = events.iter().find(|e| e.kind == "process.panicked").unwrap();
+        assert_eq!((told.str("error"), &*told.process), (Some("at the disco"), "broken"));
+        assert!(events.iter().all(|e| e.kind != "half.alive"));
+        process.restart();
+        assert!(process.ctx().is_some());
+    });
+}
+
+#[test]
 fn a_crash_of_the_server_resets_calls_and_streams_and_stops_its_work() {
     simulate(Options::default(), async |world| {
         let server = server(&world);
@@ -160,6 +179,43 @@ fn a_partition_times_out_new_calls_and_heals() {
         assert!(ctx.now().mono >= Duration::from_secs(10));
         world.faults().remove("cut");
         get_text(&link, "/").await.unwrap();
+    });
+}
+
+#[test]
+fn a_partition_stalls_an_open_stream_and_resets_it_when_it_lasts() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let ctx = client_ctx(&world, "client");
+        let link = Link::connect(&ctx, "server");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut request = Request::get("/ticks").body(empty()).unwrap();
+        request.extensions_mut().insert(Streaming);
+        let mut lines = BodyStream::new(call(link.clone(), request).await.unwrap().into_body());
+        lines.next().await.unwrap().unwrap();
+        let cut = |name: &str| {
+            world.faults().add(Duration::ZERO, Fault { name: name.into(), ..partition("client", "server") })
+        };
+        cut("short").unwrap();
+        let (began, faults) = (ctx.now().mono, world.faults().clone());
+        ctx.spawn({
+            let ctx = ctx.clone();
+            async move {
+                ctx.sleep(Duration::from_secs(20)).await;
+                faults.remove("short");
+            }
+        });
+        lines.next().await.unwrap().unwrap();
+        let waited = ctx.now().mono - began;
+        assert!((20..=22).contains(&waited.as_secs()), "{waited:?}");
+
+        cut("long").unwrap();
+        let began = ctx.now().mono;
+        let end =
+            tokio::time::timeout(Duration::from_secs(600), async { while let Some(Ok(_)) = lines.next().await {} });
+        end.await.expect("the stream is reset");
+        let waited = ctx.now().mono - began;
+        assert!((45..=47).contains(&waited.as_secs()), "{waited:?}");
     });
 }
 

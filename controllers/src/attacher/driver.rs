@@ -100,13 +100,14 @@ pub struct Capabilities {
 pub struct Driver {
     ctx: Ctx,
     service: HttpService,
-    timeout: Duration,
+    limit: Duration,
 }
 
 impl Driver {
     /// A driver reached over `service`; each call takes at most `timeout` (before `time-scale`).
     pub fn new(ctx: &Ctx, service: HttpService, timeout: Duration) -> Self {
-        Self { ctx: ctx.clone(), service, timeout }
+        let limit = patience(ctx, timeout);
+        Self { ctx: ctx.clone(), service: csi_proto::with_deadline(service, limit), limit }
     }
 
     fn identity(&self) -> IdentityClient<Channel> {
@@ -118,8 +119,7 @@ impl Driver {
     }
 
     async fn limited<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, RpcError> {
-        let limit = patience(&self.ctx, self.timeout);
-        match tokio::time::timeout(limit, call).await {
+        match tokio::time::timeout(self.limit, call).await {
             Ok(answer) => Ok(answer?.into_inner()),
             Err(_) => Err(Status::deadline_exceeded("context deadline exceeded").into()),
         }

@@ -41,6 +41,7 @@ impl Driver {
     /// # Errors
     /// The call's error.
     pub async fn connect(ctx: &Ctx, service: HttpService, timeout: Duration) -> Result<Self, StepError> {
+        let service = csi_proto::with_deadline(service, patience(ctx, timeout));
         let mut client = NodeClient::new(Channel(service.clone()));
         let answer = bounded(ctx, timeout, client.node_get_capabilities(NodeGetCapabilitiesRequest {})).await?;
         let has = |wanted: rpc::Type| {

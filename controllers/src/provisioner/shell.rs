@@ -78,7 +78,8 @@ impl Config {
 }
 
 /// Runs the provisioner for ever. `client` is the sidecar's own (user agent `csi-provisioner`).
-pub async fn run(ctx: Ctx, client: Client, config: Config) {
+pub async fn run(ctx: Ctx, client: Client, mut config: Config) {
+    config.csi = csi_proto::with_deadline(config.csi, patience(&ctx, config.timers.provisioner_timeout));
     let driver = connect(&ctx, &config).await;
     let mut rng = ctx.rng("provisioner");
     let identity = format!("{}-{}-{}", ctx.now().wall.as_millisecond(), rng.next_u32() % 10_000, driver.name);

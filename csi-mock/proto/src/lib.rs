@@ -2,7 +2,10 @@
 //!
 //! A crate of its own so that whoever talks to a CSI driver compiles without ours.
 
+mod deadline;
 mod shown;
+
+pub use deadline::{keep_deadlines, with_deadline};
 
 use std::task::{Context, Poll};
 

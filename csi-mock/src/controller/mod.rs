@@ -81,7 +81,7 @@ pub fn start(ctx: &Ctx, config: ControllerConfig) -> HttpService {
     let calls = Calls::with(ctx, config.settings.clone());
     let routes = identity::routes(&calls, &config.driver_name, true);
     let routes = add(routes, &calls, config);
-    substrate::body::from_router(routes.into_axum_router().merge(crate::admin::router(&calls, None)))
+    crate::peer(routes, crate::admin::router(&calls, None))
 }
 
 /// Launches the instance that the node `name` is, in `zone`, and waits until it runs; returns its id. Asked again for

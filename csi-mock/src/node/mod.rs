@@ -64,7 +64,7 @@ pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
     let routes = identity::routes(&calls, &config.driver_name, false);
     let admin = crate::admin::router(&calls, Some(config.disk.clone()));
     let routes = add(routes, &calls, config);
-    substrate::body::from_router(routes.into_axum_router().merge(admin))
+    crate::peer(routes, admin)
 }
 
 /// Adds the Node service to the gRPC services of a driver.

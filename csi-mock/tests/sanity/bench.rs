@@ -50,6 +50,10 @@ impl VolumeBytes for Bytes {
     fn remove(&self, id: &str) {
         self.0.forget(id);
     }
+
+    fn is_held(&self, volume: &str) -> bool {
+        self.0.is_held(volume)
+    }
 }
 
 /// One driver on one node, as csi-sanity meets it.

@@ -14,7 +14,7 @@ use csi_mock::disk::Disk;
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceSpec, LatencyProfile, Token};
+use mock_ec2::{Ec2, InstanceSpec, LatencyProfile, Token, VolumeBytes};
 use serde_json::json;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
@@ -46,6 +46,8 @@ pub struct Parts {
     pub disks: BTreeMap<String, Arc<dyn Disk>>,
     /// Where the cloud keeps the volumes' bytes; nowhere in simulation, where the disks have them.
     pub volume_dir: Option<PathBuf>,
+    /// Who keeps them where the cloud does not.
+    pub bytes: Option<Arc<dyn VolumeBytes>>,
     /// Where a node's kubelet root is, by name.
     pub roots: BTreeMap<String, PathBuf>,
 }
@@ -65,7 +67,7 @@ impl Cluster {
     /// When a server cannot listen or the cloud's configuration is refused.
     pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring };
-        let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir.clone()))?;
+        let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();
         yard.add(&mut members, yard.cloud(ec2.clone()));
         yard.add(&mut members, yard.apiserver());
@@ -251,7 +253,11 @@ impl Yard {
     }
 }
 
-fn cloud_config(spec: &ClusterSpec, volume_dir: Option<PathBuf>) -> mock_ec2::Config {
+fn cloud_config(
+    spec: &ClusterSpec,
+    volume_dir: Option<PathBuf>,
+    bytes: Option<Arc<dyn VolumeBytes>>,
+) -> mock_ec2::Config {
     let instance = |node: &NodeSpec| InstanceSpec {
         instance_type: node.instance_type.clone(),
         ..InstanceSpec::new(&node.name, &node.zone)
@@ -265,6 +271,7 @@ fn cloud_config(spec: &ClusterSpec, volume_dir: Option<PathBuf>) -> mock_ec2::Co
         // A device on this machine is busy while it is mounted on this machine.
         watch_mounts: volume_dir.is_some(),
         volume_dir,
+        bytes,
         admin_token: spec.admin_token.as_ref().map(|t| Token::new(t.reveal())),
         ..mock_ec2::Config::default()
     }

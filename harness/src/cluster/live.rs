@@ -197,7 +197,7 @@ impl Cluster {
             disks.insert(node.name.clone(), site.disk(&node.name)?);
             roots.insert(node.name.clone(), site.node_root(&node.name));
         }
-        let parts = Parts { wiring: sockets.clone(), disks, volume_dir: Some(site.volume_dir()), roots };
+        let parts = Parts { wiring: sockets.clone(), disks, volume_dir: Some(site.volume_dir()), bytes: None, roots };
         let mut cluster = Self::start(world, spec, parts)?;
         cluster.endpoints = Some(super::Endpoints {
             ec2: sockets.endpoint("ec2").to_owned(),

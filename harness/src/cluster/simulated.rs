@@ -4,11 +4,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use csi_mock::disk::{Disk, MemoryDisks};
+use mock_ec2::VolumeBytes;
 use substrate::World;
 
 use super::assemble::{ClusterError, Parts};
 use super::wiring::Fabric;
 use super::{Cluster, ClusterSpec};
+
+/// The cloud's volumes and snapshots have the bytes of the memory disks.
+#[derive(Debug)]
+struct Bytes(MemoryDisks);
+
+impl VolumeBytes for Bytes {
+    fn snapshot(&self, source: &str, snapshot: &str) {
+        self.0.copy(source, snapshot, 0);
+    }
+
+    fn restore(&self, source: &str, volume: &str, size_bytes: u64) {
+        self.0.copy(source, volume, size_bytes);
+    }
+
+    fn grow(&self, volume: &str, size_bytes: u64) {
+        self.0.grow(volume, size_bytes);
+    }
+
+    fn remove(&self, id: &str) {
+        self.0.forget(id);
+    }
+
+    fn is_held(&self, volume: &str) -> bool {
+        self.0.is_held(volume)
+    }
+}
 
 impl Cluster {
     /// Starts a cluster in a simulated world.
@@ -19,7 +46,9 @@ impl Cluster {
         let memory = MemoryDisks::new();
         let disks =
             spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
-        let parts = Parts { wiring: Arc::new(Fabric), disks, volume_dir: None, roots: BTreeMap::new() };
+        let bytes: Arc<dyn VolumeBytes> = Arc::new(Bytes(memory));
+        let parts =
+            Parts { wiring: Arc::new(Fabric), disks, volume_dir: None, bytes: Some(bytes), roots: BTreeMap::new() };
         Self::start(world, spec, parts)
     }
 }

@@ -30,7 +30,7 @@ use facts::Facts;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which: `I1` … `I6`.
+    /// Which: `I1` … `I6`, or in words.
     pub id: &'static str,
     /// What was seen, in one sentence.
     pub message: String,
@@ -69,7 +69,7 @@ impl Invariants {
         self.state().facts.add_node(node, instance);
     }
 
-    /// Takes in the next event and checks I1, I2, I3 and I6.
+    /// Takes in the next event and checks I1, I2, I3 and I6, and that no component broke.
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
         state.last = (event.ms, event.n);
@@ -84,6 +84,9 @@ impl Invariants {
             if let Some(message) = message {
                 state.add(id, message);
             }
+        }
+        if let Some(message) = broken(event) {
+            state.add("no component breaks", message);
         }
     }
 
@@ -108,6 +111,16 @@ impl Invariants {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A component that panicked or could not start: a defect of ours, whatever else went well.
+fn broken(event: &Event) -> Option<String> {
+    let what = match &*event.kind {
+        "process.panicked" => "panicked",
+        "process.failed" => "failed",
+        _ => return None,
+    };
+    Some(format!("{} {what}: {}", event.process, event.str("error").unwrap_or_default()))
 }
 
 impl State {

@@ -465,9 +465,14 @@ impl Gather {
         }
         let node = self.names.node(node);
         let index = self.index(handle);
-        let since = self.left.get(&(index, node.clone())).copied().unwrap_or(event.ms);
+        let since = *self.left.entry((index, node.clone())).or_insert(event.ms);
         let detail = event.str("reason").map(|r| format!("forced: {r}")).unwrap_or_default();
         let row = Row { shape: Shape::Warning, detail, ..Row::work(since, "waits for unmount", Some(&node)) };
+        // A detach that fails is tried again and again; the wait ended with the first.
+        let told = |r: &Row| r.phase == row.phase && r.node == row.node && r.start_ms == since;
+        if self.volume(index).rows.iter().any(told) {
+            return;
+        }
         self.add(index, row.until(event.ms));
     }
 

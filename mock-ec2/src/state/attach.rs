@@ -296,8 +296,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes note of what the kernel says of one device.
-    pub fn kernel_holds(&mut self, now: Now, volume: &VolumeId, instance_id: &InstanceId, holds: bool) {
+    /// Takes note of what those who know say of one device: the kernel, or the keeper of the bytes.
+    pub fn note_held(&mut self, now: Now, volume: &VolumeId, instance_id: &InstanceId, holds: bool) {
         let Some(instance) = self.instances.get_mut(instance_id) else { return };
         if instance.held.contains(volume) == holds {
             return;

@@ -60,6 +60,11 @@ impl MemoryDisks {
         lock(&self.0).writers(volume)
     }
 
+    /// Whether a node that still has the volume's device has it mounted or open.
+    pub fn is_held(&self, volume: &str) -> bool {
+        lock(&self.0).nodes.values().any(|node| node.caches.get(volume).is_some_and(|cache| !cache.dead))
+    }
+
     /// The group that the volume's filesystem was given to.
     pub fn group(&self, volume: &str) -> Option<u32> {
         lock(&self.0).volumes.get(volume)?.group

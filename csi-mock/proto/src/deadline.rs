@@ -1,0 +1,98 @@
+//! Deadlines as gRPC carries them: the caller says how long it waits, and the server does not work on for nobody
+//! (gRPC over HTTP/2, `grpc-timeout`).
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Request};
+use substrate::body::{Body, BoxError, HttpService, boxed, call};
+use tonic::Status;
+use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
+
+const HEADER: &str = "grpc-timeout";
+/// As many digits as the header may have.
+const MOST: u128 = 99_999_999;
+
+/// `service`, told with each call that its caller waits no longer than `limit`.
+pub fn with_deadline(service: HttpService, limit: Duration) -> HttpService {
+    let value = HeaderValue::from_str(&text(limit)).ok();
+    BoxCloneSyncService::new(service.map_request(move |mut request: Request<Body>| {
+        if let Some(value) = &value {
+            request.headers_mut().insert(HEADER, value.clone());
+        }
+        request
+    }))
+}
+
+/// `service`, whose unary calls end with DEADLINE_EXCEEDED once their caller waits no more: what works on them is
+/// dropped, as the context of a Go server is cancelled. A header that cannot be read means no deadline.
+pub fn keep_deadlines(service: HttpService) -> HttpService {
+    BoxCloneSyncService::new(tower::service_fn(move |request: Request<Body>| {
+        let (limit, service) = (limit(request.headers()), service.clone());
+        async move {
+            let Some(limit) = limit else { return call(service, request).await };
+            match tokio::time::timeout(limit, call(service, request)).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    let status = Status::deadline_exceeded("context deadline exceeded");
+                    Ok::<_, BoxError>(status.into_http::<tonic::body::Body>().map(boxed))
+                }
+            }
+        }
+    }))
+}
+
+/// A duration as the header has it: at most eight digits and a unit.
+fn text(limit: Duration) -> String {
+    let units = [("n", 1), ("u", 1_000), ("m", 1_000_000), ("S", 1_000_000_000_u128)];
+    let nanos = limit.as_nanos();
+    let fits = units.iter().find(|(_, unit)| nanos / unit <= MOST);
+    fits.map_or_else(|| format!("{MOST}S"), |(name, unit)| format!("{}{name}", nanos / unit))
+}
+
+fn limit(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(HEADER)?.to_str().ok()?;
+    let unit = text.chars().last()?;
+    let digits = text.strip_suffix(unit).filter(|d| d.len() <= 8 && d.bytes().all(|b| b.is_ascii_digit()))?;
+    let number: u64 = digits.parse().ok()?;
+    match unit {
+        'n' => Some(Duration::from_nanos(number)),
+        'u' => Some(Duration::from_micros(number)),
+        'm' => Some(Duration::from_millis(number)),
+        'S' => Some(Duration::from_secs(number)),
+        'M' => Some(Duration::from_secs(number * 60)),
+        'H' => Some(Duration::from_secs(number * 3_600)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_has_eight_digits_and_a_unit() {
+        for (limit, header) in [
+            (Duration::from_secs(15), "15000000u"),
+            (Duration::from_secs(120), "120000m"),
+            (Duration::from_millis(1), "1000000n"),
+            (Duration::ZERO, "0n"),
+            (Duration::from_secs(1_000_000_000), "99999999S"),
+        ] {
+            assert_eq!(text(limit), header);
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_back_and_a_bad_one_is_no_deadline() {
+        let read =
+            |text: &str| limit(&HeaderMap::from_iter([(http::HeaderName::from_static(HEADER), text.parse().unwrap())]));
+        for ms in [0, 1, 15_000, 120_000, 86_400_000] {
+            assert_eq!(read(&text(Duration::from_millis(ms))), Some(Duration::from_millis(ms)));
+        }
+        assert_eq!(read("2H"), Some(Duration::from_secs(7_200)));
+        for bad in ["", "S", "1", "1x", "-1S", "123456789S", "1.5S"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
