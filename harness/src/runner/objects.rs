@@ -16,6 +16,8 @@ use crate::scenario::object::{Kind, ObjectRef};
 const ANSWER_LIMIT: usize = 64 << 20;
 /// How often a request is sent before its failure counts.
 const TRIES: u32 = 5;
+/// How long an answer may take, as with `kubectl --request-timeout`; a request that hangs must not hang the run.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long is waited in between.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -141,14 +143,24 @@ impl Objects {
     /// create whose reply was lost finds its object, and [`Objects::apply`] goes on from there.
     async fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         for _ in 1..TRIES {
-            match self.send_once(method.clone(), path, body).await {
-                Err(ObjectError::Transport(_) | ObjectError::Status { code: 429 | 503 | 504, .. }) => {
+            match self.send_patiently(method.clone(), path, body).await {
+                Err(ObjectError::Transport(_) | ObjectError::Status { code: 429 | 500 | 503 | 504, .. }) => {
                     tokio::time::sleep(PAUSE).await;
                 }
                 answer => return answer,
             }
         }
-        self.send_once(method, path, body).await
+        self.send_patiently(method, path, body).await
+    }
+
+    async fn send_patiently(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Bytes, ObjectError> {
+        let answer = tokio::time::timeout(PATIENCE, self.send_once(method, path, body)).await;
+        answer.unwrap_or_else(|_| Err(ObjectError::Transport(format!("no answer within {PATIENCE:?}").into())))
     }
 
     async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
