@@ -41,9 +41,32 @@ const COMPONENTS: &[&str] = &[
     "csi-mock",
 ];
 
-/// The names that `--without` takes for a whole cluster: the [`LOOPS`], `kubelet` and `csi-mock`.
-pub fn component_names() -> &'static [&'static str] {
-    COMPONENTS
+/// The binary whose controllers are the first of the [`LOOPS`]; as a name it stands for all of them.
+const MANAGER: &str = "kube-controller-manager";
+const CONTROLLERS: usize = 7;
+
+/// The names that `--without` takes for a whole cluster: the [`LOOPS`], `kubelet`, `csi-mock`, and
+/// `kube-controller-manager` for all of its loops.
+fn component_names() -> Vec<&'static str> {
+    COMPONENTS.iter().copied().chain([MANAGER]).collect()
+}
+
+/// What `--without` leaves out.
+///
+/// # Errors
+/// The name that is none.
+pub fn left_out<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<String>, String> {
+    let mut out = BTreeSet::new();
+    for name in names {
+        if name == MANAGER {
+            out.extend(LOOPS[..CONTROLLERS].iter().map(|name| (*name).to_owned()));
+        } else if COMPONENTS.contains(&name) {
+            out.insert(name.to_owned());
+        } else {
+            return Err(format!("{name}: no such component; there are {}", component_names().join(", ")));
+        }
+    }
+    Ok(out)
 }
 
 /// The user agent of a component of Kubernetes, as client-go builds it.
@@ -111,4 +134,18 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
         }
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_manager_as_a_name_means_all_its_loops() {
+        let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
+        assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
+        assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
+        assert_eq!(out.len(), CONTROLLERS + 1);
+        assert!(left_out(["kube-schedler"]).unwrap_err().contains("kube-scheduler"));
+    }
 }

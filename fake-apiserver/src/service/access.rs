@@ -35,6 +35,14 @@ fn anonymous() -> Identity {
     Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups }
 }
 
+/// The groups that a service account is in by its name alone.
+fn groups_of(user: &str) -> Vec<String> {
+    let place = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    place.map_or_else(Vec::new, |(namespace, _)| {
+        vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+    })
+}
+
 fn unauthorized() -> Status {
     Status::new(401, "Unauthorized", "Unauthorized")
 }
@@ -55,8 +63,9 @@ impl Server {
             .iter()
             .filter_map(|v| v.to_str().ok())
             .map(str::to_owned)
-            .chain([AUTHENTICATED.to_owned()])
             .collect();
+        let groups = if groups.is_empty() { groups_of(wanted) } else { groups };
+        let groups: Vec<String> = groups.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
         if self.shared.rbac.is_some() {
             let access = |resource, name| Access {
                 verb: "impersonate",

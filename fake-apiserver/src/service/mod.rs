@@ -9,6 +9,7 @@ mod content;
 mod fault;
 mod hub;
 mod metrics;
+mod probe;
 mod query;
 mod respond;
 mod review;
@@ -410,9 +411,8 @@ impl Server {
         if parts.method != http::Method::GET {
             return failure(&Status::method_not_allowed());
         }
-        let probe = ["/healthz", "/livez", "/readyz"];
-        if probe.iter().any(|p| path == *p || path.strip_prefix(p).is_some_and(|rest| rest.starts_with('/'))) {
-            return typed(200, "text/plain; charset=utf-8", "ok");
+        if let Some(health) = probe::answer(path, &query::Query::parse(parts.uri.query())) {
+            return health;
         }
         if path == "/version" || path == "/version/" {
             return json_value(200, &version());

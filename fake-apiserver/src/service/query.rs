@@ -32,6 +32,11 @@ impl Query {
         self.0.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value.as_str())
     }
 
+    /// Whether a parameter is there, with a value or without.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(k, _)| k == key)
+    }
+
     /// All values of a parameter.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
@@ -43,7 +48,7 @@ impl Query {
     /// 400 that names the parameter.
     pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Status> {
         match self.get(key) {
-            "" if self.0.iter().any(|(k, _)| k == key) => Ok(Some(true)),
+            "" if self.has(key) => Ok(Some(true)),
             "" => Ok(None),
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),

@@ -43,7 +43,11 @@ impl Server {
         let dry_run = dry_run(call)?;
         let validation = field_validation(call)?;
         let manager = manager(call).into();
-        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager };
+        let requester = match (call.kind.kind, call.subresource.as_str()) {
+            ("CertificateSigningRequest", "") => Some(self.caller(parts)?.into()),
+            _ => None,
+        };
+        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager, requester };
         let applies = call.verb == "patch" && is_apply(parts);
         if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
         {

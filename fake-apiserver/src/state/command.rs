@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::selector::Selector;
+use super::token::Identity;
 use crate::kinds::Kind;
 use crate::patch::PatchKind;
 
@@ -148,6 +149,8 @@ pub struct WriteOptions {
     pub strict: bool,
     /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
     pub manager: Arc<str>,
+    /// Who writes, for the kinds whose objects say so.
+    pub requester: Option<Arc<Identity>>,
 }
 
 /// How to delete (metav1.DeleteOptions).

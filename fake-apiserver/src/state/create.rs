@@ -8,7 +8,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
-use super::{Store, default, initial, managed, shape, validate, view};
+use super::{Store, certificate, default, initial, managed, shape, validate, view};
 use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
@@ -63,6 +63,9 @@ impl Store {
         metadata.insert("creationTimestamp".into(), value::time(now.wall).into());
         self.admit_create(kind, &mut object)?;
         initial::begin(kind, &mut object, now);
+        if certificate::is_request(kind) {
+            certificate::note_requester(&mut object, options.requester.as_deref());
+        }
         let key = self.choose_key(kind, namespace, &mut object)?;
         let errors = validate::create(kind, &object);
         if !errors.is_empty() {

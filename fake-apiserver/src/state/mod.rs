@@ -5,6 +5,8 @@
 
 mod admission;
 mod autoscaler_view;
+mod bootstrap;
+mod certificate;
 mod command;
 mod create;
 mod default;
@@ -26,6 +28,7 @@ mod policies;
 mod quantity;
 mod quota;
 pub mod rbac;
+mod roles;
 mod scale;
 pub mod selector;
 mod service;

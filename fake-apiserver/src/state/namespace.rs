@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use substrate::Now;
 
-use super::command::{Command, DeleteOptions, Part, Target, WriteOptions};
+use super::command::{DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
 use super::list::{prefix, within};
 use super::object::key;
@@ -17,27 +17,7 @@ use super::value::{self, is_terminating, text};
 use super::{KNOWN, Store};
 use crate::kinds::Kind;
 
-/// Namespaces that exist from the start.
-const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-
 impl Store {
-    /// Makes what a cluster has from its first moment on; does nothing when it is there.
-    pub fn bootstrap(&mut self, now: Now) {
-        for name in INITIAL {
-            if self.get(KNOWN.namespaces, name).is_none() {
-                let object = json!({"metadata": {"name": name}});
-                let create = Command::Create {
-                    kind: KNOWN.namespaces,
-                    namespace: None,
-                    object,
-                    options: WriteOptions::default(),
-                };
-                // Fails only for a bad name, which these are not.
-                let _ = self.apply(now, create);
-            }
-        }
-    }
-
     /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };

@@ -1,15 +1,12 @@
 //! Who may do what: roles and their bindings (`plugin/pkg/auth/authorizer/rbac`), and what a node may
 //! (`authorizer/node`). There is no denial: what nothing allows is refused.
 
-use serde_json::{Value, json};
-use substrate::Now;
+use serde_json::Value;
 
-use super::command::{Command, WriteOptions};
 use super::list::{prefix, within};
 use super::token::Identity;
 use super::value::{list, name, text};
 use super::{KNOWN, Store, selector};
-use crate::kinds::{self, Kind};
 
 /// What someone wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -85,20 +82,28 @@ impl Store {
     /// The rules of a role; those of an aggregated one are the union of what it selects.
     fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
         let named = text(role, &["name"]);
-        let found = match text(role, &["kind"]) {
-            "Role" => self.get(KNOWN.roles, &format!("{namespace}/{named}")),
-            _ => self.get(KNOWN.cluster_roles, named),
-        };
-        let Some(found) = found else { return Vec::new() };
-        let mut rules = list(&found.value, &["rules"]).to_vec();
+        let mut rules = Vec::new();
+        if text(role, &["kind"]) == "Role" {
+            let found = self.get(KNOWN.roles, &format!("{namespace}/{named}"));
+            rules.extend(found.into_iter().flat_map(|found| list(&found.value, &["rules"]).iter().cloned()));
+        } else {
+            self.unite(named, &mut Vec::new(), &mut rules);
+        }
+        rules
+    }
+
+    /// Adds the rules of a cluster role and of those that it selects, which may select others.
+    fn unite<'a>(&'a self, named: &'a str, seen: &mut Vec<&'a str>, rules: &mut Vec<Value>) {
+        let Some(found) = self.get(KNOWN.cluster_roles, named).filter(|_| !seen.contains(&named)) else { return };
+        seen.push(named);
+        rules.extend_from_slice(list(&found.value, &["rules"]));
         for selector in list(&found.value, &["aggregationRule", "clusterRoleSelectors"]) {
             for role in self.all(KNOWN.cluster_roles) {
-                if name(&role.value) != named && selector::matches(selector, &role.value["metadata"]["labels"]) {
-                    rules.extend_from_slice(list(&role.value, &["rules"]));
+                if selector::matches(selector, &role.value["metadata"]["labels"]) {
+                    self.unite(name(&role.value), seen, rules);
                 }
             }
         }
-        rules
     }
 
     /// What a kubelet does: reads what pods need, writes its own node, its pods' status, leases and events; of the
@@ -131,75 +136,6 @@ impl Store {
             }
             ("certificates.k8s.io", "certificatesigningrequests") => reads || access.verb == "create",
             _ => false,
-        }
-    }
-
-    /// Makes the roles and bindings that a cluster has from its beginning, as far as people and discovery need them.
-    pub fn bootstrap_access(&mut self, now: Now) {
-        let every = |verbs: &[&str], admits: &dyn Fn(&Kind) -> bool| -> Vec<Value> {
-            let mut rules: Vec<Value> = Vec::new();
-            for kind in kinds::all().iter().filter(|kind| kind.namespaced && admits(kind)) {
-                rules.push(json!({"apiGroups": [kind.group], "resources": [kind.plural, format!("{}/*", kind.plural)], "verbs": verbs}));
-            }
-            rules
-        };
-        const READ: &[&str] = &["get", "list", "watch"];
-        const WRITE: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-        let is_access = |kind: &Kind| kind.group == "rbac.authorization.k8s.io";
-        let is_quota = |kind: &Kind| matches!(kind.plural, "resourcequotas" | "limitranges");
-        let everything = json!([
-            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-            {"nonResourceURLs": ["*"], "verbs": ["*"]},
-        ]);
-        let discovery = [
-            "/api",
-            "/api/*",
-            "/apis",
-            "/apis/*",
-            "/healthz",
-            "/livez",
-            "/openapi",
-            "/openapi/*",
-            "/readyz",
-            "/version",
-            "/version/",
-        ];
-        let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-        let reviews = json!([
-            {"apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], "verbs": ["create"]},
-            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
-        ]);
-        let roles = [
-            ("cluster-admin", everything),
-            ("admin", every(WRITE, &|kind| !is_quota(kind)).into()),
-            ("edit", every(WRITE, &|kind| !is_quota(kind) && !is_access(kind)).into()),
-            ("view", every(READ, &|kind| kind.plural != "secrets" && !is_access(kind)).into()),
-            ("system:basic-user", reviews),
-            ("system:discovery", json!([{"nonResourceURLs": discovery, "verbs": ["get"]}])),
-            ("system:public-info-viewer", json!([{"nonResourceURLs": public, "verbs": ["get"]}])),
-        ];
-        let mut make = |kind: &'static Kind, object: Value| {
-            let create = Command::Create { kind, namespace: None, object, options: WriteOptions::default() };
-            // Fails only when it is there already: the state outlives the process.
-            let _ = self.apply(now, create);
-        };
-        for (name, rules) in roles {
-            make(KNOWN.cluster_roles, json!({"metadata": {"name": name}, "rules": rules}));
-        }
-        for (role, group) in [
-            ("cluster-admin", MASTERS),
-            ("system:basic-user", "system:authenticated"),
-            ("system:discovery", "system:authenticated"),
-            ("system:public-info-viewer", "system:authenticated"),
-            ("system:public-info-viewer", "system:unauthenticated"),
-        ] {
-            let name = if group == "system:unauthenticated" { format!("{role}:anonymous") } else { role.to_owned() };
-            let object = json!({
-                "metadata": {"name": name},
-                "roleRef": {"kind": "ClusterRole", "name": role},
-                "subjects": [{"kind": "Group", "name": group}],
-            });
-            make(KNOWN.cluster_role_bindings, object);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, Store, default, initial, managed, shape, validate, view};
+use super::{FieldError, Store, certificate, default, initial, managed, shape, validate, view};
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
@@ -277,6 +277,9 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
         }
         return;
     }
+    if certificate::is_request(kind) {
+        return certificate::prepare(part, object, old, now);
+    }
     match part {
         Part::Main => {
             if kind.has_status {
@@ -313,16 +316,9 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
             copy(old, object, "status");
             take_resources(object, &sent);
         }
-        Part::Approval => {
-            let sent = object["status"].get("conditions").cloned();
-            copy(old, object, "spec");
-            copy(old, object, "status");
-            if let (Some(status), Some(sent)) = (value::map_mut(object, "status"), sent) {
-                status.insert("conditions".into(), sent);
-            }
-        }
-        // Written as the main part, after the replicas were set.
-        Part::Scale => {}
+        // Only requests for certificates have the one; the other is written as the main part, after the replicas were
+        // set.
+        Part::Approval | Part::Scale => {}
     }
 }
 

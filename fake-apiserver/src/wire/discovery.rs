@@ -11,6 +11,7 @@ pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Ans
     let served = Served(custom);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
+        [""] => Some(Answer::json(&served.index())),
         ["api"] => Some(served.root(accept, true)),
         ["apis"] => Some(served.root(accept, false)),
         ["api", "v1"] => Some(Answer::json(&served.resource_list("", "v1"))),
@@ -52,6 +53,20 @@ impl Served<'_> {
         }
         versions.dedup();
         versions
+    }
+
+    /// What there is to GET, as the root of a server lists it.
+    fn index(&self) -> Value {
+        let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).to_vec();
+        for group in self.groups() {
+            paths.push(format!("/apis/{group}"));
+            paths.extend(self.versions(group).into_iter().map(|version| format!("/apis/{group}/{version}")));
+        }
+        for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+            paths.push(path.to_owned());
+        }
+        paths.sort();
+        json!({ "paths": paths })
     }
 
     fn in_version<'b>(&'b self, group: &'b str, version: &'b str) -> impl Iterator<Item = &'static Kind> + 'b {

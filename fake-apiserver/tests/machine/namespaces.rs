@@ -21,6 +21,26 @@ fn a_cluster_begins_with_its_namespaces_and_service_accounts() {
 }
 
 #[test]
+fn a_cluster_begins_with_what_its_own_components_look_for() {
+    let mut m = Machine::new();
+    let service = m.get("services", "kubernetes").unwrap();
+    assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
+    let range = m.get("servicecidrs", "kubernetes").unwrap();
+    assert_eq!(range["spec"]["cidrs"], json!(["10.96.0.0/12"]));
+    assert_eq!(range["status"]["conditions"][0]["type"], "Ready");
+    let priority = |m: &Machine, name: &str| m.get("priorityclasses", name).unwrap()["value"].clone();
+    assert_eq!(priority(&m, "system-cluster-critical"), 2_000_000_000);
+    assert_eq!(priority(&m, "system-node-critical"), 2_000_001_000);
+    let authentication = m.store.get(kind("configmaps"), "kube-system/extension-apiserver-authentication").unwrap();
+    assert_eq!(authentication.value["data"]["requestheader-username-headers"], "[\"X-Remote-User\"]");
+    // Nothing is made twice, and nothing that was changed is made anew.
+    let revision = m.store.revision();
+    m.store.bootstrap(Now::at(Duration::ZERO));
+    assert_eq!(m.store.revision(), revision);
+}
+
+#[test]
 fn a_namespace_goes_with_the_last_of_its_content() {
     let mut m = Machine::new();
     m.create("namespaces", json!({"metadata": {"name": "x"}})).unwrap();

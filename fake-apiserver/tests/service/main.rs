@@ -4,6 +4,7 @@
 
 mod admin;
 mod apply;
+mod certificates;
 mod client;
 mod faults;
 mod linearizable;

@@ -110,3 +110,34 @@ fn a_node_reads_its_own_attachments_only() {
         assert_eq!(get("/api/v1/pods").await, 200);
     });
 }
+
+#[test]
+fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
+    story_with(guarded(), |client| async move {
+        let as_account = async |account: &str, method, uri: &str| {
+            let user = format!("system:serviceaccount:kube-system:{account}");
+            send(&client, "secret", &[&user], method, uri, Value::Null).await.0
+        };
+        let attacher = "attachdetach-controller";
+        assert_eq!(as_account(attacher, Method::GET, ATTACHMENTS).await, 200);
+        assert_eq!(as_account(attacher, Method::GET, "/api/v1/secrets").await, 403);
+        assert_eq!(as_account("namespace-controller", Method::DELETE, CONFIGS).await, 200);
+        assert_eq!(as_account("generic-garbage-collector", Method::GET, "/api/v1/secrets").await, 200);
+        assert_eq!(as_account("nobody", Method::GET, "/api/v1/pods").await, 403);
+        let scheduler = ["system:kube-scheduler"];
+        let nodes = send(&client, "secret", &scheduler, Method::GET, "/api/v1/nodes", Value::Null).await;
+        assert_eq!(nodes.0, 200);
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
+        assert_eq!(send(&client, "secret", &scheduler, Method::GET, lease, Value::Null).await.0, 404);
+        // `admin` is a union of unions, down to what `view` reads.
+        let binding = json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "Group", "name": "admins"}]});
+        let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+        send(&client, "secret", &[], Method::POST, &bindings, binding).await;
+        let ann = ["ann", "admins"];
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+        assert_eq!(send(&client, "secret", &ann, Method::GET, slices, Value::Null).await.0, 200);
+        assert_eq!(send(&client, "secret", &ann, Method::POST, CONFIGS, config("a")).await.0, 201);
+        assert_eq!(send(&client, "secret", &ann, Method::GET, &bindings, Value::Null).await.0, 200);
+        assert_eq!(send(&client, "secret", &ann, Method::GET, "/api/v1/nodes", Value::Null).await.0, 403);
+    });
+}

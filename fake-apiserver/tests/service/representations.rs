@@ -122,6 +122,14 @@ fn health_version_and_discovery_answer() {
         for probe in ["/healthz", "/livez", "/readyz", "/livez/ping"] {
             assert_eq!(client.get(probe).await, (200, json!("ok")), "{probe}");
         }
+        let (code, verbose) = client.get("/readyz?verbose&exclude=etcd&exclude=nothing").await;
+        let lines: Vec<&str> = verbose.as_str().unwrap().lines().collect();
+        assert_eq!((code, lines[0], lines[2]), (200, "[+]ping ok", "[+]etcd excluded: ok"));
+        assert!(lines.contains(&"[+]informer-sync ok") && lines.contains(&"readyz check passed"), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("warn:") && line.contains("\"nothing\"")), "{lines:?}");
+        assert_eq!(client.get("/livez/informer-sync").await.0, 404);
+        let (_, index) = client.get("/").await;
+        assert!(index["paths"].as_array().unwrap().contains(&json!("/apis/storage.k8s.io/v1")), "{index}");
         assert_eq!(client.get("/version").await.1["minor"], "36");
         assert_eq!(client.get("/api/v1").await.1["kind"], "APIResourceList");
         assert_eq!(client.get("/nothing").await.0, 404);

@@ -1,6 +1,5 @@
 //! `mooring up`: a live cluster that serves until it is interrupted.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +44,8 @@ pub(super) struct Args {
     /// Where the kubeconfig goes; ~/.mooring/RUN/kubeconfig when absent.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Components that are left to somebody else, by their upstream names, separated by commas.
+    /// Components that are left to somebody else, by their upstream names, separated by commas; kube-controller-manager
+    /// means all of its controllers.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     without: Vec<String>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
@@ -111,12 +111,8 @@ fn environment(message: impl Into<String>) -> Refusal {
 }
 
 fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
-    let valid = controllers::component_names();
-    for name in &args.without {
-        if !valid.contains(&name.as_str()) {
-            return Err(usage(format!("--without {name}: no such component; there are {}", valid.join(", "))));
-        }
-    }
+    let without = controllers::left_out(args.without.iter().map(String::as_str));
+    let without = without.map_err(|why| usage(format!("--without {why}")))?;
     let zones = if args.zones.is_empty() {
         ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec()
     } else {
@@ -149,7 +145,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         account_id: args.account_id.clone(),
         zones,
         latency,
-        without: args.without.iter().cloned().collect::<BTreeSet<_>>(),
+        without,
         admin_token: args.token.clone(),
         ..ClusterSpec::default()
     })

@@ -30,6 +30,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, &mut errors),
         ("coordination.k8s.io", "Lease") => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
+        ("certificates.k8s.io", "CertificateSigningRequest") => super::certificate::check(object, &mut errors),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => super::policies::check(object, &mut errors),
         ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::kinds(object).1),
         _ => workload::create(kind, object, &mut errors),
@@ -64,6 +65,9 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
             for field in ["group", "scope"] {
                 unchanged(object, old, &["spec", field], &mut errors);
             }
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest", _) => {
+            super::certificate::check_update(part, object, old, &mut errors);
         }
         ("", "ConfigMap" | "Secret", _) => frozen(kind, object, old, &mut errors),
         ("scheduling.k8s.io", "PriorityClass", _) => unchanged(object, old, &["value"], &mut errors),

@@ -1,0 +1,100 @@
+//! What a cluster has from its first moment on, made by the API server itself: the system namespaces, the priorities of
+//! its own components, the range of service addresses and its own service, and what extension servers read
+//! (kube-apiserver's post-start hooks).
+
+use serde_json::{Value, json};
+use substrate::Now;
+
+use super::command::{Command, WriteOptions};
+use super::{KNOWN, Store};
+use crate::kinds::{self, Kind};
+
+/// Namespaces that exist from the start.
+const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+/// The range of service addresses, as kubeadm chooses it.
+const SERVICE_CIDR: &str = "10.96.0.0/12";
+/// The address of the API server's own service: the first of the range.
+const OWN_ADDRESS: &str = "10.96.0.1";
+
+impl Store {
+    /// Makes what a cluster has from its first moment on; what is there already stays as it is.
+    pub fn bootstrap(&mut self, now: Now) {
+        for name in NAMESPACES {
+            self.furnish(now, KNOWN.namespaces, None, json!({"metadata": {"name": name}}));
+        }
+        for (group, plural, namespace, object) in furniture(now) {
+            if let Some(kind) = kinds::find(group, "v1", plural) {
+                self.furnish(now, kind, namespace, object);
+            }
+        }
+        self.announce_range(now);
+    }
+
+    fn furnish(&mut self, now: Now, kind: &'static Kind, namespace: Option<&str>, object: Value) {
+        let create =
+            Command::Create { kind, namespace: namespace.map(str::to_owned), object, options: WriteOptions::default() };
+        // Fails only when it is there already: the objects are valid, which a test shows.
+        let _ = self.apply(now, create);
+    }
+
+    /// The range of service addresses can be used from the beginning.
+    fn announce_range(&mut self, now: Now) {
+        let Some(ranges) = kinds::find("networking.k8s.io", "v1", "servicecidrs") else { return };
+        let Some(range) = self.get(ranges, "kubernetes").filter(|range| range.value["status"]["conditions"].is_null())
+        else {
+            return;
+        };
+        let mut range = range.value.clone();
+        range["status"]["conditions"] = json!([{
+            "type": "Ready",
+            "status": "True",
+            "reason": "",
+            "message": "services get their addresses from this range",
+            "lastTransitionTime": super::value::time(now.wall),
+        }]);
+        self.put(now, ranges, "kubernetes".into(), range);
+    }
+}
+
+/// Group, resource, namespace and content of the objects beside the namespaces.
+fn furniture(now: Now) -> Vec<(&'static str, &'static str, Option<&'static str>, Value)> {
+    let priority = |name: &str, value: i64, what: &str| {
+        let object = json!({"metadata": {"name": name}, "value": value, "description": what});
+        ("scheduling.k8s.io", "priorityclasses", None, object)
+    };
+    let authentication = json!({
+        "metadata": {"name": "extension-apiserver-authentication"},
+        "data": {
+            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-uid-headers": "[\"X-Remote-Uid\"]",
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+        },
+    });
+    // From this day on the use of tokens that are kept in secrets is noted: none is, for such tokens are not accepted.
+    let tracking = json!({
+        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
+        "data": {"since": now.wall.strftime("%Y-%m-%d").to_string()},
+    });
+    let own = json!({
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": OWN_ADDRESS,
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    });
+    vec![
+        priority("system-cluster-critical", 2_000_000_000, "Pods that the cluster needs, on whichever node."),
+        priority("system-node-critical", 2_000_001_000, "Pods that their node needs where they are."),
+        ("", "configmaps", Some("kube-system"), authentication),
+        ("", "configmaps", Some("kube-system"), tracking),
+        (
+            "networking.k8s.io",
+            "servicecidrs",
+            None,
+            json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [SERVICE_CIDR]}}),
+        ),
+        ("", "services", Some("default"), own),
+    ]
+}

@@ -1,0 +1,117 @@
+//! Requests for certificates (`registry/certificates`, `pkg/apis/certificates/validation`): who asks is what the server
+//! saw, what is asked never changes, and each part of the status has a subresource of its own.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use substrate::Now;
+
+use super::FieldError;
+use super::command::Part;
+use super::token::Identity;
+use super::value::{self, list, text};
+use crate::kinds::Kind;
+
+/// Decisions, which only `/approval` makes.
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+
+/// Whether a kind is that of these requests.
+pub(super) fn is_request(kind: &Kind) -> bool {
+    kind.kind == "CertificateSigningRequest"
+}
+
+/// Notes who asks, whatever the client says of that.
+pub(super) fn note_requester(request: &mut Value, requester: Option<&Identity>) {
+    let (Some(spec), Some(requester)) = (value::map_mut(request, "spec"), requester) else { return };
+    for field in ["username", "uid", "groups", "extra"] {
+        spec.remove(field);
+    }
+    if let Value::Object(info) = requester.user_info() {
+        spec.extend(info);
+    }
+}
+
+/// Takes from the old request what this part does not write, and says when a condition came.
+pub(super) fn prepare(part: Part, request: &mut Value, old: &Value, now: Now) {
+    value::copy(old, request, "spec");
+    let sent = list(request, &["status", "conditions"]).to_vec();
+    let was = list(old, &["status", "conditions"]);
+    let decides = |condition: &Value| DECISIONS.contains(&text(condition, &["type"]));
+    let mut conditions: Vec<Value> = match part {
+        // What was decided stays where it was.
+        Part::Status => was.iter().filter(|c| decides(c)).chain(sent.iter().filter(|c| !decides(c))).cloned().collect(),
+        Part::Approval => sent,
+        _ => was.to_vec(),
+    };
+    for condition in &mut conditions {
+        let before = was.iter().find(|b| b["type"] == condition["type"]);
+        let since = before
+            .filter(|before| before["status"] == condition["status"])
+            .map(|before| text(before, &["lastTransitionTime"]))
+            .unwrap_or_default();
+        let now = value::time(now.wall);
+        let since = if since.is_empty() { now.as_str() } else { since };
+        if let Some(fields) = condition.as_object_mut() {
+            value::default(fields, "lastUpdateTime", now.as_str());
+            value::default(fields, "lastTransitionTime", since);
+        }
+    }
+    if part != Part::Status {
+        value::copy(old, request, "status");
+    }
+    if let Some(status) = value::map_mut(request, "status") {
+        status.remove("conditions");
+        if !conditions.is_empty() {
+            status.insert("conditions".into(), conditions.into());
+        }
+    }
+}
+
+/// What is wrong with a new request.
+pub(super) fn check(request: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &request["spec"];
+    let pem = STANDARD.decode(text(spec, &["request"])).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let is_one = pem.is_some_and(|pem| {
+        pem.contains("-----BEGIN CERTIFICATE REQUEST-----") && pem.contains("-----END CERTIFICATE REQUEST-----")
+    });
+    if !is_one {
+        let why = "PEM block type must be CERTIFICATE REQUEST";
+        errors.push(FieldError::invalid("spec.request", &spec["request"], why));
+    }
+    if list(spec, &["usages"]).is_empty() {
+        errors.push(FieldError::required("spec.usages", ""));
+    }
+    let signer = text(spec, &["signerName"]);
+    if signer.is_empty() {
+        errors.push(FieldError::required("spec.signerName", ""));
+    } else if signer.split_once('/').is_none_or(|(domain, path)| !domain.contains('.') || path.is_empty()) {
+        let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(FieldError::invalid("spec.signerName", &spec["signerName"], why));
+    }
+    if spec["expirationSeconds"].as_i64().is_some_and(|seconds| seconds < 600) {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.push(FieldError::invalid("spec.expirationSeconds", &spec["expirationSeconds"], why));
+    }
+}
+
+/// What is wrong with an update: nobody is both approved and denied, no decision goes, no certificate changes.
+pub(super) fn check_update(part: Part, request: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let has = |of: &Value, wanted: &str| list(of, &["status", "conditions"]).iter().any(|c| c["type"] == wanted);
+    if DECISIONS.iter().all(|decision| has(request, decision)) {
+        let why = "Approved and Denied conditions are mutually exclusive";
+        errors.push(FieldError::invalid("status.conditions", &request["status"]["conditions"], why));
+    }
+    if part == Part::Approval {
+        for decision in DECISIONS.iter().filter(|d| has(old, d) && !has(request, d)) {
+            let why = format!("updates may not remove a condition of type \"{decision}\"");
+            errors.push(FieldError::forbidden("status.conditions", why));
+        }
+    }
+    let (was, now) = (text(old, &["status", "certificate"]), text(request, &["status", "certificate"]));
+    if !was.is_empty() && was != now {
+        errors.push(FieldError::forbidden(
+            "status.certificate",
+            "updates may not set or modify existing certificate data",
+        ));
+    }
+}
