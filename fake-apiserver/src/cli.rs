@@ -105,6 +105,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         kubeconfig: args.kubeconfig,
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
+    apiserver.trust(&ctx, &served.ca_pem);
     if let Some(path) = &args.ready_file {
         write_ready(path, &served)?;
     }

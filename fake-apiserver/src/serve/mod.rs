@@ -43,6 +43,8 @@ pub struct Served {
     pub kubeconfig: PathBuf,
     /// The bearer token that the kubeconfig holds.
     pub token: String,
+    /// The CA's certificate, PEM.
+    pub ca_pem: String,
 }
 
 impl std::fmt::Debug for Served {
@@ -117,7 +119,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
         ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), None));
         format!("http://{}", reachable(bound, &config.allow_hosts))
     });
-    Ok(Served { endpoint, http_endpoint, kubeconfig: path, token })
+    Ok(Served { endpoint, http_endpoint, kubeconfig: path, token, ca_pem: tls.ca_pem })
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {

@@ -137,6 +137,13 @@ impl Apiserver {
         }))
     }
 
+    /// Publishes the certificate of the authority that signs for this server (PEM), where extension servers look for it.
+    pub fn trust(&self, ctx: &Ctx, ca_pem: &str) {
+        let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
+        let now = ctx.now();
+        server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
+    }
+
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
     /// Streams of an earlier process have ended with it.
     pub fn start(&self, ctx: &Ctx) -> HttpService {

@@ -15,6 +15,8 @@ const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube
 const SERVICE_CIDR: &str = "10.96.0.0/12";
 /// The address of the API server's own service: the first of the range.
 const OWN_ADDRESS: &str = "10.96.0.1";
+/// Where servers beside this one read how it authenticates.
+const AUTHENTICATION: &str = "extension-apiserver-authentication";
 
 impl Store {
     /// Makes what a cluster has from its first moment on; what is there already stays as it is.
@@ -28,6 +30,28 @@ impl Store {
             }
         }
         self.announce_range(now);
+        self.announce_authority(now);
+    }
+
+    /// Tells extension servers and kube-controller-manager's own port whose client certificates to trust, now and after
+    /// every reset.
+    pub fn trust(&mut self, now: Now, ca_pem: &str) {
+        self.authority = Some(ca_pem.into());
+        self.announce_authority(now);
+    }
+
+    fn announce_authority(&mut self, now: Now) {
+        let Some(ca) = self.authority.clone() else { return };
+        let Some(configs) = kinds::find("", "v1", "configmaps") else { return };
+        let place = format!("kube-system/{AUTHENTICATION}");
+        let Some(found) = self.get(configs, &place) else { return };
+        let mut config = found.value.clone();
+        for field in ["client-ca-file", "requestheader-client-ca-file"] {
+            config["data"][field] = (&*ca).into();
+        }
+        if config != found.value {
+            self.put(now, configs, place.as_str().into(), config);
+        }
     }
 
     fn furnish(&mut self, now: Now, kind: &'static Kind, namespace: Option<&str>, object: Value) {
@@ -63,7 +87,7 @@ fn furniture(now: Now) -> Vec<(&'static str, &'static str, Option<&'static str>,
         ("scheduling.k8s.io", "priorityclasses", None, object)
     };
     let authentication = json!({
-        "metadata": {"name": "extension-apiserver-authentication"},
+        "metadata": {"name": AUTHENTICATION},
         "data": {
             "requestheader-allowed-names": "[\"front-proxy-client\"]",
             "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",

@@ -106,6 +106,8 @@ pub struct Store {
     tokens: Random,
     /// What signs the tokens of service accounts.
     token_key: [u8; 64],
+    /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
+    authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
@@ -136,6 +138,7 @@ impl Store {
             names: Box::new(seed.child("generateName").rng()),
             tokens: Box::new(seed.child("token").rng()),
             token_key,
+            authority: None,
             expiries: VecDeque::new(),
             committed: Vec::new(),
             served: definitions::Served::new(),

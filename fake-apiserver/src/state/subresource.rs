@@ -54,6 +54,10 @@ impl Store {
             spec.insert("nodeName".into(), chosen.into());
         }
         self.merge_binding_metadata(&mut bound, binding, chosen);
+        // It is where it was nominated to be, or it is somewhere else: nobody is to wait for it there any more.
+        if let Some(status) = value::map_mut(&mut bound, "status") {
+            status.remove("nominatedNodeName");
+        }
         set_scheduled(&mut bound, now);
         if !dry_run {
             self.put(now, pods, key, bound);

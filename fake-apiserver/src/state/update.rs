@@ -121,6 +121,8 @@ impl Store {
         let old = self.existing(target)?;
         let viewed = served.is_view().then(|| view::to_view(served, &old.value));
         let before = viewed.as_ref().unwrap_or(&old.value);
+        let listed = managed::names_managers(&patch).then(|| managed::with_managers(before));
+        let before = listed.as_ref().unwrap_or(before);
         let mut object = patch::apply(served, patch_kind, patch, before)
             .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
         shape::decode(served, &mut object, options.strict)?;
@@ -182,6 +184,8 @@ impl Store {
             copy_meta(&old.value, &mut object, "managedFields");
             let writer = managed::Writer { kind, part: target.part, manager: &options.manager, now };
             managed::update(&writer, &mut object, &old.value, managed_as_sent);
+        } else if !applied && managed::is_reset(&object) {
+            value::metadata(&mut object).remove("managedFields");
         }
         if is_terminating(&old.value) && may_go(kind, &object) {
             let gone = Object::at(object, old.revision);

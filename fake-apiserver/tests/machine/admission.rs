@@ -78,11 +78,13 @@ fn a_binding_gives_the_pod_its_nodes_topology() {
     m.create("nodes", json!({"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "us-east-1a"}}}))
         .unwrap();
     m.create("pods", pod("p")).unwrap();
+    m.patch("pods", "p", Part::Status, json!({"status": {"nominatedNodeName": "n"}})).unwrap();
     let binding = json!({"target": {"kind": "Node", "name": "n"}, "metadata": {"annotations": {"a": "b"}}});
     m.apply(Command::Bind { namespace: "default".into(), name: "p".into(), binding, dry_run: false }).unwrap();
     let pod = m.get("pods", "p").unwrap();
     assert_eq!(pod["metadata"]["labels"]["topology.kubernetes.io/zone"], "us-east-1a");
     assert_eq!(pod["metadata"]["annotations"]["a"], "b");
+    assert_eq!(pod["status"]["nominatedNodeName"], Value::Null, "who is bound is nominated no more");
 }
 
 #[test]

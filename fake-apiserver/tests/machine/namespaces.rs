@@ -38,6 +38,15 @@ fn a_cluster_begins_with_what_its_own_components_look_for() {
     let revision = m.store.revision();
     m.store.bootstrap(Now::at(Duration::ZERO));
     assert_eq!(m.store.revision(), revision);
+    // Whose client certificates are to be trusted is told when it is known, and after a reset.
+    let authority = |m: &Machine| {
+        let config = m.store.get(kind("configmaps"), "kube-system/extension-apiserver-authentication").unwrap();
+        ["client-ca-file", "requestheader-client-ca-file"].map(|field| config.value["data"][field].clone())
+    };
+    assert_eq!(authority(&m), [Value::Null, Value::Null]);
+    m.store.trust(Now::at(Duration::ZERO), "PEM");
+    m.store.reset(Now::at(Duration::ZERO));
+    assert_eq!(authority(&m), ["PEM", "PEM"]);
 }
 
 #[test]

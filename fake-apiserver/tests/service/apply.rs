@@ -151,3 +151,25 @@ fn configurations_that_make_no_sense_are_refused() {
         );
     });
 }
+
+#[test]
+fn a_patch_of_the_managers_finds_a_list_of_them_on_every_object() {
+    story(|client| async move {
+        let uri = format!("{CONFIGS}/a");
+        client.post(CONFIGS, config("a")).await;
+        let patch = async |query: &str, operations: Value| {
+            let uri = format!("{uri}{query}");
+            client.send(Method::PATCH, &uri, "application/json-patch+json", Some(operations)).await
+        };
+        // What kubectl sends after an apply with --server-side --dry-run=server, of the managers that the dry run told.
+        let managers = json!([{"manager": "kubectl", "operation": "Apply", "apiVersion": "v1",
+            "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}}}}]);
+        let replace = |value: &Value| json!([{"op": "replace", "path": "/metadata/managedFields", "value": value}]);
+        let (code, answer) = patch("?dryRun=All", replace(&managers)).await;
+        assert_eq!((code, &answer["metadata"]["managedFields"]), (200, &managers), "{answer}");
+        assert_eq!(client.get(&uri).await.1["metadata"]["managedFields"], Value::Null);
+        // And how everyone's fields are let go.
+        let (code, answer) = patch("", replace(&json!([{}]))).await;
+        assert_eq!((code, &answer["metadata"]["managedFields"]), (200, &Value::Null), "{answer}");
+    });
+}

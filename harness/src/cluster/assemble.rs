@@ -50,6 +50,8 @@ pub struct Parts {
     pub bytes: Option<Arc<dyn VolumeBytes>>,
     /// Where a node's kubelet root is, by name.
     pub roots: BTreeMap<String, PathBuf>,
+    /// The certificate of the API server's CA, PEM; none in simulation.
+    pub ca_pem: Option<String>,
 }
 
 /// What every component needs to start.
@@ -70,7 +72,7 @@ impl Cluster {
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();
         yard.add(&mut members, yard.cloud(ec2.clone()));
-        yard.add(&mut members, yard.apiserver());
+        yard.add(&mut members, yard.apiserver(parts.ca_pem));
         if !yard.is_without("csi-mock") {
             yard.add(&mut members, yard.csi_controller());
         }
@@ -144,7 +146,7 @@ impl Yard {
         instances.iter().filter_map(|i| Some((format!("imds-{}", i.name), service(&i.id)?))).collect()
     }
 
-    fn apiserver(&self) -> Process {
+    fn apiserver(&self, ca_pem: Option<String>) -> Process {
         let yard = self.clone();
         // Webhooks are reached by sockets, which simulation has none of.
         let live = self.world.kind() == WorldKind::Live;
@@ -154,6 +156,9 @@ impl Yard {
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));
+            if let Some(ca) = &ca_pem {
+                apiserver.trust(&ctx, ca);
+            }
             async move { yard.serve(ctx, "apiserver", service).await }
         })
     }

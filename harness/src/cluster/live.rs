@@ -197,7 +197,14 @@ impl Cluster {
             disks.insert(node.name.clone(), site.disk(&node.name)?);
             roots.insert(node.name.clone(), site.node_root(&node.name));
         }
-        let parts = Parts { wiring: sockets.clone(), disks, volume_dir: Some(site.volume_dir()), bytes: None, roots };
+        let parts = Parts {
+            wiring: sockets.clone(),
+            disks,
+            volume_dir: Some(site.volume_dir()),
+            bytes: None,
+            roots,
+            ca_pem: Some(tls.ca_pem.clone()),
+        };
         let mut cluster = Self::start(world, spec, parts)?;
         cluster.endpoints = Some(super::Endpoints {
             ec2: sockets.endpoint("ec2").to_owned(),

@@ -47,8 +47,14 @@ impl Cluster {
         let disks =
             spec.nodes.iter().map(|n| -> (String, Arc<dyn Disk>) { (n.name.clone(), memory.node(&n.name)) }).collect();
         let bytes: Arc<dyn VolumeBytes> = Arc::new(Bytes(memory));
-        let parts =
-            Parts { wiring: Arc::new(Fabric), disks, volume_dir: None, bytes: Some(bytes), roots: BTreeMap::new() };
+        let parts = Parts {
+            wiring: Arc::new(Fabric),
+            disks,
+            volume_dir: None,
+            bytes: Some(bytes),
+            roots: BTreeMap::new(),
+            ca_pem: None,
+        };
         Self::start(world, spec, parts)
     }
 }

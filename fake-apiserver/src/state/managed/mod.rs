@@ -129,6 +129,24 @@ pub(super) fn is_tracked(object: &Value) -> bool {
     !value::list(object, &["metadata", "managedFields"]).is_empty()
 }
 
+/// Whether a list of managers is the one that takes them all away: one empty entry.
+pub(super) fn is_reset(object: &Value) -> bool {
+    matches!(value::list(object, &["metadata", "managedFields"]), [entry] if entry.as_object().is_some_and(Map::is_empty))
+}
+
+/// Whether a JSON patch says something of managedFields, as kubectl's does when it goes over to server-side apply.
+pub(super) fn names_managers(patch: &Value) -> bool {
+    let operations = patch.as_array().into_iter().flatten();
+    operations.map(|operation| text(operation, &["path"])).any(|path| path.starts_with("/metadata/managedFields"))
+}
+
+/// An object as a server that tracks every object has it: with a list of managers, though nobody may be in it.
+pub(super) fn with_managers(object: &Value) -> Value {
+    let mut object = object.clone();
+    value::default(value::metadata(&mut object), "managedFields", json!([]));
+    object
+}
+
 fn managers(object: &Value) -> Vec<Manager> {
     value::list(object, &["metadata", "managedFields"]).iter().map(Manager::parse).collect()
 }
