@@ -35,6 +35,16 @@ fn anonymous() -> Identity {
     Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups }
 }
 
+/// The object that a request is about: of a list or watch, the one that its field selector picks by name.
+fn named(call: &Call) -> &str {
+    if call.name.is_some() || !matches!(call.verb, "list" | "watch") {
+        return call.named();
+    }
+    let terms = call.query.all("fieldSelector").flat_map(|selector| selector.split(','));
+    let names = terms.filter_map(|term| term.strip_prefix("metadata.name="));
+    names.map(|name| name.strip_prefix('=').unwrap_or(name)).next().unwrap_or_default()
+}
+
 /// The groups that a service account is in by its name alone.
 fn groups_of(user: &str) -> Vec<String> {
     let place = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
@@ -120,7 +130,7 @@ impl Server {
             group: call.kind.group,
             resource: call.kind.plural,
             subresource: &call.subresource,
-            name: call.named(),
+            name: named(call),
             // A namespace is within itself.
             namespace: if call.kind.kind == "Namespace" { call.named() } else { namespace },
             path: None,

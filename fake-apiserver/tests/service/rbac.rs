@@ -129,6 +129,14 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
         assert_eq!(nodes.0, 200);
         let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
         assert_eq!(send(&client, "secret", &scheduler, Method::GET, lease, Value::Null).await.0, 404);
+        // A role for one object is enough for a list and a watch that pick it by its name.
+        let configs = "/api/v1/namespaces/kube-system/configmaps";
+        let pick = format!("{configs}?fieldSelector=metadata.name%3Dextension-apiserver-authentication");
+        assert_eq!(send(&client, "secret", &scheduler, Method::GET, configs, Value::Null).await.0, 403);
+        let (code, list) = send(&client, "secret", &scheduler, Method::GET, &pick, Value::Null).await;
+        assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1));
+        let other = format!("{configs}?fieldSelector=metadata.name%3Dother");
+        assert_eq!(send(&client, "secret", &scheduler, Method::GET, &other, Value::Null).await.0, 403);
         // `admin` is a union of unions, down to what `view` reads.
         let binding = json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "Group", "name": "admins"}]});
         let bindings = format!("{RBAC}/namespaces/default/rolebindings");
