@@ -123,3 +123,16 @@ fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
     assert!(unmounted - busy[0] > 14 * 60_000, "busy from {} to {unmounted}", busy[0]);
     assert!((unmounted..unmounted + 5_000).contains(&gone[0]), "it goes when it is unmounted: {gone:?}, {unmounted}");
 }
+
+#[test]
+fn staging_takes_time_where_the_cloud_does() {
+    let took = |latency: &str| {
+        let (outcome, exit) = run(&FIRST_VOLUME.replacen("\nsteps:", &format!("\nlatency: {latency}\n\nsteps:"), 1), 1);
+        assert_eq!(exit, Exit::Passed, "{:?} {:?}", outcome.failure, outcome.violations);
+        let staged = outcome.events.iter().find(|e| e.kind == "csi.done" && e.str("rpc") == Some("NodeStageVolume"));
+        staged.unwrap().fields["took_ms"].as_u64().unwrap()
+    };
+    assert_eq!(took("instant"), 0);
+    // The range that operators quote for a new volume.
+    assert!((1_900..=10_000).contains(&took("aws")));
+}

@@ -22,6 +22,7 @@ mod files;
 #[cfg(target_os = "linux")]
 mod loopback;
 mod memory;
+mod paced;
 mod root;
 mod stat;
 
@@ -33,6 +34,7 @@ pub use faulty::faulty;
 #[cfg(target_os = "linux")]
 pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;
+pub use paced::{Pace, paced};
 
 /// The disk of a live node with the backend that was asked for; `None` takes the best one that works here.
 ///

@@ -10,7 +10,7 @@ use controllers::Timers;
 use controllers::kube::Client;
 use controllers::node_agent::{self, NodeAgentConfig, Plugins};
 use csi_mock::controller::ControllerConfig;
-use csi_mock::disk::Disk;
+use csi_mock::disk::{self, Disk, Pace};
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use fake_apiserver::Apiserver;
@@ -224,7 +224,12 @@ impl Yard {
         root: PathBuf,
         disk: Arc<dyn Disk>,
     ) -> Result<(), String> {
-        let disk = csi_mock::disk::faulty(ctx, disk);
+        let disk = match pace(self.spec.latency) {
+            // Real disks take their own time.
+            Some(pace) if self.world.kind() == WorldKind::Simulated => disk::paced(ctx, disk, pace),
+            _ => disk,
+        };
+        let disk = disk::faulty(ctx, disk);
         let (csi, registration) = (format!("csi-{}", node.name), format!("csi-registration-{}", node.name));
         if !self.is_without("csi-mock") {
             let mut config = NodeConfig::new(&node.name, instance_id, &node.zone, disk.clone());
@@ -287,6 +292,15 @@ fn latency(profile: model::LatencyProfile) -> LatencyProfile {
         model::LatencyProfile::Instant => LatencyProfile::Instant,
         model::LatencyProfile::Aws => LatencyProfile::Aws,
         model::LatencyProfile::AwsRecent => LatencyProfile::AwsRecent,
+    }
+}
+
+/// How long mkfs and mounts take.
+fn pace(profile: model::LatencyProfile) -> Option<Pace> {
+    match profile {
+        model::LatencyProfile::Instant => None,
+        model::LatencyProfile::Aws => Some(Pace::aws()),
+        model::LatencyProfile::AwsRecent => Some(Pace::aws_recent()),
     }
 }
 
