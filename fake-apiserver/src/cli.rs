@@ -4,16 +4,21 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
 use substrate::host::{self, HostOptions};
 use substrate::{Process, World, ready};
 
-use crate::serve::{ServeConfig, Served, serve};
-use crate::{Apiserver, Config, Rbac, dial};
+use crate::serve::{ADMIN, ServeConfig, Served, serve};
+use crate::tls::Authority;
+use crate::{Apiserver, Audit, Config, Policy, Rbac, dial, kubeconfig};
 
 const NAME: &str = "fake-apiserver";
+/// How long watches gather events for each that is told the same: a thousand wait ten milliseconds between writes.
+const GATHER: Duration = Duration::from_micros(10);
 
 const EXAMPLE: &str = "\
 Example:
@@ -51,6 +56,18 @@ struct Args {
     /// Who may do what: everyone everything, or what roles and their bindings allow
     #[arg(long, value_name = "MODE", default_value = "always-allow")]
     authorization_mode: Authorization,
+    /// Where requests are logged, as JSON lines of audit.k8s.io/v1 Events; `-` is standard output
+    #[arg(long, value_name = "PATH")]
+    audit_log_path: Option<PathBuf>,
+    /// Which requests are logged, and how much of them: an audit.k8s.io/v1 Policy; all at level Metadata by default
+    #[arg(long, value_name = "PATH", requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+    /// Directory for ca.crt and ca.key, admin.crt and admin.key: for kube-controller-manager's signer, and for clients
+    #[arg(long, value_name = "DIR")]
+    pki: Option<PathBuf>,
+    /// The version that the server says it is: 1.36, or a patch release of it
+    #[arg(long, value_name = "VERSION", default_value = "1.36", value_parser = kubernetes_version)]
+    kubernetes_version: String,
     /// Where the trace goes as JSON lines; `-` is standard output
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
@@ -92,8 +109,23 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         Some(token) => token,
         None => crate::tls::random_token()?,
     };
+    let authority = Arc::new(Authority::new()?);
+    if let Some(folder) = &args.pki {
+        write_pki(folder, &authority).map_err(|e| anyhow::anyhow!("--pki {}: {e}", folder.display()))?;
+    }
+    let audit =
+        args.audit_log_path.as_deref().map(|path| audit(path, args.audit_policy_file.as_deref())).transpose()?;
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
-    let config = Config { dial: Some(dial::webhooks()), rbac, track_managers: true, ..Config::default() };
+    let config = Config {
+        dial: Some(dial::webhooks()),
+        rbac,
+        track_managers: true,
+        gather: GATHER,
+        authority: Some(authority.clone()),
+        audit,
+        version: Some(args.kubernetes_version),
+        ..Config::default()
+    };
     let apiserver = Apiserver::new(world.seed(), config);
     let process = Process::start(&world, NAME, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { anyhow::bail!("the process ended before it served") };
@@ -103,6 +135,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         allow_hosts: args.allow_host,
         token: Some(token),
         kubeconfig: args.kubeconfig,
+        authority: Some(authority),
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
     apiserver.trust(&ctx, &served.ca_pem);
@@ -115,6 +148,46 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
     }
     eprintln!("{NAME}: export KUBECONFIG={}", served.kubeconfig.display());
     std::future::pending().await
+}
+
+/// `1.36`, or a patch release of it; the tables of this server are those of no other.
+fn kubernetes_version(text: &str) -> Result<String, String> {
+    let plain = text.strip_prefix('v').unwrap_or(text);
+    let patch = match plain.strip_prefix("1.36") {
+        Some("") => Some("2"),
+        Some(rest) => rest.strip_prefix('.').filter(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit())),
+        None => None,
+    };
+    patch.map(|patch| format!("v1.36.{patch}")).ok_or_else(|| "this server speaks Kubernetes 1.36".to_owned())
+}
+
+fn audit(path: &Path, policy: Option<&Path>) -> Result<Audit, anyhow::Error> {
+    let policy = match policy {
+        None => Policy::default(),
+        Some(file) => {
+            let wrong = |why: String| anyhow::anyhow!("--audit-policy-file {}: {why}", file.display());
+            let yaml = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+            Policy::parse(&yaml).map_err(wrong)?
+        }
+    };
+    let sink: Box<dyn std::io::Write + Send> = if path.as_os_str() == "-" {
+        Box::new(std::io::stdout())
+    } else {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        Box::new(file.map_err(|e| anyhow::anyhow!("--audit-log-path {}: {e}", path.display()))?)
+    };
+    Ok(Audit::new(policy, sink))
+}
+
+/// Writes the CA and the credentials of the kubeconfig's user, readable by their owner only.
+fn write_pki(folder: &Path, authority: &Authority) -> Result<(), anyhow::Error> {
+    std::fs::create_dir_all(folder)?;
+    let admin = authority.client(ADMIN, "system:masters")?;
+    for (name, made) in [("ca", authority.credentials()), ("admin", admin)] {
+        kubeconfig::write(&folder.join(format!("{name}.crt")), &made.certificate)?;
+        kubeconfig::write(&folder.join(format!("{name}.key")), &made.key)?;
+    }
+    Ok(())
 }
 
 fn write_ready(path: &Path, served: &Served) -> Result<(), anyhow::Error> {
@@ -142,11 +215,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_version_is_that_of_the_tables() {
+        assert_eq!(kubernetes_version("1.36").unwrap(), "v1.36.2");
+        assert_eq!(kubernetes_version("v1.36.11").unwrap(), "v1.36.11");
+        assert!(kubernetes_version("1.360").is_err());
+    }
+
     #[rstest]
     #[case(&["--listen", "here"])]
     #[case(&["--time-scale", "0"])]
     #[case(&["--time-scale", "nan"])]
     #[case(&["--seed", "-1"])]
+    #[case(&["--kubernetes-version", "1.35"])]
+    #[case(&["--kubernetes-version", "1.36.x"])]
+    #[case(&["--audit-policy-file", "x"])]
     #[case(&["--what"])]
     fn wrong_usage_is_refused(#[case] args: &[&str]) {
         let args = std::iter::once(NAME).chain(args.iter().copied());

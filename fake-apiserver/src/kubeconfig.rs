@@ -7,12 +7,19 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use crate::tls::Credentials;
+
 /// The name of its cluster, user and context.
 const NAME: &str = "fake-apiserver";
 
-/// A kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and the bearer token embedded. As JSON, which is
-/// YAML too.
-pub fn render(endpoint: &str, ca_pem: &str, token: &str) -> String {
+/// A kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and its user's credentials embedded: the bearer
+/// token and, where there is one, the client certificate. As JSON, which is YAML too.
+pub fn render(endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credentials>) -> String {
+    let mut user = json!({ "token": token });
+    if let Some(client) = client {
+        user["client-certificate-data"] = STANDARD.encode(&client.certificate).into();
+        user["client-key-data"] = STANDARD.encode(&client.key).into();
+    }
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -20,7 +27,7 @@ pub fn render(endpoint: &str, ca_pem: &str, token: &str) -> String {
             "name": NAME,
             "cluster": { "server": endpoint, "certificate-authority-data": STANDARD.encode(ca_pem) },
         }],
-        "users": [{ "name": NAME, "user": { "token": token } }],
+        "users": [{ "name": NAME, "user": user }],
         "contexts": [{ "name": NAME, "context": { "cluster": NAME, "user": NAME, "namespace": "default" } }],
         "current-context": NAME,
     });
@@ -53,7 +60,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         write(&path, "old").unwrap();
-        write(&path, &render("https://127.0.0.1:1", "PEM", "secret")).unwrap();
+        write(&path, &render("https://127.0.0.1:1", "PEM", "secret", None)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:1");

@@ -2,6 +2,7 @@
 
 mod cli;
 pub mod custom;
+pub mod der;
 pub mod dial;
 pub mod fuzz;
 pub mod kinds;
@@ -14,4 +15,4 @@ pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Config, Dial, Endpoint, Rbac};
+pub use service::{Apiserver, Audit, Config, Dial, Endpoint, MOST_GATHERED, Policy, Rbac};

@@ -1,15 +1,23 @@
-//! The certificates of one run: a CA of its own and a serving certificate that it signs.
+//! The certificates of one run: a CA of its own, and what it signs: the serving certificate, that of the kubeconfig's
+//! user, and those that are asked for by certificate signing requests.
 //!
-//! Made anew at each start and kept in memory; the kubeconfig embeds the CA.
+//! Made anew at each start and kept in memory; the kubeconfig embeds what its user needs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, SigningKey,
 };
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
 use sha2::{Digest, Sha256};
+
+use crate::der::{Purposes, SigningRequest};
 
 /// Names that clients inside and outside of a cluster use for the API server.
 const NAMES: [&str; 5] =
@@ -22,13 +30,88 @@ pub enum TlsError {
     Certificate(#[from] rcgen::Error),
     /// the certificate cannot be served: {0}
     Server(#[from] rustls::Error),
+    /// clients' certificates cannot be verified: {0}
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// A certificate and its private key, PEM.
+pub struct Credentials {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+/// The CA of one run.
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// A CA with a key of its own.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new() -> Result<Self, TlsError> {
+        let mut ca = CertificateParams::new(Vec::new())?;
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        ca.distinguished_name.push(DnType::CommonName, "fake-apiserver-ca");
+        Ok(Self(CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?))
+    }
+
+    /// Its certificate and key, PEM: what kube-controller-manager signs with.
+    pub fn credentials(&self) -> Credentials {
+        Credentials { certificate: self.0.pem(), key: self.0.key().serialize_pem() }
+    }
+
+    /// A client certificate for `user` in `group`.
+    ///
+    /// # Errors
+    /// When a name cannot stand in a certificate.
+    pub fn client(&self, user: &str, group: &str) -> Result<Credentials, TlsError> {
+        let mut client = CertificateParams::new(Vec::new())?;
+        client.distinguished_name = DistinguishedName::new();
+        client.distinguished_name.push(DnType::OrganizationName, group);
+        client.distinguished_name.push(DnType::CommonName, user);
+        client.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        Ok(Credentials { certificate: client.signed_by(&key, &self.0)?.pem(), key: key.serialize_pem() })
+    }
+
+    /// The certificate that a request asks for, PEM.
+    ///
+    /// # Errors
+    /// When the key does not sign.
+    pub fn sign(
+        &self,
+        request: &SigningRequest<'_>,
+        serial: [u8; 16],
+        life: (Timestamp, Timestamp),
+        purposes: Purposes,
+    ) -> Result<String, TlsError> {
+        let made = request.certificate(self.0.der(), serial, life, purposes, |bytes| self.0.key().sign(bytes))?;
+        let text = STANDARD.encode(made);
+        let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+        for line in text.as_bytes().chunks(64) {
+            pem.extend(line.iter().map(|b| char::from(*b)));
+            pem.push('\n');
+        }
+        pem.push_str("-----END CERTIFICATE-----\n");
+        Ok(pem)
+    }
 }
 
 /// What a TLS listener and its clients need.
 pub struct Tls {
     /// The CA certificate, PEM.
     pub ca_pem: String,
-    /// Serves the certificate; HTTP/2 and HTTP/1.1 by ALPN.
+    /// Serves the certificate; HTTP/2 and HTTP/1.1 by ALPN. Clients may show a certificate of the same CA.
     pub server: Arc<rustls::ServerConfig>,
 }
 
@@ -37,14 +120,14 @@ pub struct Tls {
 /// # Errors
 /// When one of `hosts` cannot stand in a certificate.
 pub fn generate(hosts: &[String]) -> Result<Tls, TlsError> {
-    let mut ca = CertificateParams::new(Vec::new())?;
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    ca.distinguished_name.push(DnType::CommonName, "fake-apiserver-ca");
-    let ca_key = KeyPair::generate()?;
-    let ca_pem = ca.self_signed(&ca_key)?.pem();
-    let issuer = Issuer::new(ca, ca_key);
+    serving(&Authority::new()?, hosts)
+}
 
+/// Makes a serving certificate that `authority` signs, for the same.
+///
+/// # Errors
+/// When one of `hosts` cannot stand in a certificate.
+pub fn serving(authority: &Authority, hosts: &[String]) -> Result<Tls, TlsError> {
     let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let mut names: Vec<String> = NAMES.iter().map(ToString::to_string).collect();
     names.extend(loopback.iter().map(ToString::to_string));
@@ -58,16 +141,19 @@ pub fn generate(hosts: &[String]) -> Result<Tls, TlsError> {
     // Go and rustls want it to find the CA.
     serving.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
-    let certificate = serving.signed_by(&key, &issuer)?;
+    let certificate = serving.signed_by(&key, &authority.0)?;
 
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(authority.0.der().clone())?;
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let mut server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients.allow_unauthenticated().build()?)
         .with_single_cert(vec![certificate.der().clone()], key)?;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Tls { ca_pem, server: Arc::new(server) })
+    Ok(Tls { ca_pem: authority.0.pem(), server: Arc::new(server) })
 }
 
 /// A bearer token that nobody can guess. It does not come from the seed, since whoever knows the seed would know it:
@@ -82,6 +168,13 @@ pub fn random_token() -> Result<String, TlsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
     use super::*;
 
     #[test]
@@ -90,6 +183,34 @@ mod tests {
         let tls = generate(&["apiserver".to_owned(), "10.1.2.3".to_owned()]).unwrap();
         assert!(tls.ca_pem.starts_with("-----BEGIN CERTIFICATE-----"));
         assert_eq!(tls.server.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_signed_and_a_client_is_who_it_says() {
+        let authority = Authority::new().unwrap();
+        let mut wanted = CertificateParams::new(vec!["n.example.com".to_owned()]).unwrap();
+        wanted.distinguished_name = DistinguishedName::new();
+        wanted.distinguished_name.push(DnType::CommonName, "ann");
+        let request = wanted.serialize_request(&KeyPair::generate().unwrap()).unwrap();
+        let request = SigningRequest::parse(request.der()).unwrap();
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let life = (now, "2060-01-01T00:00:00Z".parse().unwrap());
+        let purposes = Purposes { client: true, server: true };
+        let pem = authority.sign(&request, [0xff; 16], life, purposes).unwrap();
+        let made = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority.0.der().clone()).unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider.clone());
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+        verifier.build().unwrap().verify_client_cert(&made, &[], at).unwrap();
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let host = ServerName::try_from("n.example.com").unwrap();
+        verifier.verify_server_cert(&made, &[], &host, &[], at).unwrap();
+        let shown = authority.client("bob", "team").unwrap();
+        let shown = CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap();
+        let subject = crate::der::certificate_subject(&shown).unwrap();
+        assert_eq!((subject.common_name.as_str(), subject.organizations), ("bob", vec!["team".to_owned()]));
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Service<Request<Body>> for Duplex {
         let Self { ctx, service } = self.clone();
         Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE_BYTES);
-            let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service));
+            let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service, None));
             let tasks = Tasks(ctx.clone());
             ctx.spawn(async move {
                 // A broken pipe is the caller's to report.

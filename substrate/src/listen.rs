@@ -16,9 +16,13 @@ use tower::Service;
 use crate::body::{Body, BoxError, HttpService, boxed};
 use crate::process::Ctx;
 
+/// The certificate by which a client proved who it is, DER: an extension of every request on its connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
 /// Adapts a peer to what hyper hands out.
 #[derive(Clone)]
-pub(crate) struct Incoming(pub(crate) HttpService);
+pub(crate) struct Incoming(pub(crate) HttpService, pub(crate) Option<PeerCertificate>);
 
 impl Service<Request<HyperBody>> for Incoming {
     type Response = Response<Body>;
@@ -30,7 +34,11 @@ impl Service<Request<HyperBody>> for Incoming {
     }
 
     fn call(&mut self, request: Request<HyperBody>) -> Self::Future {
-        Box::pin(self.0.call(request.map(boxed)))
+        let mut request = request.map(boxed);
+        if let Some(certificate) = &self.1 {
+            request.extensions_mut().insert(certificate.clone());
+        }
+        Box::pin(self.0.call(request))
     }
 }
 
@@ -48,11 +56,13 @@ pub async fn tcp(ctx: Ctx, listener: TcpListener, service: HttpService, tls: Opt
         let (service, acceptor) = (service.clone(), acceptor.clone());
         ctx.spawn(async move {
             match acceptor {
-                None => connection(stream, service).await,
+                None => connection(stream, service, None).await,
                 Some(acceptor) => {
                     // A failed handshake is the client's to report.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        connection(stream, service).await;
+                        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                        let certificate = shown.map(|certificate| PeerCertificate(certificate.as_ref().into()));
+                        connection(stream, service, certificate).await;
                     }
                 }
             }
@@ -68,13 +78,17 @@ pub async fn unix(ctx: Ctx, listener: UnixListener, service: HttpService) {
             continue;
         };
         let service = service.clone();
-        ctx.spawn(async move { connection(stream, service).await });
+        ctx.spawn(async move { connection(stream, service, None).await });
     }
 }
 
-async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: HttpService) {
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: HttpService,
+    certificate: Option<PeerCertificate>,
+) {
     // A connection that breaks is not an event of the domain.
     let _ = Builder::new(TokioExecutor::new())
-        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(Incoming(service)))
+        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(Incoming(service, certificate)))
         .await;
 }

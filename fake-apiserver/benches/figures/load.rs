@@ -16,10 +16,11 @@ const OBJECTS: usize = 1000;
 const RUNS: usize = 3;
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What one part of a run took: the whole, and each request.
+/// What one part of a run took: the whole, each request, and the server's processor time.
 struct Took {
     whole: Duration,
     each: Vec<Duration>,
+    used: Duration,
 }
 
 /// Lets every connection do `work` for each of its objects; gives the connections back.
@@ -84,6 +85,7 @@ pub async fn objects() {
             let part = *part;
             // A GET is over so soon that more of them are needed.
             let rounds = if part == "get" { 3 } else { 1 };
+            let before = server.cpu();
             let (back, whole, each) = all(connections, OBJECTS * rounds, move |mut connection, i| async move {
                 let i = i % (OBJECTS * CONNECTIONS);
                 let name = format!("c-{i:06}");
@@ -103,7 +105,7 @@ pub async fn objects() {
             })
             .await;
             connections = back;
-            found[i].push(Took { whole, each });
+            found[i].push(Took { whole, each, used: server.cpu() - before });
         }
     }
     for ((part, real, bound, _), mut took) in PARTS.into_iter().zip(found) {
@@ -111,6 +113,8 @@ pub async fn objects() {
         let rate = median(&mut rates) as f64;
         let what = format!("{part} of 1 KiB objects, {CONNECTIONS} connections");
         Figure { what: &what, found: rate, unit: "/s", bound, real: Some(real) }.print();
+        let used: Duration = took.iter().map(|t| t.used).sum();
+        super::print_cost(used, took.iter().map(|t| t.each.len()).sum(), part);
         let mut tails: Vec<Duration> = took.iter_mut().map(|t| quantile(&mut t.each, 0.99)).collect();
         let found = median(&mut tails).as_secs_f64() * 1e3;
         let bound = if part == "delete" { Bound::None } else { Bound::AtMost(5.0) };

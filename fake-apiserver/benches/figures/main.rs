@@ -101,6 +101,13 @@ async fn start() {
     Figure { what: "resident, idle", found: resident, unit: "MiB", bound, real: Some(295.0) }.print();
 }
 
+/// What a request or an event costs the server in processor time, which does not depend on what else the machine does.
+fn print_cost(used: Duration, count: usize, of: &str) {
+    let found = used.as_secs_f64() * 1e6 / count as f64;
+    let what = format!("  processor time of the server for each {of}");
+    Figure { what: &what, found, unit: "us", bound: Bound::None, real: None }.print();
+}
+
 fn median<T: Ord + Copy>(values: &mut [T]) -> T {
     values.sort_unstable();
     values[values.len() / 2]

@@ -17,6 +17,8 @@ struct Spread {
     rate: f64,
     /// From the server's answer to the receipt of each event.
     receipts: Vec<Duration>,
+    /// The server's processor time.
+    used: Duration,
 }
 
 /// One, a hundred and a thousand watchers.
@@ -27,13 +29,16 @@ pub async fn run() {
         (1000, Bound::AtLeast(300_000.0), Bound::AtMost(40.0), 97_603.0, 42.0),
     ] {
         // How many events the server sustains, and then how soon they come at nine tenths of that.
-        let mut rates = Vec::new();
+        let (mut rates, mut used) = (Vec::new(), Duration::ZERO);
         for _ in 0..3 {
-            rates.push(spread(watchers, None).await.rate as u64);
+            let spread = spread(watchers, None).await;
+            rates.push(spread.rate as u64);
+            used += spread.used;
         }
         let most = super::median(&mut rates) as f64;
         let what = format!("{watchers} watchers x {UPDATES} updates of 1 KiB");
         Figure { what: &what, found: most, unit: "events/s", bound, real: Some(real) }.print();
+        super::print_cost(used, 3 * watchers * UPDATES, "event");
         let pace = Duration::from_secs_f64(watchers as f64 / (most * 0.9));
         let mut paced = spread(watchers, Some(pace)).await;
         let found = quantile(&mut paced.receipts, 0.99).as_secs_f64() * 1e3;
@@ -65,7 +70,7 @@ async fn spread(watchers: usize, pace: Option<Duration>) -> Spread {
     }
     tasks
         .run_until(async {
-            let begun = Instant::now();
+            let (begun, before) = (Instant::now(), server.cpu());
             let mut answered = Vec::with_capacity(UPDATES);
             for i in 0..UPDATES {
                 let (code, told) = writer.json("PUT", PATH, &config("c", i as u32 + 1)).await;
@@ -85,7 +90,8 @@ async fn spread(watchers: usize, pace: Option<Duration>) -> Spread {
                     last = last.max(at);
                 }
             }
-            Spread { rate: (watchers * UPDATES) as f64 / (last - begun).as_secs_f64(), receipts }
+            let rate = (watchers * UPDATES) as f64 / (last - begun).as_secs_f64();
+            Spread { rate, receipts, used: server.cpu() - before }
         })
         .await
 }

@@ -36,6 +36,13 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
                 return Err(PatchError::CopyTooLarge { limit: MAX_COPIED_BYTES, size: copied });
             }
         }
+        // Go's patches find null where there is nothing, and clients ask for it before they add a first finalizer.
+        if let PatchOperation::Test(test) = operation
+            && test.value.is_null()
+            && patched.pointer(test.path.as_str()).is_none()
+        {
+            continue;
+        }
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
             .map_err(|error| PatchError::Inapplicable(format!("operation {i} ({operation}): {}", error.kind)))?;
     }
@@ -74,6 +81,15 @@ mod tests {
         ] {
             assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 422, "{patch}");
         }
+    }
+
+    #[test]
+    fn null_is_found_where_there_is_nothing() {
+        let patch = json!([{"op": "test", "path": "/metadata/labels", "value": null},
+            {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
+        assert_eq!(apply(&patch, &pv()).unwrap()["metadata"]["labels"]["a"], "b");
+        let there = json!([{"op": "test", "path": "/metadata/name", "value": null}]);
+        assert_eq!(apply(&there, &pv()).unwrap_err().code(), 422);
     }
 
     #[test]

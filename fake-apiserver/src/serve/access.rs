@@ -1,4 +1,4 @@
-//! Who may call: anyone on a loopback listener, holders of the token on any other.
+//! Who may call: anyone on a loopback listener, holders of the token or of a certificate of ours on any other.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,12 +7,14 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use serde_json::json;
 use substrate::body::{Body, BoxError, HttpService, full};
+use substrate::listen::PeerCertificate;
 use tower::Service;
 
 /// Paths that tell nothing and that probes must reach (upstream's `system:public-info-viewer`).
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// Wraps `service` so that requests need `Authorization: Bearer <token>`, health probes and the version apart. For
+/// Wraps `service` so that requests need `Authorization: Bearer <token>` or a client certificate, health probes and the
+/// version apart. For
 /// every listener that is not bound to loopback; the guard goes around it.
 pub fn require_token(service: HttpService, token: &str) -> HttpService {
     HttpService::new(Access { service, token: token.into() })
@@ -34,7 +36,9 @@ impl Service<Request<Body>> for Access {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if PUBLIC.contains(&request.uri().path()) || authorized(request.headers(), &self.token) {
+        // The handshake has verified it.
+        let certified = request.extensions().get::<PeerCertificate>().is_some();
+        if certified || PUBLIC.contains(&request.uri().path()) || authorized(request.headers(), &self.token) {
             Box::pin(self.service.call(request))
         } else {
             Box::pin(std::future::ready(Ok(unauthorized())))

@@ -8,13 +8,19 @@ mod gzip;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use substrate::body::HttpService;
 use substrate::{Ctx, guard, listen};
 use tokio::net::TcpListener;
 
 pub use self::access::require_token;
+use crate::tls::Authority;
 use crate::{kubeconfig, tls};
+
+/// Who holds the kubeconfig that the server writes, as kubeadm names that user, and a group that may do everything.
+pub const ADMIN: &str = "kubernetes-admin";
+const MASTERS: &str = "system:masters";
 
 /// Where and how to listen.
 #[derive(Clone, Debug)]
@@ -30,6 +36,8 @@ pub struct ServeConfig {
     pub token: Option<String>,
     /// Where the kubeconfig is written.
     pub kubeconfig: PathBuf,
+    /// What signs the certificates; a new one when absent.
+    pub authority: Option<Arc<Authority>>,
 }
 
 /// Where it listens.
@@ -102,10 +110,15 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
     if !bound.ip().is_unspecified() {
         names.push(bound.ip().to_string());
     }
-    let tls = tls::generate(&names)?;
+    let authority = match &config.authority {
+        Some(authority) => authority.clone(),
+        None => Arc::new(Authority::new()?),
+    };
+    let tls = tls::serving(&authority, &names)?;
+    let client = authority.client(ADMIN, MASTERS)?;
     let endpoint = format!("https://{}", reachable(bound, &config.allow_hosts));
     let path = std::path::absolute(&config.kubeconfig).unwrap_or_else(|_| config.kubeconfig.clone());
-    kubeconfig::write(&path, &kubeconfig::render(&endpoint, &tls.ca_pem, &token))
+    kubeconfig::write(&path, &kubeconfig::render(&endpoint, &tls.ca_pem, &token, Some(&client)))
         .map_err(|source| ServeError::Kubeconfig { path: path.clone(), source })?;
 
     let layered = |address: SocketAddr| {

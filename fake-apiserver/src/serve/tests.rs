@@ -17,6 +17,7 @@ fn config(listen: &str, folder: &tempfile::TempDir) -> ServeConfig {
         allow_hosts: Vec::new(),
         token: None,
         kubeconfig: folder.path().join("kubeconfig"),
+        authority: None,
     }
 }
 

@@ -3,13 +3,15 @@
 use http::request::Parts;
 use http::{HeaderMap, header};
 
+use substrate::listen::PeerCertificate;
+
 use super::Server;
 use super::call::Call;
+use crate::der;
+use crate::serve::ADMIN;
 use crate::state::rbac::Access;
 use crate::state::{Identity, Status, qualified};
 
-/// Who holds the kubeconfig that the server wrote, as kubeadm names that user.
-const ADMIN: &str = "kubernetes-admin";
 const AUTHENTICATED: &str = "system:authenticated";
 
 /// RBAC, as it is configured.
@@ -53,18 +55,29 @@ fn groups_of(user: &str) -> Vec<String> {
     })
 }
 
+/// Whom a certificate is for: its common name, in the groups of its organizations.
+fn certified(certificate: &PeerCertificate) -> Result<Identity, Status> {
+    let subject = der::certificate_subject(&certificate.0).filter(|subject| !subject.common_name.is_empty());
+    let subject = subject.ok_or_else(unauthorized)?;
+    let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
+    Ok(Identity { username: subject.common_name, uid: String::new(), groups })
+}
+
 fn unauthorized() -> Status {
     Status::new(401, "Unauthorized", "Unauthorized")
 }
 
 impl Server {
-    /// Who a request comes from: a service account by its token, the holder of the kubeconfig, or whoever they act as.
+    /// Who a request comes from: whom a client certificate names, a service account by its token, the holder of the kubeconfig, or whoever they act as.
     /// Without RBAC everyone else counts as the holder of the kubeconfig.
     ///
     /// # Errors
     /// 401 for a token that is worth nothing, 403 for acting as someone without leave.
     pub(super) fn caller(&self, parts: &Parts) -> Result<Identity, Status> {
-        let user = self.bearer(&parts.headers)?;
+        let user = match parts.extensions.get::<PeerCertificate>() {
+            Some(certificate) => certified(certificate)?,
+            None => self.bearer(&parts.headers)?,
+        };
         let word = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
         let Some(wanted) = word("impersonate-user") else { return Ok(user) };
         let groups: Vec<String> = parts

@@ -18,7 +18,14 @@ use crate::state::{Event, EventType, Object, name_of, position, told};
 const CHANNEL: usize = 1000;
 
 /// What a watcher is told of a commit.
-pub(crate) type Delivery = (Arc<Event>, EventType);
+pub(crate) struct Delivery {
+    /// The commit.
+    pub event: Arc<Event>,
+    /// What it is to this watcher.
+    pub told: EventType,
+    /// How many are told of it.
+    pub crowd: u32,
+}
 
 /// Names a watcher among those of its kind.
 pub(crate) type Ticket = (usize, u64);
@@ -103,14 +110,17 @@ impl Hub {
             return;
         };
         let mut lost = Vec::new();
-        for place in places(event) {
+        let places = places(event);
+        let crowd = places.iter().filter_map(|place| board.places.get(place)).map(Vec::len).sum::<usize>();
+        let crowd = u32::try_from(crowd).unwrap_or(u32::MAX);
+        for place in places {
             for id in board.places.get(&place).into_iter().flatten() {
                 let Some(watcher) = board.watchers.get(id) else { continue };
                 if event.revision <= watcher.after {
                     continue;
                 }
                 let Some(told) = told(event, watcher.namespace.as_deref(), &watcher.selector) else { continue };
-                match watcher.sender.try_send((event.clone(), told)) {
+                match watcher.sender.try_send(Delivery { event: event.clone(), told, crowd }) {
                     Ok(()) => {}
                     Err(TrySendError::Full(_) | TrySendError::Closed(_)) => lost.push(*id),
                 }

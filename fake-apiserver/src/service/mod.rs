@@ -3,8 +3,10 @@
 
 mod access;
 mod admin;
+mod audit;
 mod body;
 mod call;
+mod certificates;
 mod content;
 mod fault;
 mod hub;
@@ -30,6 +32,7 @@ use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
+pub use self::audit::{Audit, Policy};
 use self::call::Call;
 use self::content::content;
 use self::fault::{Injected, Twist, suffer};
@@ -41,6 +44,7 @@ pub use self::webhook::{Dial, Endpoint};
 use crate::kinds;
 use crate::state::selector::Selector;
 use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, scale_of};
+use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
 /// How long a read waits for a revision that is not yet there (R8).
@@ -62,7 +66,20 @@ pub struct Config {
     /// Whether every object says from its creation on who manages its fields, as those of a real server do. Otherwise
     /// only objects that were applied do.
     pub track_managers: bool,
+    /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
+    /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
+    /// a simulation, to write each event at its instant.
+    pub gather: Duration,
+    /// What signs approved certificate signing requests; none where a controller does, or nobody.
+    pub authority: Option<Arc<Authority>>,
+    /// Where requests are logged.
+    pub audit: Option<Audit>,
+    /// The version that the server says it is, `v1.36.2` when it is not said.
+    pub version: Option<String>,
 }
+
+/// The longest that a watch gathers events.
+pub const MOST_GATHERED: Duration = Duration::from_millis(20);
 
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -71,6 +88,10 @@ impl std::fmt::Debug for Config {
             .field("dial", &self.dial.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
+            .field("gather", &self.gather)
+            .field("authority", &self.authority)
+            .field("audit", &self.audit)
+            .field("version", &self.version)
             .finish()
     }
 }
@@ -93,6 +114,10 @@ pub(crate) struct Shared {
     limits: Limits,
     dial: Option<Dial>,
     rbac: Option<Rbac>,
+    gather: Duration,
+    authority: Option<Arc<Authority>>,
+    audit: Option<Audit>,
+    version: String,
 }
 
 /// What the lock guards: short sections, never held over an await.
@@ -134,6 +159,10 @@ impl Apiserver {
             limits: config.limits,
             dial: config.dial,
             rbac: config.rbac,
+            gather: config.gather,
+            authority: config.authority,
+            audit: config.audit,
+            version: config.version.unwrap_or_else(|| GIT_VERSION.to_owned()),
         }))
     }
 
@@ -234,6 +263,13 @@ impl Server {
     }
 
     async fn handle(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        match &self.shared.audit {
+            Some(audit) if !request.uri().path().starts_with("/admin/") => self.audited(audit, request).await,
+            _ => self.answer(request).await,
+        }
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (parts, body) = request.into_parts();
         if parts.uri.path().starts_with("/admin/") {
             if let Err(status) = self.authorize_path(&parts) {
@@ -422,7 +458,7 @@ impl Server {
             return health;
         }
         if path == "/version" || path == "/version/" {
-            return json_value(200, &version());
+            return json_value(200, &version(&self.shared.version));
         }
         if path == "/metrics" {
             return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
@@ -461,11 +497,11 @@ fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
     }
 }
 
-fn version() -> Value {
+fn version(version: &str) -> Value {
     json!({
         "major": "1",
         "minor": "36",
-        "gitVersion": GIT_VERSION,
+        "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

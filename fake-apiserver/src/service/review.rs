@@ -24,7 +24,7 @@ impl Server {
     pub(super) async fn review(&self, parts: &Parts, sent: Body) -> Response<Body> {
         let answer = match find(parts.uri.path()) {
             Some((kind, namespace)) => match self.may_ask(parts, kind, namespace) {
-                Ok(()) => self.answer(parts, kind, namespace, sent).await,
+                Ok(()) => self.told(parts, kind, namespace, sent).await,
                 Err(status) => Err(status),
             },
             None => Err(Status::no_such_resource()),
@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    async fn answer(
+    async fn told(
         &self,
         parts: &Parts,
         kind: &'static Kind,

@@ -14,11 +14,11 @@ use substrate::fault::WatchFault;
 use substrate::{BoxError, Ctx};
 use tokio::sync::mpsc;
 
-use super::Shared;
 use super::call::Call;
 use super::fault::{Broken, Upset, upset};
 use super::hub::{Delivery, Ticket};
 use super::respond::Shown;
+use super::{MOST_GATHERED, Shared};
 use crate::state::value::name;
 use crate::state::{EventType, Initial, Object, Status};
 
@@ -28,6 +28,9 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Initial events are joined into frames of about this size.
 const FRAME: usize = 32 << 10;
+
+/// The shortest that events are gathered.
+const LEAST_GATHERED: Duration = Duration::from_millis(1);
 
 type Next = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
@@ -68,6 +71,8 @@ pub(crate) struct WatchStream {
     plan: Plan,
     initial: VecDeque<Initial>,
     held: VecDeque<Bytes>,
+    /// Until when events are gathered.
+    gathers: Option<BoxFuture<'static, ()>>,
     pause: Option<BoxFuture<'static, ()>>,
     timer: BoxFuture<'static, ()>,
     deadline: Duration,
@@ -86,6 +91,7 @@ impl WatchStream {
         let mut stream = Self {
             initial,
             held: VecDeque::new(),
+            gathers: None,
             pause: None,
             timer: Box::pin(std::future::pending()),
             deadline,
@@ -202,8 +208,14 @@ impl WatchStream {
 
     /// Joins the lines of what waits into one frame: a watcher that was not looked at for a while is told with one
     /// write what happened since.
-    fn send_pending(&mut self, first: Initial) -> Next {
-        let line = self.told(&first);
+    fn send_pending(&mut self, first: Delivery) -> Next {
+        let span = (self.plan.registration.shared.gather * first.crowd).min(MOST_GATHERED);
+        // Below a millisecond a timer is no gain.
+        if span >= LEAST_GATHERED {
+            let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
+            self.gathers = Some(Box::pin(async move { ctx.sleep_until(until).await }));
+        }
+        let line = self.told(&Initial::Missed(first.event, first.told));
         if self.plan.receiver.is_empty() || line.len() >= FRAME {
             return self.frame(line);
         }
@@ -211,8 +223,8 @@ impl WatchStream {
         frame.extend_from_slice(&line);
         while frame.len() < FRAME {
             // An end is found by the next poll.
-            let Ok((event, told)) = self.plan.receiver.try_recv() else { break };
-            let line = self.told(&Initial::Missed(event, told));
+            let Ok(next) = self.plan.receiver.try_recv() else { break };
+            let line = self.told(&Initial::Missed(next.event, next.told));
             frame.extend_from_slice(&line);
         }
         self.frame(frame.freeze())
@@ -297,12 +309,18 @@ impl Stream for WatchStream {
                 let bookmark = this.plan.shown.bookmark(revision, true);
                 return this.frame(this.plan.shown.event("BOOKMARK", &bookmark));
             }
+            if let Some(gathers) = &mut this.gathers {
+                if gathers.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                this.gathers = None;
+            }
             match this.plan.receiver.poll_recv(cx) {
-                Poll::Ready(Some((event, told))) => {
+                Poll::Ready(Some(delivery)) => {
                     if this.plan.ctx.faults().is_empty() {
-                        return this.send_pending(Initial::Missed(event, told));
+                        return this.send_pending(delivery);
                     }
-                    if let Some(answer) = this.send(&Initial::Missed(event, told)) {
+                    if let Some(answer) = this.send(&Initial::Missed(delivery.event, delivery.told)) {
                         return answer;
                     }
                 }

@@ -8,7 +8,7 @@ use substrate::body::Body;
 use super::call::Call;
 use super::fault::Twist;
 use super::respond::Shown;
-use super::{Server, body, selector};
+use super::{Server, body, certificates, selector};
 use crate::kinds::schema;
 use crate::patch::PatchKind;
 use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Status, Target, WriteOptions};
@@ -58,6 +58,13 @@ impl Server {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
         let sent = body::read(parts, body, &expected(call)).await?;
+        if certificates::concerns(call) {
+            match (call.verb, call.subresource.as_str()) {
+                ("create", "") => self.may_request(call, &sent)?,
+                (_, "approval") => self.may_approve(parts, call)?,
+                _ => {}
+            }
+        }
         let mut warnings = Vec::new();
         if validation == FieldValidation::Warn
             && matches!(call.verb, "create" | "update")
@@ -78,6 +85,12 @@ impl Server {
             }
         }
         let reply = reply?;
+        if let Reply::Object(object) = &reply
+            && call.subresource == "approval"
+            && !dry_run
+        {
+            self.sign_approved(call, object);
+        }
         let mut response = match reply {
             Reply::Object(object) => shown.answer(200, shown.object(&object, now.wall)),
             Reply::Created(object) => shown.answer(201, shown.object(&object, now.wall)),

@@ -4,6 +4,7 @@
 
 mod admin;
 mod apply;
+mod audit;
 mod certificates;
 mod client;
 mod faults;
@@ -17,6 +18,7 @@ mod requests;
 mod requirements;
 mod reviews;
 mod robust;
+mod signing;
 mod watches;
 mod webhooks;
 

@@ -181,3 +181,27 @@ fn the_trace_has_every_commit_in_order() {
         );
     });
 }
+
+#[test]
+fn many_watchers_are_told_several_events_at_once_in_order() {
+    let gather = Duration::from_millis(1);
+    story_with(fake_apiserver::Config { gather, ..Default::default() }, |client| async move {
+        let mut watches = Vec::new();
+        for _ in 0..5 {
+            watches.push(client.watch(&format!("{CONFIGS}?watch=1&labelSelector=suite=gather")).await);
+        }
+        let write = async |name: &str| {
+            let body = json!({"metadata": {"name": name, "labels": {"suite": "gather"}}});
+            assert_eq!(client.post(CONFIGS, body).await.0, 201);
+        };
+        write("a").await;
+        assert_eq!(watches[0].told().await, ["ADDED a"]);
+        write("b").await;
+        write("c").await;
+        // Five were told of the first: the next come five milliseconds after it.
+        assert!(watches[0].next().await.is_none());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(watches[0].told().await, ["ADDED b", "ADDED c"]);
+        assert_eq!(watches[1].next_within(Duration::from_millis(20)).await.unwrap()["object"]["metadata"]["name"], "a");
+    });
+}

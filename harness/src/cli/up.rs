@@ -213,7 +213,7 @@ fn announce(
         move |e: std::io::Error| environment(format!("{path}: {e}"))
     };
     let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
-    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token);
+    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token, None);
     fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
     let ready: Value = json!({
         "ec2": endpoints.ec2,

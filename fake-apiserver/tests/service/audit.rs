@@ -1,0 +1,123 @@
+//! The audit log.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use fake_apiserver::{Audit, Config, Policy};
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn under(&self, policy: Policy) -> Config {
+        Config { audit: Some(Audit::new(policy, Box::new(self.clone()))), ..Config::default() }
+    }
+
+    fn events(&self) -> Vec<Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// `stage verb resource code` of every event.
+    fn told(&self) -> Vec<String> {
+        let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let one = |e: &Value| {
+            let code = &e["responseStatus"]["code"];
+            format!("{} {} {} {code}", word(&e["stage"]), word(&e["verb"]), word(&e["objectRef"]["resource"]))
+        };
+        self.events().iter().map(one).collect()
+    }
+}
+
+#[test]
+fn everything_is_logged_as_it_comes_and_goes() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        client.post(CONFIGS, config("a")).await;
+        client.get(&format!("{CONFIGS}/b")).await;
+        client.get("/version").await;
+        drop(client.watch(&format!("{CONFIGS}?watch=1")).await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let wanted = [
+            "RequestReceived create configmaps null",
+            "ResponseComplete create configmaps 201",
+            "RequestReceived get configmaps null",
+            "ResponseComplete get configmaps 404",
+            "RequestReceived get - null",
+            "ResponseComplete get - 200",
+            "RequestReceived watch configmaps null",
+            "ResponseStarted watch configmaps 200",
+            "ResponseComplete watch configmaps 200",
+        ];
+        assert_eq!(log.told(), wanted);
+        let made = &log.events()[1];
+        assert_eq!((&made["level"], &made["userAgent"]), (&json!("Metadata"), &json!("test")));
+        assert_eq!((&made["user"]["username"], &made["requestURI"]), (&json!("kubernetes-admin"), &json!(CONFIGS)));
+        assert_eq!(made["requestReceivedTimestamp"], "2026-01-01T00:00:00.000000Z");
+        assert_eq!(made.get("requestObject"), None);
+    });
+}
+
+#[test]
+fn a_policy_says_what_is_logged_and_how_much() {
+    let policy = Policy::parse(
+        "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, verbs: [get, list, watch]}
+- {level: Metadata, resources: [{group: '', resources: [secrets]}]}
+- {level: RequestResponse, resources: [{group: '', resources: [configmaps, pods/status]}], namespaces: [default]}
+",
+    );
+    let log = Log::default();
+    story_with(log.under(policy.unwrap()), |client| async move {
+        client.get(CONFIGS).await;
+        client.post(CONFIGS, config("a")).await;
+        client.post("/api/v1/namespaces/default/secrets", config("s")).await;
+        client.post(PODS, pod("p")).await;
+        client.merge(&format!("{PODS}/p/status"), json!({"status": {"phase": "Running"}})).await;
+        client.post("/api/v1/namespaces/kube-system/configmaps", config("a")).await;
+        let wanted = [
+            "ResponseComplete create configmaps 201",
+            "ResponseComplete create secrets 422",
+            "ResponseComplete patch pods 200",
+        ];
+        // A secret's data is base64, which this is not.
+        let told = log.told();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!((told[0].as_str(), told[2].as_str()), (wanted[0], wanted[2]));
+        let events = log.events();
+        assert_eq!(events[0]["requestObject"]["data"], json!({"k": "v"}));
+        assert_eq!(events[0]["responseObject"]["metadata"]["name"], "a");
+        assert_eq!(events[1].get("requestObject"), None);
+        assert_eq!(events[2]["objectRef"]["subresource"], "status");
+    });
+}
+
+#[test]
+fn a_policy_that_says_nothing_is_refused() {
+    for (yaml, why) in [
+        ("kind: Policy", "must be a Policy of audit.k8s.io/v1"),
+        ("{apiVersion: audit.k8s.io/v1, kind: Policy}", "rules: must hold at least one"),
+        ("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}", "rules[0].level"),
+        ("[", "is not valid YAML"),
+    ] {
+        let error = Policy::parse(yaml).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Client certificates and the requests for them.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use fake_apiserver::tls::Authority;
+use fake_apiserver::{Config, Rbac, der};
+use http::Request;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use substrate::body::full;
+use substrate::listen::PeerCertificate;
+
+use super::*;
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+fn guarded() -> Config {
+    let rbac = Some(Rbac { admin_token: "secret".into() });
+    Config { rbac, authority: Some(Arc::new(Authority::new().unwrap())), ..Config::default() }
+}
+
+fn request(name: &str, user: &str, group: &str, signer: &str, usages: &[&str]) -> Value {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    params.distinguished_name.push(DnType::CommonName, user);
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    json!({"metadata": {"name": name}, "spec": {"request": STANDARD.encode(pem), "usages": usages, "username": "someone else",
+        "signerName": format!("kubernetes.io/{signer}")}})
+}
+
+async fn send(client: &client::Client, method: Method, uri: &str, body: Value) -> (u16, Value) {
+    let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder().method(method).uri(uri).header("content-type", media);
+    let request = request.header("authorization", "Bearer secret").body(full(body.to_string())).unwrap();
+    client.request(request).await
+}
+
+/// One GET with a client certificate instead of a token.
+async fn certified(client: &client::Client, uri: &str, certificate: &[u8]) -> (u16, Value) {
+    let mut request = Request::get(uri).body(full("")).unwrap();
+    request.extensions_mut().insert(PeerCertificate(certificate.into()));
+    client.request(request).await
+}
+
+async fn approve(client: &client::Client, name: &str) -> (u16, Value) {
+    let approved = json!([{"type": "Approved", "status": "True", "reason": "Tried", "message": "by a test"}]);
+    let body = json!({"status": {"conditions": approved}});
+    send(client, Method::PATCH, &format!("{REQUESTS}/{name}/approval"), body).await
+}
+
+#[test]
+fn what_was_approved_is_signed_and_says_who_one_is() {
+    story_with(guarded(), |client| async move {
+        let wanted = request("ann", "ann", "team", "kube-apiserver-client", &["client auth"]);
+        let (code, made) = send(&client, Method::POST, REQUESTS, wanted).await;
+        // Who asks is written down, whatever the request says.
+        assert_eq!((code, &made["spec"]["username"]), (201, &json!("kubernetes-admin")), "{made}");
+        assert_eq!(approve(&client, "ann").await.0, 200);
+        let signed = send(&client, Method::GET, &format!("{REQUESTS}/ann"), Value::Null).await.1;
+        let pem = STANDARD.decode(signed["status"]["certificate"].as_str().unwrap()).unwrap();
+        let certificate = CertificateDer::from_pem_slice(&pem).unwrap();
+        assert_eq!(der::certificate_subject(&certificate).unwrap().common_name, "ann");
+        let (code, refused) = certified(&client, PODS, &certificate).await;
+        assert_eq!(code, 403);
+        assert!(refused["message"].as_str().unwrap().contains("User \"ann\" cannot list"), "{refused}");
+        let binding = json!({"metadata": {"name": "team"}, "subjects": [{"kind": "Group", "name": "team"}],
+            "roleRef": {"kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io"}});
+        let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        assert_eq!(send(&client, Method::POST, bindings, binding).await.0, 201);
+        assert_eq!(certified(&client, PODS, &certificate).await.0, 200);
+        assert_eq!(certified(&client, PODS, b"no certificate").await.0, 401);
+    });
+}
+
+#[test]
+fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
+    story_with(guarded(), |client| async move {
+        let odd = request("odd", "ann", "team", "kube-apiserver-client-kubelet", &["client auth"]);
+        send(&client, Method::POST, REQUESTS, odd).await;
+        approve(&client, "odd").await;
+        let told = send(&client, Method::GET, &format!("{REQUESTS}/odd"), Value::Null).await.1;
+        assert_eq!(told["status"].get("certificate"), None);
+        assert_eq!(told["status"]["conditions"][1]["reason"], "SignerValidationFailure");
+        // Those of others are left to others.
+        let mut other = request("other", "ann", "team", "kube-apiserver-client", &["client auth"]);
+        other["spec"]["signerName"] = json!("example.com/mine");
+        send(&client, Method::POST, REQUESTS, other).await;
+        approve(&client, "other").await;
+        let told = send(&client, Method::GET, &format!("{REQUESTS}/other"), Value::Null).await.1;
+        assert_eq!(told["status"]["conditions"].as_array().unwrap().len(), 1);
+        let master = request("m", "ann", "system:masters", "kube-apiserver-client", &["client auth"]);
+        let (code, refused) = send(&client, Method::POST, REQUESTS, master).await;
+        assert_eq!(code, 403);
+        let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+        assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
+    });
+}
