@@ -15,7 +15,11 @@ pub struct Parts {
     pub(super) schema: Schema,
     pub(super) columns: Vec<Column>,
     pub(super) scale: Option<Scale>,
+    pub(super) selectable: Vec<String>,
 }
+
+/// How many fields a kind may be selected by.
+const MAX_SELECTABLE: usize = 8;
 
 /// The kinds of a definition's served versions, the stored one first. A definition that cannot be used makes none, and
 /// says why.
@@ -50,8 +54,12 @@ pub fn kinds(definition: &Value) -> (Vec<&'static Kind>, Vec<FieldError>) {
             let why = "must be object at the root";
             errors.push(FieldError::invalid(format!("{at_schema}.type"), &source["type"], why));
         }
-        let parts =
-            Parts { schema, columns: columns(version, &at, &mut errors), scale: scale(version, &at, &mut errors) };
+        let parts = Parts {
+            schema,
+            columns: columns(version, &at, &mut errors),
+            scale: scale(version, &at, &mut errors),
+            selectable: selectable(version, &at, &mut errors),
+        };
         parsed.push((i, describe(definition, version), parts));
     }
     if !errors.is_empty() {
@@ -124,7 +132,10 @@ fn describe(definition: &Value, version: &Value) -> Description {
     if let Some(map) = source.as_object_mut() {
         // What is served and stored can change without the kind becoming another.
         map.retain(|field, _| {
-            matches!(field.as_str(), "name" | "schema" | "subresources" | "additionalPrinterColumns")
+            matches!(
+                field.as_str(),
+                "name" | "schema" | "subresources" | "additionalPrinterColumns" | "selectableFields"
+            )
         });
     }
     Description {
@@ -191,4 +202,43 @@ fn scale(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Option<Scal
     let selector =
         (!selector.is_empty()).then(|| selector.trim_start_matches('.').split('.').map(str::to_owned).collect());
     Some(Scale { spec, status, selector })
+}
+
+/// The fields that objects can be selected by: of a plain type, and not of the metadata
+/// (`ValidateCustomResourceSelectableFields`).
+fn selectable(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Vec<String> {
+    let sent = list(version, &["selectableFields"]);
+    let mut fields: Vec<String> = Vec::new();
+    for (i, field) in sent.iter().enumerate() {
+        let place = format!("{at}.selectableFields[{i}].jsonPath");
+        let path = text(field, &["jsonPath"]);
+        if path.is_empty() {
+            errors.push(FieldError::required(place, ""));
+            continue;
+        }
+        let steps = path.strip_prefix('.').map(|rest| rest.split('.').collect::<Vec<_>>()).unwrap_or_default();
+        let root = &version["schema"]["openAPIV3Schema"];
+        let found = steps.iter().try_fold(root, |schema, step| schema.get("properties")?.get(*step));
+        let Some(schema) = found.filter(|_| !steps.is_empty()) else {
+            let why = "is an invalid path: does not refer to a valid field";
+            errors.push(FieldError::invalid(place, &path.into(), why));
+            continue;
+        };
+        if steps[0] == "metadata" {
+            errors.push(FieldError::invalid(place, &path.into(), "must not point to fields in metadata"));
+        } else if !matches!(text(schema, &["type"]), "string" | "boolean" | "integer") {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                       formats are allowed.";
+            errors.push(FieldError::invalid(place, &path.into(), why));
+        } else if fields.iter().any(|known| *known == path[1..]) {
+            errors.push(FieldError::duplicate(place, &path.into()));
+        } else {
+            fields.push(path[1..].to_owned());
+        }
+    }
+    if fields.len() > MAX_SELECTABLE {
+        let why = format!("must have at most {MAX_SELECTABLE} items");
+        errors.push(FieldError::invalid(format!("{at}.selectableFields"), &Value::from(fields.len()), why));
+    }
+    fields
 }

@@ -39,6 +39,8 @@ pub struct Custom {
     pub columns: Vec<Column>,
     /// Where a Scale finds its numbers.
     pub scale: Option<Scale>,
+    /// The fields beside its name that a kind can be selected by, without the leading dot.
+    pub selectable: &'static [&'static str],
     /// The schema as it was sent, for OpenAPI.
     pub source: Value,
 }
@@ -152,6 +154,7 @@ pub fn intern(
         fields,
         columns: parts.columns,
         scale: parts.scale,
+        selectable: texts(&parts.selectable),
         source: description.source["schema"]["openAPIV3Schema"].clone(),
     };
     let kind = Kind {

@@ -1,5 +1,8 @@
 //! Custom kinds: served from the commit that defines them, to the commit that takes the last of their objects.
 
+use fake_apiserver::state::ListOptions;
+use fake_apiserver::state::selector::Selector;
+
 use super::*;
 
 fn definition() -> Value {
@@ -233,4 +236,46 @@ fn recorded_definitions_are_served() {
         }
     }
     assert_eq!(served, 2);
+}
+
+#[test]
+fn objects_are_selected_by_the_fields_that_the_definition_names() {
+    let mut m = Machine::new();
+    let mut selectable = definition();
+    selectable["spec"]["versions"][0]["selectableFields"] =
+        json!([{"jsonPath": ".spec.source"}, {"jsonPath": ".spec.copies"}]);
+    m.create("customresourcedefinitions", selectable).unwrap();
+    let kind = m.store.find_kind("example.com", "v1", "backups").unwrap();
+    for (name, source) in [("a", "x"), ("b", "y"), ("c", "x")] {
+        let mut object = backup(json!({"source": source}));
+        object["metadata"]["name"] = name.into();
+        m.make(kind, object).unwrap();
+    }
+    let names = |fields: &str| -> Vec<String> {
+        let selector = Selector::parse(kind, "", fields).unwrap();
+        let listed = m.store.list(kind, Some("default"), &selector, &ListOptions::default()).unwrap();
+        listed.items.iter().map(|object| value::name(&object.value).to_owned()).collect()
+    };
+    assert_eq!(names("spec.source=x"), ["a", "c"]);
+    assert_eq!(names("spec.source!=x,spec.copies=1"), ["b"]);
+    assert_eq!(Selector::parse(kind, "", "spec.hooks=x").unwrap_err().code, 400);
+}
+
+#[test]
+fn fields_that_nothing_can_be_selected_by_are_refused() {
+    for (path, why) in [
+        ("", "Required value"),
+        ("spec.source", "is an invalid path"),
+        (".spec.nothing", "is an invalid path"),
+        (".spec.hooks", "must point to a field of type string"),
+    ] {
+        let mut bad = definition();
+        bad["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": path}]);
+        let status = Machine::new().create("customresourcedefinitions", bad).unwrap_err();
+        assert!(status.message.contains(why), "{path}: {}", status.message);
+    }
+    let mut twice = definition();
+    twice["spec"]["versions"][0]["selectableFields"] =
+        json!([{"jsonPath": ".spec.source"}, {"jsonPath": ".spec.source"}]);
+    assert!(Machine::new().create("customresourcedefinitions", twice).unwrap_err().message.contains("Duplicate value"));
 }

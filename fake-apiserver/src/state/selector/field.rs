@@ -20,6 +20,9 @@ struct Comparison {
 
 /// The fields beside `metadata.name` and `metadata.namespace` that a kind can be selected by.
 fn declared(kind: &Kind) -> &'static [&'static str] {
+    if let Some(custom) = kind.custom {
+        return custom.selectable;
+    }
     match (kind.group, kind.kind) {
         ("", "Pod") => &[
             "spec.nodeName",

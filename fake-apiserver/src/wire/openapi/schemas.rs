@@ -47,8 +47,13 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value
     };
     if let Some(schema) = schemas.get_mut(&name) {
         schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
-        if kind.custom.is_none() {
-            schema["description"] = describe::kind(kind).into();
+        match kind.custom {
+            None => schema["description"] = describe::kind(kind).into(),
+            Some(custom) if !custom.selectable.is_empty() => {
+                let fields = custom.selectable.iter().map(|field| json!({ "fieldPath": field }));
+                schema["x-kubernetes-selectable-fields"] = fields.collect();
+            }
+            Some(_) => {}
         }
     }
     let list = json!({

@@ -1,0 +1,19 @@
+//! Requests that nobody should send, some thousands of them: no panic, no failure of the server's own.
+//! `cargo bench -p fake-apiserver --bench broken_requests` sends a million.
+
+#![cfg(test)]
+
+#[path = "support/broken.rs"]
+mod broken;
+
+use substrate::Seed;
+
+#[test]
+fn damaged_requests_are_answered_and_blamed_on_who_sent_them() {
+    let mut answered = broken::Broken::default();
+    for number in 0..20 {
+        answered.add(&broken::round(&Seed::root(7).child(&number.to_string()), 200));
+    }
+    // Some are whole all the same.
+    assert!(answered.of(2) > 500 && answered.of(4) > 1000, "{answered}");
+}
