@@ -31,10 +31,8 @@ pub fn kinds(definition: &Value) -> (Vec<&'static Kind>, Vec<FieldError>) {
         let why = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid("spec.versions", &Value::from(versions.len()), why));
     }
-    let served = versions.iter().filter(|v| v["served"] == true).count();
-    if text(definition, &["spec", "conversion", "strategy"]) == "Webhook" && served > 1 {
-        let why = "this server does not call conversion webhooks: use None, or serve one version";
-        errors.push(FieldError::invalid("spec.conversion.strategy", &"Webhook".into(), why));
+    if is_converted(definition) {
+        check_webhook(&definition["spec"]["conversion"]["webhook"], &mut errors);
     }
     // Indices of errors are those of the definition.
     let mut parsed: Vec<(usize, Description, Parts)> = Vec::new();
@@ -137,6 +135,9 @@ fn describe(definition: &Value, version: &Value) -> Description {
                 "name" | "schema" | "subresources" | "additionalPrinterColumns" | "selectableFields"
             )
         });
+    }
+    if is_converted(definition) {
+        source["conversion"] = definition["spec"]["conversion"]["webhook"].clone();
     }
     Description {
         group: word(&definition["spec"], "group"),
@@ -241,4 +242,32 @@ fn selectable(version: &Value, at: &str, errors: &mut Vec<FieldError>) -> Vec<St
         errors.push(FieldError::invalid(format!("{at}.selectableFields"), &Value::from(fields.len()), why));
     }
     fields
+}
+
+/// Whether a webhook converts between the versions of a definition.
+pub fn is_converted(definition: &Value) -> bool {
+    text(definition, &["spec", "conversion", "strategy"]) == "Webhook"
+}
+
+/// The name of the version in which objects are stored.
+pub fn stored_version(definition: &Value) -> &str {
+    let versions = list(&definition["spec"], &["versions"]);
+    versions.iter().find(|version| version["storage"] == true).map_or("", |version| text(version, &["name"]))
+}
+
+fn check_webhook(webhook: &Value, errors: &mut Vec<FieldError>) {
+    let at = "spec.conversion.webhook";
+    let client = &webhook["clientConfig"];
+    if client.is_null() {
+        let why = "required when strategy is set to Webhook";
+        errors.push(FieldError::required(format!("{at}.clientConfig"), why));
+    } else if text(client, &["url"]).is_empty() == client["service"].is_null() {
+        let why = "exactly one of url or service is required";
+        errors.push(FieldError::required(format!("{at}.clientConfig"), why));
+    }
+    let versions = list(webhook, &["conversionReviewVersions"]);
+    if !versions.iter().any(|version| version == "v1") {
+        let why = "must include v1, which is what this server sends";
+        errors.push(FieldError::invalid(format!("{at}.conversionReviewVersions"), &Value::from(versions), why));
+    }
 }

@@ -41,6 +41,8 @@ pub struct Custom {
     pub scale: Option<Scale>,
     /// The fields beside its name that a kind can be selected by, without the leading dot.
     pub selectable: &'static [&'static str],
+    /// The webhook that converts between versions, as the definition has it; none where they differ in their names only.
+    pub webhook: Option<Value>,
     /// The schema as it was sent, for OpenAPI.
     pub source: Value,
 }
@@ -155,6 +157,7 @@ pub fn intern(
         columns: parts.columns,
         scale: parts.scale,
         selectable: texts(&parts.selectable),
+        webhook: Some(description.source["conversion"].clone()).filter(|webhook| !webhook.is_null()),
         source: description.source["schema"]["openAPIV3Schema"].clone(),
     };
     let kind = Kind {

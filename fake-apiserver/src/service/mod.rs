@@ -8,6 +8,7 @@ mod body;
 mod call;
 mod certificates;
 mod content;
+mod convert;
 mod fault;
 mod hub;
 mod metrics;
@@ -318,6 +319,9 @@ impl Server {
     }
 
     async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
+        if convert::concerns(call) {
+            return self.serve_converted(parts, call, body, twist).await;
+        }
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
             "get" if matches!(call.subresource.as_str(), "attach" | "exec" | "log" | "portforward" | "proxy") => {

@@ -39,6 +39,12 @@ impl Shown {
         Ok(Self { kind: call.kind, representation, encoding, include })
     }
 
+    /// Objects of a kind as they are stored, in JSON.
+    pub(crate) fn plain(kind: &'static Kind) -> Self {
+        let (representation, encoding) = (Representation::Object, Encoding::Json);
+        Self { kind, representation, encoding, include: IncludeObject::default() }
+    }
+
     /// Whether stored objects are shown as they are.
     fn is_plain(&self) -> bool {
         self.representation == Representation::Object && !self.kind.is_view()

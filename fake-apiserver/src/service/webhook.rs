@@ -203,7 +203,7 @@ impl Server {
         let seconds = hook.source["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30);
         let limit = self.ctx.now().mono + Duration::from_secs(seconds);
         let answer = tokio::select! { biased;
-            answer = self.post(hook, &review) => answer,
+            answer = self.post(&hook.endpoint, &review) => answer,
             () = self.ctx.sleep_until(limit) => Err(format!("no answer within {seconds}s")),
         };
         let verdict = match answer.and_then(|answer| read(&answer, &uid)) {
@@ -222,8 +222,9 @@ impl Server {
         Ok(())
     }
 
-    async fn post(&self, hook: &Hook, review: &Value) -> Result<Value, String> {
-        let endpoint = hook.endpoint.as_ref().map_err(Clone::clone)?;
+    /// What a webhook answers to a review.
+    pub(super) async fn post(&self, endpoint: &Result<Endpoint, String>, review: &Value) -> Result<Value, String> {
+        let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
         let dial = self.shared.dial.as_ref().ok_or("this server reaches no webhooks: it runs in simulation")?;
         let told = |error: BoxError| format!("failed to call webhook: Post {:?}: {error}", endpoint.url);
         let service = dial(&self.ctx, endpoint).map_err(told)?;
@@ -240,7 +241,7 @@ impl Server {
         if !code.is_success() {
             return Err(format!("failed to call webhook: the server answered {code}"));
         }
-        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no AdmissionReview: {error}"))
+        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no review: {error}"))
     }
 }
 
@@ -349,7 +350,7 @@ fn failed(hook: &str, why: &str) -> Status {
 }
 
 /// Where a client configuration leads: a URL, or the first endpoint of a service.
-fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String> {
+pub(super) fn endpoint(store: &Store, client: &Value) -> Result<Endpoint, String> {
     let ca_pem = STANDARD
         .decode(text(client, &["caBundle"]))
         .map_err(|error| format!("clientConfig.caBundle is not base64: {error}"))?;

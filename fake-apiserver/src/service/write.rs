@@ -16,7 +16,7 @@ use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Stat
 /// What a PATCH may be.
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 /// What a PATCH of a custom kind may be: its lists say nothing of how they merge.
-const CUSTOM_PATCH_TYPES: &str =
+pub(super) const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 /// The media type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";

@@ -144,6 +144,13 @@ impl Store {
             .is_some_and(|kind| self.shelves.get(kind.index).is_some_and(|shelf| !shelf.objects().is_empty()))
     }
 
+    /// Whether an update would have objects stored in another version that a webhook must convert them to.
+    pub(super) fn turns_storage(&self, new: &Value, old: &Value) -> bool {
+        definition::is_converted(new)
+            && definition::stored_version(new) != definition::stored_version(old)
+            && self.has_objects(old)
+    }
+
     /// The definition with the finalizer that waits for its objects.
     pub(super) fn held(definition: &Value) -> Value {
         let mut held = definition.clone();

@@ -11,7 +11,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, Store, certificate, default, initial, managed, shape, validate, view};
+use super::{FieldError, KNOWN, Store, certificate, default, initial, managed, shape, validate, view};
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
@@ -159,6 +159,10 @@ impl Store {
         prepare(kind, target.part, &mut object, &old.value, now);
         if target.part == Part::Main {
             self.admit_update(kind, &mut object, &old.value)?;
+        }
+        if kind == KNOWN.definitions && self.turns_storage(&object, &old.value) {
+            let why = "this server does not convert stored objects: delete them first, or keep the storage version";
+            errors.push(FieldError::forbidden("spec.versions", why));
         }
         initial::count_generation(kind, &mut object, &old.value);
         errors.extend(validate::update(kind, target.part, &object, &old.value));

@@ -7,6 +7,7 @@ mod apply;
 mod audit;
 mod certificates;
 mod client;
+mod conversion;
 mod faults;
 mod linearizable;
 mod pod_security;

@@ -1,6 +1,6 @@
 //! Requests that nobody should send: right ones, damaged by chance.
 
-#![allow(missing_docs, reason = "helpers of tests")]
+#![allow(missing_docs, dead_code, reason = "helpers of tests, of which each uses some")]
 
 use std::collections::BTreeMap;
 use std::fmt;
