@@ -83,7 +83,7 @@ impl Server {
         if call.verb == "patch" && !applies {
             return self.patch_converted(parts, call, stored, plain, sent, twist).await;
         }
-        let object = self.into_stored(call, sent, !applies).await?;
+        let object = self.stored_form(call, sent, !applies).await?;
         let media = if applies { "application/apply-patch+yaml" } else { "application/json" };
         self.write(&typed(parts, media), stored, plain, full(object.to_string()), twist).await
     }
@@ -111,7 +111,7 @@ impl Server {
             let patched = patch::apply(call.kind, kind, sent.clone(), &before)
                 .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
             let versioned = value::resource_version(&patched) != value::resource_version(&before);
-            let object = self.into_stored(call, patched, true).await?;
+            let object = self.stored_form(call, patched, true).await?;
             let update = Call { verb: "update", ..stored.clone() };
             let written = typed(parts, "application/json");
             match self.write(&written, &update, plain, full(object.to_string()), twist).await {
@@ -124,7 +124,7 @@ impl Server {
 
     /// An object as it is stored: what its own version does not have is dropped, and what it fills in is filled in
     /// when it is `whole`.
-    async fn into_stored(&self, call: &Call, mut object: Value, whole: bool) -> Result<Value, Status> {
+    async fn stored_form(&self, call: &Call, mut object: Value, whole: bool) -> Result<Value, Status> {
         shape::decode(call.kind, &mut object, call.query.get("fieldValidation") == "Strict")?;
         let version = call.kind.api_version();
         let sent = text(&object, &["apiVersion"]);
