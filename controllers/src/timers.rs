@@ -80,6 +80,9 @@ pub struct Timers {
     pub pod_attach_and_mount_timeout: Duration,
     /// How often a pod sync looks whether its volumes are there (`podAttachAndMountRetryInterval`): 300 ms.
     pub pod_attach_and_mount_poll: Duration,
+    /// How often the kubelet looks at a running pod again, and so at the size of its volumes, stretched by up to half
+    /// of it (`syncFrequency`): 1 min.
+    pub pod_sync: Duration,
     /// Longest CSI call of the kubelet (`csiTimeout`): 2 min.
     pub kubelet_csi_timeout: Duration,
     /// Longest wait for an answer to `GetInfo` of a plugin's registration socket: 1 s.
@@ -129,6 +132,7 @@ impl Default for Timers {
             node_status_report: min(5),
             pod_attach_and_mount_timeout: s(123),
             pod_attach_and_mount_poll: ms(300),
+            pod_sync: min(1),
             kubelet_csi_timeout: min(2),
             registration_get_info_timeout: s(1),
             registration_notify_timeout: s(5),

@@ -10,8 +10,9 @@ use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::node_service_capability::{self, rpc};
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::csi::{
-    NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse, NodePublishVolumeRequest,
-    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    CapacityRange, NodeExpandVolumeRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse,
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
+    VolumeCapability,
 };
 use substrate::{Ctx, HttpService};
 use tonic::{Code, Response, Status};
@@ -26,6 +27,8 @@ pub struct Driver {
     pub service: HttpService,
     /// Node capability STAGE_UNSTAGE_VOLUME.
     pub stage_unstage: bool,
+    /// Node capability EXPAND_VOLUME.
+    pub expand_volume: bool,
     /// Node capability SINGLE_NODE_MULTI_WRITER.
     pub single_node_multi_writer: bool,
     /// Longest call (`csiTimeout`, 2 min), before scaling.
@@ -52,6 +55,7 @@ impl Driver {
         Ok(Self {
             service,
             stage_unstage: has(rpc::Type::StageUnstageVolume),
+            expand_volume: has(rpc::Type::ExpandVolume),
             single_node_multi_writer: has(rpc::Type::SingleNodeMultiWriter),
             timeout,
         })
@@ -127,6 +131,28 @@ impl Driver {
         bounded(ctx, self.timeout, self.client().node_publish_volume(request)).await.map(drop)
     }
 
+    /// NodeExpandVolume to at least `bytes`. `path` is where a pod sees the volume, or the staging path.
+    ///
+    /// # Errors
+    /// The call's status, of which some codes mean more than failure.
+    pub async fn expand(
+        &self,
+        ctx: &Ctx,
+        spec: &VolumeSpec,
+        (staging, path): (&Path, &Path),
+        bytes: i64,
+    ) -> Result<(), Status> {
+        let request = NodeExpandVolumeRequest {
+            volume_id: spec.handle.clone(),
+            volume_path: text(path),
+            capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
+            staging_target_path: if self.stage_unstage { text(staging) } else { String::new() },
+            volume_capability: Some(self.capability(spec)),
+            ..NodeExpandVolumeRequest::default()
+        };
+        within(ctx, self.timeout, self.client().node_expand_volume(request)).await.map(drop)
+    }
+
     /// NodeUnpublishVolume.
     ///
     /// # Errors
@@ -159,12 +185,21 @@ pub async fn bounded<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, StepError> {
+    within(ctx, limit, call).await.map_err(|status| classify(&status))
+}
+
+/// The same, with the status as it came.
+async fn within<T>(
+    ctx: &Ctx,
+    limit: Duration,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Status> {
     let deadline = ctx.now().mono + patience(ctx, limit);
     let answer = tokio::select! { biased;
         answer = call => answer,
         () = ctx.sleep_until(deadline) => Err(Status::deadline_exceeded("context deadline exceeded")),
     };
-    answer.map(Response::into_inner).map_err(|status| classify(&status))
+    answer.map(Response::into_inner)
 }
 
 /// Sorts a gRPC status as kubelet does, and words it as Go's gRPC does.

@@ -9,6 +9,7 @@ pub mod affinity;
 mod agent;
 pub mod config;
 pub mod csi;
+mod expand;
 mod lease;
 pub mod names;
 pub mod node_object;

@@ -12,6 +12,7 @@ use substrate::seed::{between, unit};
 use tokio::sync::mpsc;
 
 use super::agent::Agent;
+use super::expand::asks_to_grow;
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
@@ -231,7 +232,14 @@ async fn start(
     let since = started.since;
     *running = Some(started);
     reports.send_replace(Report::Phase(Phase::Running(since)));
-    std::future::pending::<()>().await;
+    loop {
+        let period = agent.config.timers.pod_sync;
+        agent.ctx.sleep(period + period.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
+        if asks_to_grow(agent, uid, pod).await {
+            agent.pods().with(uid, |entry| entry.unprocessed = true);
+            agent.changed();
+        }
+    }
 }
 
 fn of_container(object: &ObjectReference, container: &str) -> ObjectReference {

@@ -1,14 +1,16 @@
 //! The populator of the desired state of world: from a pod to the volumes that it wants, by live reads
 //! (upstream `desired_state_of_world_populator.go`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::agent::Agent;
 use super::volume_manager::VolumeSpec;
-use super::volume_manager::desired::DesiredMount;
+use super::volume_manager::desired::{DesiredMount, Sizes};
+use crate::binder::quantity;
 
 /// A volume of a pod that the volume manager handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,9 +116,9 @@ pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
         let found = look_up(&agent, &pod, &use_).await;
         let mut volumes = agent.volumes();
         match found {
-            Ok((spec, attachable)) => {
-                let mount =
-                    DesiredMount { pod: pod.clone(), volume_in_pod: use_.volume.clone(), readonly: use_.readonly };
+            Ok((spec, attachable, sizes)) => {
+                let (volume_in_pod, readonly) = (use_.volume.clone(), use_.readonly);
+                let mount = DesiredMount { pod: pod.clone(), volume_in_pod, readonly, sizes };
                 volumes.want(Arc::new(spec), attachable, &uid, mount);
             }
             Err(error) => volumes.lookup_failed(&uid, error),
@@ -125,7 +127,7 @@ pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
     agent.changed();
 }
 
-async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool), String> {
+async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool, Sizes), String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let context = |error: String| format!("error processing PVC {namespace}/{}: {error}", use_.claim);
     let claim = agent
@@ -147,11 +149,23 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
             format!("volume {} has volumeMode Block, but this node agent publishes filesystems only", use_.volume);
         return Err(context(error));
     }
+    let sizes = sizes(&pv, &claim);
     let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;
     // A driver without a CSIDriver object is attachable.
     let driver = agent.drivers_of_cluster.get("", &spec.driver);
     let attachable = driver.is_none_or(|d| d.spec.attach_required != Some(false));
-    Ok((spec, attachable))
+    Ok((spec, attachable, sizes))
+}
+
+/// How large the volume is to its two objects.
+fn sizes(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Sizes {
+    let bytes = |capacity: Option<&BTreeMap<String, Quantity>>| {
+        capacity.and_then(|c| c.get("storage")).map_or(0, quantity::value)
+    };
+    Sizes {
+        volume: bytes(pv.spec.as_ref().and_then(|s| s.capacity.as_ref())),
+        claim: bytes(claim.status.as_ref().and_then(|s| s.capacity.as_ref())),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
+mod growth;
 mod live;
 mod real;
 mod toy;
@@ -121,7 +122,7 @@ impl Rig {
                 "metadata": { "name": "pv-1" },
                 "spec": {
                     "accessModes": ["ReadWriteOnce"],
-                    "claimRef": { "uid": "c1" },
+                    "claimRef": { "namespace": "default", "name": "data", "uid": "c1" },
                     "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4" },
                 },
             }),

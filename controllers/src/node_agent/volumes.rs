@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::agent::Agent;
 use super::csi::{Driver, PublishContext};
+use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, scan};
@@ -140,6 +141,7 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::VerifyControllerAttached => verify_attached(agent, spec).await,
         Step::WaitForAttach => attachment(agent, spec).await.map(drop),
         Step::Stage => stage(agent, task).await,
+        Step::Expand => expand(agent, operation, task).await,
         Step::Publish => publish(agent, operation.uid().unwrap_or_default(), task).await,
         Step::Unpublish => unpublish(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unstage => unstage(agent, spec).await,
@@ -191,7 +193,7 @@ async fn publish_context(agent: &Agent, task: &Task) -> Result<PublishContext, S
     if task.attachable { attachment(agent, &task.spec).await } else { Ok(PublishContext::new()) }
 }
 
-fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
+pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driver, StepError> {
     agent.drivers().get(&spec.driver).cloned().ok_or_else(|| {
         StepError::Transient(format!(
             "kubernetes.io/csi: {who}: driver name {} not found in the list of registered CSI drivers",

@@ -57,6 +57,10 @@ fn merge(target: &mut Value, patch: &Value) {
             }
             let list = target.as_array_mut().expect("a list");
             for item in items {
+                if item["$patch"] == "delete" {
+                    list.retain(|t| t["type"] != item["type"]);
+                    continue;
+                }
                 match list.iter_mut().find(|t| t["type"] == item["type"]) {
                     Some(there) => merge(there, item),
                     None => list.push(item.clone()),

@@ -39,6 +39,10 @@ pub struct AttachedVolume {
     pub device: MountState,
     /// The global mount was found on disk and not confirmed since.
     pub device_reconstructed: bool,
+    /// How large the filesystem is known to be, in bytes; 0 when nobody knows.
+    pub size: i64,
+    /// The driver cannot expand it while it is in use.
+    pub expansion_refused: bool,
     /// The pods' mounts, by uid: NodePublish.
     pub pods: BTreeMap<String, MountedPod>,
 }
@@ -85,6 +89,8 @@ impl ActualStateOfWorld {
             attachable,
             device: MountState::NotMounted,
             device_reconstructed: false,
+            size: 0,
+            expansion_refused: false,
             pods: BTreeMap::new(),
         })
     }
@@ -97,6 +103,11 @@ impl ActualStateOfWorld {
     /// How a pod's mount stands.
     pub fn mount_state(&self, name: &VolumeName, uid: &str) -> MountState {
         self.volumes.get(name).and_then(|v| v.pods.get(uid)).map_or(MountState::NotMounted, |p| p.state)
+    }
+
+    /// Whether the filesystem, which is in use, is smaller than `size` bytes and may grow.
+    pub fn may_grow(&self, name: &VolumeName, size: i64) -> bool {
+        self.volumes.get(name).is_some_and(|v| v.size != 0 && v.size < size && !v.expansion_refused)
     }
 
     /// Whether a pod other than `uid` has, or may have, the volume mounted.

@@ -1,5 +1,6 @@
 //! The desired state of world: which volumes the pods of this node want.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,6 +22,15 @@ pub struct DesiredVolume {
     pub pods: BTreeMap<String, DesiredMount>,
 }
 
+/// How large a volume is to the API, in bytes; 0 where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// `spec.capacity` of the volume.
+    pub volume: i64,
+    /// `status.capacity` of the claim, which follows once the filesystem has grown too.
+    pub claim: i64,
+}
+
 /// A pod's use of a volume.
 #[derive(Clone, Debug)]
 pub struct DesiredMount {
@@ -30,6 +40,8 @@ pub struct DesiredMount {
     pub volume_in_pod: String,
     /// `persistentVolumeClaim.readOnly`.
     pub readonly: bool,
+    /// How large the volume was when it was last looked up.
+    pub sizes: Sizes,
 }
 
 /// Volume → pods.
@@ -50,7 +62,10 @@ impl DesiredStateOfWorld {
             pods: BTreeMap::new(),
         });
         // Two claims of one pod with the same handle share one entry: the second is never mounted (§9 DSW).
-        volume.pods.entry(uid.to_owned()).or_insert(mount);
+        match volume.pods.entry(uid.to_owned()) {
+            Entry::Occupied(known) => known.into_mut().sizes = mount.sizes,
+            Entry::Vacant(new) => drop(new.insert(mount)),
+        }
     }
 
     /// Drops the pods that are not in `wanted`, and volumes that nobody wants; true when anything went.

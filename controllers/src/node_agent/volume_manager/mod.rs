@@ -156,6 +156,13 @@ impl VolumeManager {
         self.desired.add_error(uid, error);
     }
 
+    /// The driver cannot expand a volume while it is in use: nobody asks again before it is staged anew.
+    pub fn refuse_expansion(&mut self, volume: &VolumeName) {
+        if let Some(attached) = self.actual.get_mut(volume) {
+            attached.expansion_refused = true;
+        }
+    }
+
     /// Only these pods still want volumes; true when a pod was dropped.
     pub fn retain_pods(&mut self, wanted: &BTreeSet<String>) -> bool {
         self.desired.retain_pods(wanted)
@@ -298,6 +305,8 @@ impl VolumeManager {
                     Operation::VerifyControllerAttached { volume: name.clone() }
                 } else if self.actual.mount_state(name, uid) != MountState::Mounted {
                     Operation::Mount { volume: name.clone(), uid: uid.clone() }
+                } else if !mount.readonly && self.actual.may_grow(name, mount.sizes.volume) {
+                    Operation::Expand { volume: name.clone() }
                 } else {
                     continue;
                 };
@@ -308,6 +317,7 @@ impl VolumeManager {
                     pod_name: pod_name(&mount.pod),
                     volume_in_pod: mount.volume_in_pod.clone(),
                     readonly: mount.readonly,
+                    sizes: mount.sizes,
                 };
                 todo.push((operation, task));
             }
@@ -377,6 +387,7 @@ impl VolumeManager {
                 }
                 if task.attachable { Next::Do(Step::WaitForAttach) } else { self.after_attach(volume) }
             }
+            Operation::Expand { .. } => Next::Do(Step::Expand),
             Operation::Unmount { .. } => Next::Do(Step::Unpublish),
             Operation::UnmountDevice { .. } => Next::Do(Step::Unstage),
         }
@@ -393,12 +404,24 @@ impl VolumeManager {
             }
             (Step::WaitForAttach, Ok(())) => self.after_attach(volume),
             (Step::Stage, Ok(())) => {
+                let grows = task.sizes.claim != 0 && task.sizes.volume > task.sizes.claim && !task.readonly;
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Mounted;
                     attached.device_reconstructed = false;
+                    attached.size = task.sizes.claim;
+                    attached.expansion_refused = false;
                     attached.spec = task.spec;
                 }
-                Next::Do(Step::Publish)
+                Next::Do(if grows { Step::Expand } else { Step::Publish })
+            }
+            (Step::Expand, Ok(())) => {
+                if let Some(attached) = self.actual.get_mut(volume) {
+                    attached.size = task.sizes.volume;
+                }
+                if matches!(operation, Operation::Mount { .. }) {
+                    return Next::Do(Step::Publish);
+                }
+                self.finish(now, operation, None)
             }
             (Step::Publish, Ok(())) => {
                 self.mark_mounted(operation, &task, MountState::Mounted);
@@ -427,6 +450,15 @@ impl VolumeManager {
                 self.device_failed(volume, &error);
                 self.fail(now, operation, "MountVolume.MountDevice", error.message(), true)
             }
+            (Step::Expand, Err(error)) if matches!(operation, Operation::Mount { .. }) => {
+                // The next mount must stage, and so expand, again.
+                if let Some(attached) = self.actual.get_mut(volume) {
+                    attached.device = MountState::Uncertain;
+                }
+                let what = "MountVolume.MountDevice failed while expanding volume";
+                self.fail(now, operation, what, error.message(), true)
+            }
+            (Step::Expand, Err(error)) => self.fail(now, operation, "NodeExpandVolume", error.message(), false),
             (Step::Publish, Err(error)) => {
                 self.mount_failed(operation, &task, &error);
                 self.fail(now, operation, "MountVolume.SetUp", error.message(), true)

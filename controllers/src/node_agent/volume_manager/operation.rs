@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::names::VolumeName;
+use super::desired::Sizes;
 use super::spec::VolumeSpec;
 use crate::pending::OperationKey;
 
@@ -31,6 +32,11 @@ pub enum Operation {
         /// The pod.
         uid: String,
     },
+    /// Grow the filesystem of a volume that pods use.
+    Expand {
+        /// The volume.
+        volume: VolumeName,
+    },
     /// Unstage the volume.
     UnmountDevice {
         /// The volume.
@@ -54,6 +60,7 @@ impl Operation {
             Self::VerifyControllerAttached { .. } => "verify_controller_attached_volume",
             Self::Mount { .. } => "volume_mount",
             Self::Unmount { .. } => "volume_unmount",
+            Self::Expand { .. } => "volume_fs_resize",
             Self::UnmountDevice { .. } => "unmount_device",
         }
     }
@@ -64,6 +71,7 @@ impl Operation {
             Self::VerifyControllerAttached { volume }
             | Self::Mount { volume, .. }
             | Self::Unmount { volume, .. }
+            | Self::Expand { volume }
             | Self::UnmountDevice { volume } => volume,
         }
     }
@@ -92,6 +100,8 @@ pub struct Task {
     pub volume_in_pod: String,
     /// The pod mounts it read-only.
     pub readonly: bool,
+    /// How large the volume is to the API.
+    pub sizes: Sizes,
 }
 
 impl Task {
@@ -104,6 +114,7 @@ impl Task {
             pod_name: String::new(),
             volume_in_pod: String::new(),
             readonly: false,
+            sizes: Sizes::default(),
         }
     }
 }
@@ -126,6 +137,8 @@ pub enum Step {
     WaitForAttach,
     /// NodeStageVolume.
     Stage,
+    /// NodeExpandVolume, between staging and publishing or while pods use the volume.
+    Expand,
     /// NodePublishVolume.
     Publish,
     /// NodeUnpublishVolume.

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::actual::MountState;
+use super::desired::Sizes;
 use super::operation::NodeFacts;
 use super::*;
 
@@ -25,6 +26,7 @@ enum Answer {
 
 /// A node: the machine, the mounts that a driver made, and a log of the driver's calls.
 struct Rig {
+    sizes: Sizes,
     vm: VolumeManager,
     now: Duration,
     staged: BTreeSet<VolumeName>,
@@ -58,6 +60,7 @@ impl Rig {
     fn of(vm: VolumeManager) -> Self {
         Self {
             vm,
+            sizes: Sizes::default(),
             now: Duration::ZERO,
             staged: BTreeSet::new(),
             published: BTreeSet::new(),
@@ -73,7 +76,8 @@ impl Rig {
     }
 
     fn want_mode(&mut self, handle: &str, uid: &str, mode: &str) {
-        let mount = DesiredMount { pod: pod(uid), volume_in_pod: handle.to_owned(), readonly: false };
+        let sizes = self.sizes;
+        let mount = DesiredMount { pod: pod(uid), volume_in_pod: handle.to_owned(), readonly: false, sizes };
         self.vm.want(spec(handle, mode), true, uid, mount);
     }
 
@@ -140,6 +144,7 @@ impl Rig {
                     self.staged.remove(&volume);
                 }
             }
+            Step::Expand => self.log.push(format!("expand {volume}")),
             Step::Publish => {
                 self.log.push(format!("publish {volume} {uid}"));
                 if done {
@@ -431,4 +436,49 @@ proptest! {
         prop_assert!(rig.staged.is_empty() && rig.published.is_empty(), "left behind: {:?} {:?}", rig.staged, rig.published);
         prop_assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
     }
+}
+
+const GIB: i64 = 1 << 30;
+
+#[test]
+fn a_volume_that_grew_while_pods_use_it_is_expanded_once() {
+    let mut rig = Rig::new();
+    rig.sizes = Sizes { volume: GIB, claim: GIB };
+    rig.want("v", "p");
+    rig.want("v", "q");
+    rig.attach("v");
+    rig.ticks(8);
+    let mounted = rig.log().len();
+    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
+    rig.want("v", "p");
+    rig.want("v", "q");
+    rig.ticks(8);
+    assert_eq!(rig.log()[mounted..], ["expand v"]);
+}
+
+#[test]
+fn a_volume_that_grew_before_is_expanded_between_staging_and_publishing() {
+    let mut rig = Rig::new();
+    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
+    rig.script.insert(Step::Expand, vec![Answer::Final]);
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(20);
+    // A failed expansion fails the mount, and the next one begins with the device.
+    assert_eq!(rig.log(), ["stage v", "expand v", "stage v", "expand v", "publish v p"]);
+    assert_eq!(rig.events, ["MountVolume.MountDevice failed while expanding volume failed for volume \"pv-v\" : no"],);
+}
+
+#[test]
+fn an_expansion_that_is_refused_while_the_volume_is_in_use_is_not_asked_for_again() {
+    let mut rig = Rig::new();
+    rig.sizes = Sizes { volume: GIB, claim: GIB };
+    rig.want("v", "p");
+    rig.attach("v");
+    rig.ticks(8);
+    rig.sizes.volume = 2 * GIB;
+    rig.want("v", "p");
+    rig.vm.refuse_expansion(&VolumeName::new("d", "v"));
+    rig.ticks(8);
+    assert_eq!(rig.log(), ["stage v", "publish v p"]);
 }

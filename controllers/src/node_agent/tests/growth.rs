@@ -1,0 +1,91 @@
+//! Volumes that grow, with the real driver.
+
+use super::*;
+
+/// Says in both objects how large the volume is.
+fn sizes(rig: &Rig, volume: &str, claim: &str) {
+    rig.toy.patch("persistentvolumes", "", "pv-1", &json!({ "spec": { "capacity": { "storage": volume } } }));
+    let capacity = json!({ "status": { "capacity": { "storage": claim } } });
+    rig.toy.patch("persistentvolumeclaims", "default", "data", &capacity);
+}
+
+/// What the resizer leaves behind when the rest is the node's.
+fn pending(rig: &Rig) {
+    let pending = json!({ "status": {
+        "allocatedResourceStatuses": { "storage": "NodeResizePending" },
+        "conditions": [{ "type": "FileSystemResizePending", "status": "True" }],
+    } });
+    rig.toy.patch("persistentvolumeclaims", "default", "data", &pending);
+}
+
+fn claim(rig: &Rig) -> Value {
+    rig.toy.get("persistentvolumeclaims", "default", "data")["status"].clone()
+}
+
+fn grown(rig: &Rig) -> bool {
+    claim(rig)["capacity"]["storage"] == "2Gi"
+}
+
+#[test]
+fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.plug().await;
+        rig.claim_and_pod("p");
+        sizes(&rig, "1Gi", "1Gi");
+        rig.until("volumesInUse", 11, || rig.in_use()).await;
+        rig.attach();
+        rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+        assert_eq!(rig.count("disk.expanded"), 0);
+        rig.disk.resize("vol-1", 2 << 30).await.expect("resized");
+        sizes(&rig, "2Gi", "1Gi");
+        pending(&rig);
+        // kubelet looks at its pods every 60 to 90 s.
+        rig.until("grown", 91, || grown(&rig)).await;
+        assert_eq!((&claim(&rig)["conditions"], &claim(&rig)["allocatedResourceStatuses"]), (&json!([]), &json!({})));
+        let told = "FileSystemResizeSuccessful MountVolume.NodeExpandVolume succeeded for volume \"pv-1\" node-a";
+        rig.until("events", 2, || rig.toy.events().iter().filter(|e| *e == told).count() == 2).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        assert_eq!(rig.count("disk.expanded"), 1, "and that once");
+    });
+}
+
+#[test]
+fn a_filesystem_that_lags_behind_its_volume_grows_before_it_is_published() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.plug().await;
+        rig.disk.resize("vol-1", 2 << 30).await.expect("resized");
+        rig.claim_and_pod("p");
+        sizes(&rig, "2Gi", "1Gi");
+        pending(&rig);
+        rig.until("volumesInUse", 11, || rig.in_use()).await;
+        rig.attach();
+        rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+        assert!(grown(&rig));
+        let kinds = rig.kinds();
+        let order = ["disk.staged", "disk.expanded", "disk.published"].map(|k| kinds.iter().position(|have| have == k));
+        assert!(order.is_sorted() && order[0].is_some(), "{kinds:?}");
+    });
+}
+
+#[test]
+fn a_size_that_the_device_does_not_have_is_infeasible() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.plug().await;
+        rig.claim_and_pod("p");
+        sizes(&rig, "1Gi", "1Gi");
+        rig.until("volumesInUse", 11, || rig.in_use()).await;
+        rig.attach();
+        rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
+        sizes(&rig, "2Gi", "1Gi");
+        pending(&rig);
+        let infeasible = || claim(&rig)["allocatedResourceStatuses"]["storage"] == "NodeResizeInfeasible";
+        rig.until("infeasible", 91, infeasible).await;
+        let error = claim(&rig)["conditions"].as_array().cloned().unwrap_or_default();
+        assert!(error.iter().any(|c| c["type"] == "NodeResizeError"), "{error:?}");
+        rig.until("events", 2, || rig.toy.events().iter().any(|e| e.starts_with("VolumeResizeFailed "))).await;
+        assert_eq!(rig.pod_phase("p"), "Running");
+    });
+}
