@@ -302,6 +302,7 @@ impl Plan {
                 .unwrap_or_else(|| "us-east-1".to_owned()),
             credentials,
             driver_name: self.args.driver_name.clone(),
+            attach_limit: (self.args.mode == Mode::All).then_some(self.args.volume_attach_limit),
             batching: self.args.batching,
             settings: self.settings.clone(),
             ..ControllerConfig::new(ec2)

@@ -32,6 +32,7 @@ pub fn start(
     let calls = calls::Calls::with(ctx, controller.settings.clone());
     let disk = Some(node.disk.clone());
     let routes = identity::routes(&calls, &controller.driver_name, true);
+    let controller = controller::ControllerConfig { attach_limit: Some(node.max_volumes), ..controller };
     let routes = node::add(controller::add(routes, &calls, controller), &calls, node);
     peer(routes, admin::router(&calls, disk))
 }

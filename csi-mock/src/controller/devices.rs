@@ -69,6 +69,12 @@ impl Names {
         Some(name)
     }
 
+    /// How many volumes but `volume` are on their way to `instance` under names that are not in `used`.
+    pub fn coming(&self, instance: &str, volume: &str, used: &[String]) -> usize {
+        let flying = self.in_flight.get(instance).into_iter().flatten();
+        flying.filter(|(name, v)| *v != volume && !used.iter().any(|u| slot(u) == slot(name))).count()
+    }
+
     /// The cloud knows the attachment now, or there will be none: the name is not in flight any more.
     pub fn release(&mut self, instance: &str, volume: &str) {
         self.events += 1;

@@ -53,6 +53,9 @@ pub struct ControllerConfig {
     pub driver_name: String,
     /// Tags that every volume gets besides `CSIVolumeName` and `ebs.csi.aws.com/cluster`.
     pub extra_tags: BTreeMap<String, String>,
+    /// How many volumes a node takes, where one driver answers for controller and node and so knows: the next is
+    /// RESOURCE_EXHAUSTED before the cloud is asked. Nothing, or 0, leaves it to the cloud.
+    pub attach_limit: Option<i64>,
     /// Whether looks at single volumes are gathered for half a second and asked in one call, as with the EBS driver's
     /// `--batching`: fewer requests against the limits of the account, later answers.
     pub batching: bool,
@@ -70,6 +73,7 @@ impl ControllerConfig {
             credentials: Credentials::default(),
             driver_name: DRIVER_NAME.to_owned(),
             extra_tags: BTreeMap::new(),
+            attach_limit: None,
             batching: false,
             settings: Settings::default(),
         }

@@ -95,6 +95,14 @@ impl ControllerService {
     ) -> Result<(), Status> {
         let used: Vec<String> = instance.block_device_mapping.item.iter().map(|m| m.device_name.clone()).collect();
         let now = self.calls.ctx().now().mono;
+        if let Some(limit) = self.attach_limit() {
+            let attached = used.iter().filter(|name| **name != instance.root_device_name).count();
+            if attached + self.memory().names.coming(node, volume, &used) >= limit {
+                return Err(Status::resource_exhausted(format!(
+                    "cannot attach volume `{volume}`: node `{node}` takes {limit} volumes and has them"
+                )));
+            }
+        }
         let name = self.memory().names.allocate(now, node, volume, (look, &used)).ok_or_else(|| {
             Status::resource_exhausted(format!("node `{node}` has no free device name left for volume `{volume}`"))
         })?;
@@ -114,6 +122,12 @@ impl ControllerService {
             "InvalidInstanceID.NotFound" => Err(no_node(node)),
             _ => Err(internal(&what, &error)),
         }
+    }
+
+    /// How many volumes the node takes that this driver is the driver of too; nothing when only the cloud knows.
+    fn attach_limit(&self) -> Option<usize> {
+        let limit = self.calls.settings().attach_limit().or(self.config.attach_limit)?;
+        usize::try_from(limit).ok().filter(|limit| *limit != 0)
     }
 
     /// VolumeInUse: attached here by an attempt whose answer was lost, or published on another node, which CSI
