@@ -50,6 +50,7 @@ struct Live {
     dir: tempfile::TempDir,
     nodes: Vec<Node>,
     run: String,
+    cloud: HttpService,
     _processes: Vec<Process>,
     _alone: File,
 }
@@ -117,7 +118,7 @@ impl Live {
             nodes.push(Node { id: info.id, root, disk, service });
             processes.push(process);
         }
-        Self { dir, nodes, run: run.to_owned(), _processes: processes, _alone: alone }
+        Self { dir, nodes, run: run.to_owned(), cloud, _processes: processes, _alone: alone }
     }
 
     /// No device of this run is left, and no mount.
@@ -324,6 +325,150 @@ async fn life(live: Live, kind: &'static str) {
     b.down(&clone, "p").await;
     b.down(&volume, "q").await;
     live.clean().await;
+}
+
+/// With the cloud's guard switched off, two machines write to one filesystem, and one of the two loses.
+async fn two_writers(live: Live) {
+    let (a, b) = (&live.nodes[0], &live.nodes[1]);
+    let volume = a.create("shared", "ext4", 1, None).await;
+    let first = a.up(&volume, "ext4", "p").await;
+    let request = ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: b.id.clone(),
+        volume_capability: Some(capability_of("ext4")),
+        ..Default::default()
+    };
+    let refused = b.controller().controller_publish_volume(request).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused:?}");
+    let switch = http::Request::post("/admin/v1/switches")
+        .header("content-type", "application/json")
+        .body(substrate::body::full(r#"{"unsafeMultiAttach":true}"#))
+        .unwrap();
+    assert!(substrate::body::call(live.cloud.clone(), switch).await.unwrap().status().is_success());
+    let second = b.up(&volume, "ext4", "p").await;
+    write(&first, b"of a");
+    write(&second, b"of b");
+    a.down(&volume, "p").await;
+    b.down(&volume, "p").await;
+    // Both wrote and synced without an error. What is there now is at most what one of them left.
+    let staged = NodeStageVolumeRequest {
+        volume_id: volume.clone(),
+        staging_target_path: a.at(&format!("staging/{volume}")),
+        volume_capability: Some(capability_of("ext4")),
+        ..Default::default()
+    };
+    let request = ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: a.id.clone(),
+        volume_capability: Some(capability_of("ext4")),
+        ..Default::default()
+    };
+    a.controller().controller_publish_volume(request).await.unwrap();
+    if a.csi().node_stage_volume(staged).await.is_ok() {
+        let left = std::fs::read(a.at(&format!("staging/{volume}/file"))).unwrap_or_default();
+        assert_ne!(left, b"of a", "the later writer's blocks lie over those of the earlier one");
+    }
+    a.down(&volume, "p").await;
+    live.clean().await;
+}
+
+#[test]
+fn live_two_machines_on_one_filesystem_corrupt_it_where_the_cloud_allows_it() {
+    live("two-writers", "ext4", two_writers);
+}
+
+/// The codes that a node service may answer to clients that know nothing of one another.
+const FAIR: [tonic::Code; 4] =
+    [tonic::Code::Aborted, tonic::Code::FailedPrecondition, tonic::Code::NotFound, tonic::Code::AlreadyExists];
+
+/// Clients that stage, publish, look, unpublish and unstage a few volumes at random, all at once.
+async fn crowd(live: Live) {
+    const VOLUMES: usize = 5;
+    const CLIENTS: u64 = 10;
+    const CALLS: u64 = 25;
+    let node = &live.nodes[0];
+    let names: Vec<String> = (0..VOLUMES).map(|n| format!("v{n}")).collect();
+    let mut volumes = Vec::new();
+    for name in &names {
+        let volume = node.create(name, "ext4", 1, None).await;
+        let _ = node.up(&volume, "ext4", "p").await;
+        let path = node.at("pods/p/mount");
+        let request = NodeUnpublishVolumeRequest { volume_id: volume.clone(), target_path: path };
+        node.csi().node_unpublish_volume(request).await.unwrap();
+        volumes.push(volume);
+    }
+    let volumes = Arc::new(volumes);
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..CLIENTS {
+        let (volumes, mut csi) = (volumes.clone(), node.csi());
+        let (staging, target) = (node.at("staging"), node.at("pods/p"));
+        clients.spawn(async move {
+            // A generator of its own is enough here: what happens is up to the kernel's scheduler anyway.
+            let mut state = client + 1;
+            for _ in 0..CALLS {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (volume, call) = (&volumes[(state >> 33) as usize % VOLUMES], (state >> 45) % 6);
+                let (volume_id, staging) = (volume.clone(), format!("{staging}/{volume}"));
+                let target_path = format!("{target}/{volume}");
+                let volume_capability = Some(capability_of("ext4"));
+                let done = match call {
+                    0 => {
+                        let staging_target_path = staging;
+                        let request = NodeStageVolumeRequest {
+                            volume_id,
+                            staging_target_path,
+                            volume_capability,
+                            ..Default::default()
+                        };
+                        csi.node_stage_volume(request).await.map(drop)
+                    }
+                    1 | 2 => {
+                        let request = NodePublishVolumeRequest {
+                            volume_id,
+                            staging_target_path: staging,
+                            target_path,
+                            volume_capability,
+                            ..Default::default()
+                        };
+                        csi.node_publish_volume(request).await.map(drop)
+                    }
+                    3 => {
+                        let request =
+                            NodeGetVolumeStatsRequest { volume_id, volume_path: target_path, ..Default::default() };
+                        csi.node_get_volume_stats(request).await.map(drop)
+                    }
+                    4 => {
+                        let request = NodeUnpublishVolumeRequest { volume_id, target_path };
+                        csi.node_unpublish_volume(request).await.map(drop)
+                    }
+                    _ => {
+                        let request = NodeUnstageVolumeRequest { volume_id, staging_target_path: staging };
+                        csi.node_unstage_volume(request).await.map(drop)
+                    }
+                };
+                if let Err(status) = done {
+                    assert!(FAIR.contains(&status.code()), "{call}: {status:?}");
+                }
+            }
+        });
+    }
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
+    }
+    for volume in volumes.iter() {
+        let request =
+            NodeUnpublishVolumeRequest { volume_id: volume.clone(), target_path: node.at(&format!("pods/p/{volume}")) };
+        node.csi().node_unpublish_volume(request).await.unwrap();
+        // Nothing is published here, and that is fine; the rest goes as it came.
+        node.down(volume, "p").await;
+    }
+    assert_eq!(std::fs::read_dir(node.at("pods/p")).unwrap().count(), 0, "no target path is left");
+    live.clean().await;
+}
+
+#[test]
+fn live_clients_at_once_leave_no_device_and_no_mount() {
+    live("crowd", "ext4", crowd);
 }
 
 #[test]

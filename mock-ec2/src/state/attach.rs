@@ -40,7 +40,7 @@ impl State {
         if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped) {
             return Err(Ec2Error::InstanceNotRunning(instance_id.clone()));
         }
-        check_free(volume, instance_id)?;
+        check_free(volume, instance_id, self.switches.unsafe_multi_attach)?;
         if instance.slots.contains_key(&slot) || instance.hidden.contains(&slot) {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
@@ -82,6 +82,8 @@ impl State {
             taken = volume.state != VolumeState::InUse;
             volume.state = VolumeState::InUse;
             volume.attachments.insert(instance_id.clone(), attachment.clone());
+            // Clients take a volume with two attachments for broken unless it says that it may have them.
+            volume.multi_attach_enabled |= volume.attachments.len() > 1;
         }
         if taken {
             self.note_volume(id);
@@ -359,15 +361,15 @@ fn attach_operation(volume: &Volume) -> Operation {
     }
 }
 
-/// Checks that `volume` can take one more attachment, to `instance`.
-fn check_free(volume: &Volume, instance: &InstanceId) -> Result<(), Ec2Error> {
+/// Checks that `volume` can take one more attachment, to `instance`; of any volume when `several` is allowed.
+fn check_free(volume: &Volume, instance: &InstanceId, several: bool) -> Result<(), Ec2Error> {
     match volume.state {
         VolumeState::Creating | VolumeState::Deleting | VolumeState::Error => {
             Err(Ec2Error::VolumeNotAvailable(volume.id.clone()))
         }
         VolumeState::Available => Ok(()),
         VolumeState::InUse => {
-            let room = volume.multi_attach_enabled
+            let room = (several || volume.multi_attach_enabled)
                 && !volume.attachments.contains_key(instance)
                 && volume.attachments.len() < MULTI_ATTACH_MOST;
             if room { Ok(()) } else { Err(Ec2Error::AlreadyAttached(volume.id.clone())) }

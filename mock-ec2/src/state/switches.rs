@@ -37,6 +37,9 @@ pub struct Switches {
     pub limit_mode: LimitMode,
     /// What a second detach answers.
     pub second_detach: SecondDetach,
+    /// Whether any volume can be attached to several instances, which then count it as a Multi-Attach volume. No cloud
+    /// does that: it shows what two machines do to one filesystem.
+    pub unsafe_multi_attach: bool,
     /// Whether a forced detach leaves its device name unusable until the instance reboots (reference §5.2).
     pub poison_names: bool,
     /// Whether a dry CreateVolume with both zone parameters is refused, as a comment in the EBS driver says.
@@ -77,6 +80,7 @@ impl Default for Switches {
         Self {
             limit_mode: LimitMode::default(),
             second_detach: SecondDetach::default(),
+            unsafe_multi_attach: false,
             poison_names: true,
             dry_run_zone_conflict: false,
             volume_quota: None,
