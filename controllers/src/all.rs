@@ -8,7 +8,8 @@ use substrate::process::Ctx;
 use crate::kube::Client;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, scheduler, taint_eviction,
+    attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
+    taint_eviction,
 };
 
 /// The loops, by the names of their originals.
@@ -23,6 +24,7 @@ pub const LOOPS: &[&str] = &[
     "kube-scheduler",
     "csi-attacher",
     "csi-provisioner",
+    "csi-resizer",
 ];
 
 /// What a whole cluster can leave out: the loops, the node agent and the driver.
@@ -37,6 +39,7 @@ const COMPONENTS: &[&str] = &[
     "kube-scheduler",
     "csi-attacher",
     "csi-provisioner",
+    "csi-resizer",
     "kubelet",
     "csi-mock",
 ];
@@ -129,6 +132,10 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
                 let client = alone("csi-provisioner");
                 let config = provisioner::Config::new(csi.clone(), timers);
                 ctx.clone().spawn(provisioner::run(ctx, client, config));
+            }
+            "csi-resizer" => {
+                let client = alone("csi-resizer");
+                ctx.clone().spawn(resizer::run(ctx, client, csi.clone(), timers));
             }
             _ => {}
         }

@@ -82,7 +82,7 @@ fn loop_name(text: &str) -> Result<String, String> {
 struct Controllers {
     #[command(flatten)]
     common: Common,
-    /// Where the CSI driver's controller answers; not needed without csi-attacher and csi-provisioner.
+    /// Where the CSI driver's controller answers; not needed without csi-attacher, csi-provisioner and csi-resizer.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
     /// Loops that are left to someone else, separated by commas.
@@ -101,10 +101,10 @@ where
         Err(e) => return usage(&e),
     };
     let without: BTreeSet<String> = args.without.iter().cloned().collect();
-    let sidecars = ["csi-attacher", "csi-provisioner"].iter().any(|name| !without.contains(*name));
+    let sidecars = ["csi-attacher", "csi-provisioner", "csi-resizer"].iter().any(|name| !without.contains(*name));
     if sidecars && args.csi.is_none() {
         eprintln!(
-            "controllers: --csi is needed by csi-attacher and csi-provisioner; name the driver's controller endpoint, or add --without csi-attacher,csi-provisioner"
+            "controllers: --csi is needed by csi-attacher, csi-provisioner and csi-resizer; name the driver's controller endpoint, or add --without csi-attacher,csi-provisioner,csi-resizer"
         );
         return ExitCode::from(2);
     }

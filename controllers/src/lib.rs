@@ -17,6 +17,7 @@ pub mod pod_gc;
 pub mod pod_status;
 pub mod protection;
 pub mod provisioner;
+pub mod resizer;
 pub mod scheduler;
 pub mod taint_eviction;
 pub mod taints;

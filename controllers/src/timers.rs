@@ -32,6 +32,8 @@ pub struct Timers {
     pub attacher_timeout: Duration,
     /// Longest CSI call of external-provisioner (`--timeout`): 10 s.
     pub provisioner_timeout: Duration,
+    /// Longest CSI call of external-resizer (`--timeout`): 10 s.
+    pub resizer_timeout: Duration,
     /// First retry of a sidecar's item, doubling (`--retry-interval-start`): 1 s.
     pub sidecar_retry_start: Duration,
     /// Longest retry of a sidecar's item (`--retry-interval-max`): 5 min.
@@ -110,6 +112,7 @@ impl Default for Timers {
             pending_max: s(122),
             attacher_timeout: s(15),
             provisioner_timeout: s(10),
+            resizer_timeout: s(10),
             sidecar_retry_start: s(1),
             sidecar_retry_max: min(5),
             attacher_reconcile_sync: min(1),

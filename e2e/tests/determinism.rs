@@ -5,8 +5,14 @@
 use std::path::Path;
 use std::process::Command;
 
-const SCENARIOS: [&str; 5] =
-    ["first-volume.yaml", "migration.yaml", "node-crash.yaml", "node-crash-short.yaml", "out-of-service.yaml"];
+const SCENARIOS: [&str; 6] = [
+    "first-volume.yaml",
+    "migration.yaml",
+    "node-crash.yaml",
+    "node-crash-short.yaml",
+    "out-of-service.yaml",
+    "expansion.yaml",
+];
 
 /// The trace of a run in a process of its own, at trace level.
 fn trace(scenario: &str, seed: u64, more: &[&str]) -> Vec<u8> {

@@ -64,6 +64,14 @@ scenarios! {
 }
 
 #[test]
+fn a_filesystem_grows_under_a_running_pod() {
+    run("expansion.yaml", &[]);
+    run("expansion.yaml", &["--latency", "aws", "--seed", "2"]);
+    // On loop devices the kernel lets a mounted ext4 grow only where the process has CAP_SYS_RESOURCE.
+    run("expansion.yaml", &[&["--live", "--backend", "directory"], &FASTER[..]].concat());
+}
+
+#[test]
 fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
     let backend = if have("root") { "loop" } else { "directory" };
     run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());

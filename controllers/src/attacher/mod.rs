@@ -7,5 +7,6 @@ mod handler;
 mod patches;
 mod shell;
 
+pub(crate) use driver::volume_capability;
 pub use driver::{Driver, RpcError};
 pub use shell::run;

@@ -85,7 +85,8 @@ fn finished(size: &Quantity) -> Value {
     let conditions: Vec<_> = CONDITIONS.iter().map(|kind| json!({ "type": kind, "$patch": "delete" })).collect();
     json!({ "status": {
         "capacity": { "storage": size },
-        "allocatedResourceStatuses": { "storage": null },
+        // The storage of a claim is its one resource, and an empty map is not written.
+        "allocatedResourceStatuses": null,
         "conditions": conditions,
     } })
 }
