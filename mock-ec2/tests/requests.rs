@@ -59,19 +59,20 @@ fn a_burnt_token_and_a_quota_that_comes_first() {
 #[test]
 fn two_instances_hold_one_volume_only_where_it_was_switched_on() {
     play(1, config(Instant), |cloud| async move {
-        let volume = call(&cloud, "CreateVolume", "AvailabilityZone=us-east-1a&Size=1").await.first("volumeId").unwrap();
+        let volume =
+            call(&cloud, "CreateVolume", "AvailabilityZone=us-east-1a&Size=1").await.first("volumeId").unwrap();
         let instances = cloud.ec2.instances();
-        let attach = async |n: usize| {
-            let instance = &instances[n].id;
+        let attach = async |name: &str| {
+            let instance = &instances.iter().find(|i| i.name == name).unwrap().id;
             call(&cloud, "AttachVolume", &format!("VolumeId={volume}&InstanceId={instance}&Device=/dev/xvdaa")).await
         };
-        assert_eq!(attach(0).await.status, 200);
-        assert_eq!(attach(1).await.code(), "VolumeInUse");
+        assert_eq!(attach("node-a").await.status, 200);
+        assert_eq!(attach("node-b").await.code(), "VolumeInUse");
         switch(&cloud, json!({ "unsafeMultiAttach": true })).await;
-        assert_eq!(attach(1).await.status, 200);
+        assert_eq!(attach("node-b").await.status, 200);
         let seen = call(&cloud, "DescribeVolumes", &format!("VolumeId.1={volume}")).await;
         assert_eq!(seen.first("multiAttachEnabled").as_deref(), Some("true"), "else a client would take it for broken");
-        assert_eq!(attach(1).await.code(), "VolumeInUse", "each of them once");
+        assert_eq!(attach("node-b").await.code(), "VolumeInUse", "each of them once");
     });
 }
 

@@ -56,9 +56,53 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
+/// Words that no expression may use as a name, so that properties of these names are written `__namespace__`.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "void",
+    "while",
+];
+/// What stands in a name for characters that names of CEL cannot have.
+const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+
+/// The property that a name of an expression stands for, where that is another one (Kubernetes: "Escaping" of property
+/// names in validation rules).
+fn unescape(name: &str) -> Option<String> {
+    let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")).filter(|word| RESERVED.contains(word));
+    let property = match word {
+        Some(word) => word.to_owned(),
+        None => ESCAPES.iter().fold(name.to_owned(), |text, (escape, plain)| text.replace(escape, plain)),
+    };
+    (property != name).then_some(property)
+}
+
+/// The names of an expression that stand for properties of other names, with those.
+fn escaped(source: &str) -> Vec<(String, String)> {
+    let names = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| name.contains("__"));
+    names.filter_map(|name| Some((name.to_owned(), unescape(name)?))).collect()
+}
+
 /// A compiled expression.
 pub struct Expression {
     source: String,
+    escaped: Vec<(String, String)>,
     program: Program,
 }
 
@@ -97,7 +141,7 @@ impl Expression {
                 "compilation failed: undeclared reference to '{function}': this server has no such function"
             ));
         }
-        Ok(Self { source: source.to_owned(), program })
+        Ok(Self { source: source.to_owned(), escaped: escaped(source), program })
     }
 
     /// Whether the expression mentions a variable.
@@ -118,7 +162,7 @@ impl Expression {
         catch_unwind(AssertUnwindSafe(|| {
             let mut context = Context::with_env(ENV.clone());
             for (name, value) in variables {
-                context.add_variable_from_value(*name, to_cel(value));
+                context.add_variable_from_value(*name, to_cel(value, &self.escaped));
             }
             self.program.execute(&context).map_err(|error| error.to_string())
         }))
@@ -166,8 +210,9 @@ fn depth(source: &str) -> usize {
     most
 }
 
-/// Numbers of JSON are signed in CEL's eyes, or floating.
-fn to_cel(value: &Value) -> cel::Value {
+/// Numbers of JSON are signed in CEL's eyes, or floating. Properties that the expression names by an escape are there
+/// under that too.
+fn to_cel(value: &Value, escaped: &[(String, String)]) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
         Value::Bool(is) => (*is).into(),
@@ -176,14 +221,20 @@ fn to_cel(value: &Value) -> cel::Value {
             None => number.as_f64().unwrap_or(f64::NAN).into(),
         },
         Value::String(text) => text.as_str().into(),
-        Value::Array(list) => cel::Value::List(Arc::new(list.iter().map(to_cel).collect())),
+        Value::Array(list) => cel::Value::List(Arc::new(list.iter().map(|item| to_cel(item, escaped)).collect())),
         Value::Object(map) => {
             #[expect(
                 clippy::disallowed_types,
                 reason = "the evaluator's own map; a rule's result does not depend on its order"
             )]
-            let entries: std::collections::HashMap<String, cel::Value> =
-                map.iter().map(|(key, value)| (key.clone(), to_cel(value))).collect();
+            let entries: std::collections::HashMap<String, cel::Value> = map
+                .iter()
+                .flat_map(|(key, value)| {
+                    let other = escaped.iter().find(|(_, property)| property == key).map(|(name, _)| name.clone());
+                    let value = to_cel(value, escaped);
+                    other.map(|name| (name, value.clone())).into_iter().chain([(key.clone(), value)])
+                })
+                .collect();
             entries.into()
         }
     }
@@ -291,6 +342,20 @@ mod tests {
             "self.names.filter(n, n != 'a').size() == 1",
             "!has(self.nope) || self.nope > 1",
             "self.labels['x'].matches('^y$')",
+        ] {
+            assert!(holds(rule, &value), "{rule}");
+        }
+    }
+
+    #[test]
+    fn properties_that_are_no_names_of_cel_have_escaped_ones() {
+        let value = json!({"name": "a", "namespace": "b", "a-b": {"c.d/e": 1}, "x__y": 2, "labels": {"k-1": "v"}});
+        for rule in [
+            "has(self.name) && has(self.__namespace__)",
+            "self.__namespace__ == 'b' && !has(self.__package__)",
+            "self.a__dash__b.c__dot__d__slash__e == 1",
+            "self.x__underscores__y == 2",
+            "self.labels.all(k, k == 'k-1') && self.labels.size() == 1",
         ] {
             assert!(holds(rule, &value), "{rule}");
         }
