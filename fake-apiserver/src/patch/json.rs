@@ -1,6 +1,8 @@
 //! JSON patch (RFC 6902).
 
-use json_patch::PatchOperation;
+use std::borrow::Cow;
+
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use super::PatchError;
@@ -43,10 +45,25 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
         {
             continue;
         }
-        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(operation))
+        let operation = lenient(operation, &patched);
+        json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&*operation))
             .map_err(|error| PatchError::Inapplicable(format!("operation {i} ({operation}): {}", error.kind)))?;
     }
     Ok(patched)
+}
+
+/// Go's patches replace a member that an object does not have, and so add it: external-snapshotter begins annotations
+/// and errors in this way.
+fn lenient<'a>(operation: &'a PatchOperation, target: &Value) -> Cow<'a, PatchOperation> {
+    if let PatchOperation::Replace(replace) = operation
+        && let Some((parent, _)) = replace.path.as_str().rsplit_once('/')
+        && target.pointer(parent).is_some_and(Value::is_object)
+        && target.pointer(replace.path.as_str()).is_none()
+    {
+        let add = AddOperation { path: replace.path.clone(), value: replace.value.clone() };
+        return Cow::Owned(PatchOperation::Add(add));
+    }
+    Cow::Borrowed(operation)
 }
 
 #[cfg(test)]
@@ -80,6 +97,17 @@ mod tests {
             json!([{"op": "replace", "path": "/spec/taints", "value": []}]),
         ] {
             assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 422, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_not_there_is_replaced_all_the_same() {
+        let patch = json!([{"op": "replace", "path": "/metadata/annotations", "value": {"a": "b"}},
+            {"op": "replace", "path": "/metadata/annotations/c~1d", "value": "e"}]);
+        assert_eq!(apply(&patch, &pv()).unwrap()["metadata"]["annotations"], json!({"a": "b", "c/d": "e"}));
+        for path in ["/status/error", "/metadata/finalizers/7", "/metadata/name/x"] {
+            let patch = json!([{"op": "replace", "path": path, "value": 1}]);
+            assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 422, "{path}");
         }
     }
 
