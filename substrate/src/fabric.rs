@@ -135,7 +135,7 @@ impl Fabric {
             }
             // Lets everything else that is ready in this instant run first: local timers come before messages.
             self.rest().await;
-            self.deliver_one();
+            self.deliver_one(ms);
         }
     }
 
@@ -155,11 +155,11 @@ impl Fabric {
         }
     }
 
-    fn deliver_one(&self) {
-        let now = self.0.clock.mono().as_millis() as u64;
+    /// Delivers the first message that was due by the millisecond `due`, unless all of them were lost meanwhile.
+    fn deliver_one(&self, due: u64) {
         let waker = {
             let mut queue = self.queue();
-            let Some(message) = queue.waiting.first_entry().filter(|message| message.key().0 <= now) else {
+            let Some(message) = queue.waiting.first_entry().filter(|message| message.key().0 <= due) else {
                 return;
             };
             message.remove()

@@ -151,6 +151,9 @@ impl Link {
     }
 
     fn cut(&self, outward: bool) -> bool {
+        if self.0.world.faults().is_empty() {
+            return false;
+        }
         let (a, b) = if outward { (&self.0.from, &self.0.to) } else { (&self.0.to, &self.0.from) };
         self.0.world.faults().cut(self.0.world.clock().mono(), a, b).is_some()
     }

@@ -24,8 +24,8 @@ pub struct Type {
     pub name: &'static str,
     /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
-    /// The positions of the fields in the order of their names.
-    by_name: Vec<u16>,
+    /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
+    by_name: Box<[Option<u16>]>,
 }
 
 /// A field of a struct.
@@ -224,16 +224,39 @@ impl Type {
     }
 
     fn new(name: &'static str, fields: Vec<Field>) -> Self {
-        let mut by_name: Vec<u16> = (0..fields.len()).filter_map(|i| u16::try_from(i).ok()).collect();
-        by_name.sort_by_key(|i| fields[usize::from(*i)].name);
+        // Half of it stays empty, so that few names are looked for in more than one or two places.
+        let mut by_name = vec![None; (2 * fields.len()).next_power_of_two()].into_boxed_slice();
+        for (i, field) in (0u16..).zip(&fields) {
+            let mut at = slot(field.name, by_name.len());
+            while by_name[at].is_some() {
+                at = (at + 1) & (by_name.len() - 1);
+            }
+            by_name[at] = Some(i);
+        }
         Self { name, fields, by_name }
     }
 
     /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let i = self.by_name.binary_search_by_key(&name, |i| self.fields[usize::from(*i)].name).ok()?;
-        self.fields.get(usize::from(self.by_name[i]))
+        let mut at = slot(name, self.by_name.len());
+        while let Some(i) = self.by_name[at] {
+            let field = &self.fields[usize::from(i)];
+            if field.name == name {
+                return Some(field);
+            }
+            at = (at + 1) & (self.by_name.len() - 1);
+        }
+        None
     }
+}
+
+/// Where a name is looked for first in a table of `size` places, a power of two: the length and three letters tell most
+/// names of a struct apart.
+fn slot(name: &str, size: usize) -> usize {
+    let bytes = name.as_bytes();
+    let letter = |i: usize| bytes.get(i).copied().map_or(0, usize::from);
+    let sum = bytes.len() + 3 * letter(0) + 7 * letter(bytes.len() / 2) + 13 * letter(bytes.len().wrapping_sub(1));
+    sum & (size - 1)
 }
 
 /// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.

@@ -89,7 +89,7 @@ impl Shown {
     /// One object.
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
         match self.encoding {
-            Encoding::Json if self.is_plain() => object.json.clone(),
+            Encoding::Json if self.is_plain() => object.json().clone(),
             Encoding::Json => encode(&self.value(&object.value, now)),
             Encoding::Protobuf => {
                 let (api_version, kind) = self.shown_type();
@@ -160,7 +160,7 @@ impl Shown {
             Vec::new()
         };
         let values: Vec<&Value> =
-            if viewed.is_empty() { listed.items.iter().map(|o| &o.value).collect() } else { viewed.iter().collect() };
+            if viewed.is_empty() { listed.items.iter().map(|o| &*o.value).collect() } else { viewed.iter().collect() };
         encode(&match self.representation {
             Representation::Table => table::table(self.kind, values.into_iter(), meta, now, self.include),
             Representation::PartialMetadata => table::partial_metadata_list(values.into_iter(), meta),
@@ -211,7 +211,7 @@ impl Shown {
 
 /// A list made of the items' own bytes.
 fn plain_list(kind: &Kind, items: &[Arc<Object>], meta: &Value) -> Bytes {
-    let size: usize = items.iter().map(|o| o.json.len() + 1).sum();
+    let size: usize = items.iter().map(|o| o.json().len() + 1).sum();
     let mut list = BytesMut::with_capacity(size + 256);
     list.put_slice(
         format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":", kind.list_kind(), kind.api_version())
@@ -223,7 +223,7 @@ fn plain_list(kind: &Kind, items: &[Arc<Object>], meta: &Value) -> Bytes {
         if i > 0 {
             list.put_u8(b',');
         }
-        list.put_slice(&item.json);
+        list.put_slice(item.json());
     }
     list.put_slice(b"]}");
     list.freeze()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::object::{Key, Object};
 use super::status::Status;
@@ -33,7 +33,7 @@ impl EventType {
     }
 }
 
-/// One commit, with its encodings, which every watcher shares.
+/// One commit, which every watcher shares.
 #[derive(Debug)]
 pub struct Event {
     /// The revision.
@@ -46,9 +46,7 @@ pub struct Event {
     pub old: Option<Arc<Object>>,
     /// The object after; none when it was deleted.
     pub new: Option<Arc<Object>>,
-    line: OnceLock<Bytes>,
     gone: OnceLock<Arc<Object>>,
-    gone_line: OnceLock<Bytes>,
 }
 
 impl Event {
@@ -60,8 +58,15 @@ impl Event {
         old: Option<Arc<Object>>,
         new: Option<Arc<Object>>,
     ) -> Arc<Self> {
-        let (line, gone, gone_line) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { revision, kind, key, old, new, line, gone, gone_line })
+        Arc::new(Self { revision, kind, key, old, new, gone: OnceLock::new() })
+    }
+
+    /// The same commit for those who come later: its objects without their trees.
+    fn folded(&self) -> Arc<Self> {
+        let fold = |object: &Arc<Object>| object.folded();
+        let (old, new) = (self.old.as_ref().map(fold), self.new.as_ref().map(fold));
+        let gone = self.gone.get().map(fold).map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(Self { revision: self.revision, kind: self.kind, key: self.key.clone(), old, new, gone })
     }
 
     /// What happened to the object itself, whatever a selector makes of it.
@@ -80,37 +85,18 @@ impl Event {
             EventType::Added | EventType::Modified => self.new.as_ref(),
             EventType::Deleted => {
                 let old = self.old.as_ref()?;
-                Some(self.gone.get_or_init(|| Object::new(old.value.clone(), self.revision)))
+                Some(self.gone.get_or_init(|| Object::new(old.value.clone(), self.revision, EventType::Deleted)))
             }
         }
     }
 
-    /// The event as a JSON line, newline included; encoded at the first call. ADDED after a change of selection is
-    /// rare and is not kept.
+    /// The event as a JSON line, newline included; ADDED after a change of selection is rare, and encoded each time.
     pub fn line(&self, told: EventType) -> Bytes {
-        let encode = || self.object(told).map(|object| line(told.as_str(), &object.json)).unwrap_or_default();
-        if told == EventType::Deleted {
-            self.gone_line.get_or_init(encode).clone()
-        } else if told == self.own_type() {
-            self.line.get_or_init(encode).clone()
-        } else {
-            encode()
-        }
+        self.object(told).map(|object| object.line(told)).unwrap_or_default()
     }
 }
 
-/// A watch event as a JSON line around the encoded object, newline included (R17).
-pub fn line(event_type: &str, object: &[u8]) -> Bytes {
-    let mut line = BytesMut::with_capacity(object.len() + event_type.len() + 24);
-    line.put_slice(b"{\"type\":\"");
-    line.put_slice(event_type.as_bytes());
-    line.put_slice(b"\",\"object\":");
-    line.put_slice(object);
-    line.put_slice(b"}\n");
-    line.freeze()
-}
-
-/// The newest events of one kind.
+/// The newest events of one kind. Few of them are ever looked at again, so their objects have no trees.
 #[derive(Debug)]
 pub struct History {
     events: VecDeque<(Duration, Arc<Event>)>,
@@ -126,8 +112,8 @@ impl History {
     }
 
     /// Adds the newest event, at time `mono`, and forgets those that are too many or too old.
-    pub fn push(&mut self, mono: Duration, event: Arc<Event>) {
-        self.events.push_back((mono, event));
+    pub fn push(&mut self, mono: Duration, event: &Event) {
+        self.events.push_back((mono, event.folded()));
         let old = mono.saturating_sub(self.limits.fresh);
         while self.events.len() > self.limits.history.max(1)
             || (self.events.len() > LEAST && self.events.front().is_some_and(|(at, _)| *at < old))

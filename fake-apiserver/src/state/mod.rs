@@ -51,9 +51,9 @@ use std::time::Duration;
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
-pub use history::{Event, EventType, line};
+pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
-pub use object::{Key, Object, encode, key, name_of};
+pub use object::{Key, Object, encode, key, line, name_of};
 use rand_core::Rng;
 pub use scale::scale_of;
 use shelf::Shelf;
@@ -269,11 +269,12 @@ impl Store {
     /// Writes an object: the next revision, one event.
     fn put(&mut self, now: Now, kind: &'static Kind, key: Key, value: serde_json::Value) -> Arc<Object> {
         self.revision += 1;
-        let object = Object::new(value, self.revision);
         let shelf = &mut self.shelves[position(kind)];
+        let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
+        let object = Object::new(value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind, key.clone(), old, Some(object.clone()));
-        shelf.history.push(self.mono, event.clone());
+        shelf.history.push(self.mono, &event);
         self.committed.push(event);
         if event_view::is_event(kind) {
             let at = now.mono + self.limits.event_ttl;
@@ -288,9 +289,10 @@ impl Store {
         let old = shelf.remove(key)?;
         self.revision += 1;
         let event = Event::new(self.revision, shelf.kind, key.into(), Some(old), None);
-        shelf.history.push(self.mono, event.clone());
-        self.committed.push(event.clone());
-        event.object(EventType::Deleted).cloned()
+        let gone = event.object(EventType::Deleted).cloned();
+        shelf.history.push(self.mono, &event);
+        self.committed.push(event);
+        gone
     }
 
     fn new_uid(&mut self) -> String {

@@ -1,10 +1,13 @@
 //! One stored object: its tree and its bytes, made once per revision and shared by every reader and watcher.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::history::EventType;
 use super::{text, value};
 
 /// Most objects are smaller, so that their encoding takes one allocation.
@@ -14,36 +17,120 @@ const USUAL_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct Object {
     /// The tree.
-    pub value: Value,
-    /// The tree as JSON.
-    pub json: Bytes,
+    pub value: Tree,
     /// The revision that wrote it.
     pub revision: u64,
+    /// What its watchers were told when it became so.
+    told: EventType,
+    /// That event, newline included; the object's own bytes are a part of it.
+    line: Bytes,
     protobuf: OnceLock<Bytes>,
+    folded: OnceLock<Arc<Object>>,
 }
 
 impl Object {
-    /// Encodes `value`, which is given `revision` as its resourceVersion.
-    pub fn new(mut value: Value, revision: u64) -> Arc<Self> {
+    /// Encodes `value`, which is given `revision` as its resourceVersion and which watchers are `told` of.
+    pub fn new(mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
         value::metadata(&mut value).insert("resourceVersion".into(), revision.to_string().into());
-        Self::at(value, revision)
+        Self::told(value, revision, told)
     }
 
     /// Encodes `value` as it is, under `revision`.
     pub fn at(value: Value, revision: u64) -> Arc<Self> {
-        let json = encode(&value);
-        Arc::new(Self { value, json, revision, protobuf: OnceLock::new() })
-    }
-
-    /// The bytes of its protobuf message; `encode` makes them at the first call.
-    pub fn protobuf(&self, encode: impl FnOnce(&Value) -> Bytes) -> &Bytes {
-        self.protobuf.get_or_init(|| encode(&self.value))
+        Self::told(value, revision, EventType::Modified)
     }
 
     /// Encodes the result of a dry run: it has no revision.
     pub fn transient(value: Value) -> Arc<Self> {
         Self::at(value, 0)
     }
+
+    fn told(value: Value, revision: u64, told: EventType) -> Arc<Self> {
+        let (line, json) = line_of(told, &value);
+        let value = Tree { json, parsed: OnceLock::from(value) };
+        Arc::new(Self { value, revision, told, line, protobuf: OnceLock::new(), folded: OnceLock::new() })
+    }
+
+    /// The same object without its tree, which is by far the larger part and is made again should anybody ask for it.
+    pub fn folded(&self) -> Arc<Self> {
+        let fold = || Self {
+            value: Tree { json: self.value.json.clone(), parsed: OnceLock::new() },
+            revision: self.revision,
+            told: self.told,
+            line: self.line.clone(),
+            protobuf: self.protobuf.clone(),
+            folded: OnceLock::new(),
+        };
+        self.folded.get_or_init(|| Arc::new(fold())).clone()
+    }
+
+    /// The tree as JSON.
+    pub fn json(&self) -> &Bytes {
+        &self.value.json
+    }
+
+    /// The watch event that tells `told` of it, newline included.
+    pub fn line(&self, told: EventType) -> Bytes {
+        if told == self.told { self.line.clone() } else { line(told.as_str(), self.json()) }
+    }
+
+    /// The bytes of its protobuf message; `encode` makes them at the first call.
+    pub fn protobuf(&self, encode: impl FnOnce(&Value) -> Bytes) -> &Bytes {
+        self.protobuf.get_or_init(|| encode(&self.value))
+    }
+}
+
+/// The tree of an object: a [`Value`], parsed from its text when it is asked for and not there.
+pub struct Tree {
+    json: Bytes,
+    parsed: OnceLock<Value>,
+}
+
+impl Deref for Tree {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        // What this program wrote it can read.
+        self.parsed.get_or_init(|| serde_json::from_slice(&self.json).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Value::fmt(self, f)
+    }
+}
+
+impl PartialEq<Value> for Tree {
+    fn eq(&self, other: &Value) -> bool {
+        **self == *other
+    }
+}
+
+const BEFORE_TYPE: &[u8] = b"{\"type\":\"";
+const BEFORE_OBJECT: &[u8] = b"\",\"object\":";
+const AFTER_OBJECT: &[u8] = b"}\n";
+
+/// A watch event as a JSON line around the encoded object, newline included (R17).
+pub fn line(event_type: &str, object: &[u8]) -> Bytes {
+    [BEFORE_TYPE, event_type.as_bytes(), BEFORE_OBJECT, object, AFTER_OBJECT].concat().into()
+}
+
+/// The line that tells of an object, and within it the object's own bytes.
+fn line_of(told: EventType, value: &Value) -> (Bytes, Bytes) {
+    let mut line = Vec::with_capacity(USUAL_BYTES);
+    for part in [BEFORE_TYPE, told.as_str().as_bytes(), BEFORE_OBJECT] {
+        line.extend_from_slice(part);
+    }
+    let start = line.len();
+    text::write(value, &mut line);
+    let end = line.len();
+    line.extend_from_slice(AFTER_OBJECT);
+    // Objects live long: none keeps more memory than it needs.
+    line.shrink_to_fit();
+    let line = Bytes::from(line);
+    let json = line.slice(start..end);
+    (line, json)
 }
 
 /// A tree as JSON bytes.

@@ -128,7 +128,7 @@ impl Store {
         let prefix = prefix(target.namespace.as_deref());
         let labels = &pod.value["metadata"]["labels"];
         let budgets: Vec<&Value> = within(self.shelf(KNOWN.budgets).objects(), &prefix, &prefix)
-            .map(|(_, budget)| &budget.value)
+            .map(|(_, budget)| &*budget.value)
             .filter(|budget| selector::matches(&budget["spec"]["selector"], labels))
             .collect();
         let [budget] = budgets[..] else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::history::{Event, EventType};
 use super::list::{Match, Version, invalid_options, prefix};
-use super::object::Object;
+use super::object::{Object, name_of};
 use super::selector::Selector;
 use super::status::Status;
 use super::{FieldError, Store};
@@ -138,6 +138,10 @@ pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Opti
     }
     if selector.is_empty() {
         return Some(event.own_type());
+    }
+    // A name never changes: there is no need for the objects.
+    if selector.fields.required("metadata.name").is_some_and(|name| name != name_of(&event.key)) {
+        return None;
     }
     let matches = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| selector.matches(&o.value));
     match (matches(&event.old), matches(&event.new)) {

@@ -137,7 +137,7 @@ proptest! {
                     watcher.tell(event);
                 }
                 let listed = m.store.list(kind, Some("default"), &watcher.selector, &ListOptions::default()).unwrap();
-                let shown: Vec<&Value> = listed.items.iter().map(|o| &o.value).collect();
+                let shown: Vec<&Value> = listed.items.iter().map(|o| &*o.value).collect();
                 prop_assert_eq!(watcher.cache.values().collect::<Vec<_>>(), shown);
             }
         }
