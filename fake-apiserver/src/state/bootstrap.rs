@@ -49,7 +49,7 @@ impl Store {
         for field in ["client-ca-file", "requestheader-client-ca-file"] {
             config["data"][field] = (&*ca).into();
         }
-        if config != found.value {
+        if *found.value != config {
             self.put(now, configs, place.as_str().into(), config);
         }
     }
