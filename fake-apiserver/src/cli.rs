@@ -13,6 +13,7 @@ use substrate::host::{self, HostOptions};
 use substrate::{Process, World, ready};
 
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
+use crate::state::Limits;
 use crate::tls::Authority;
 use crate::{Apiserver, Audit, Config, Policy, Rbac, dial, kubeconfig};
 
@@ -121,6 +122,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         rbac,
         track_managers: true,
         gather: GATHER,
+        limits: Limits { folds: true, ..Limits::default() },
         authority: Some(authority.clone()),
         audit,
         version: Some(args.kubernetes_version),

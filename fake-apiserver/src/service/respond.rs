@@ -1,5 +1,6 @@
 //! Answers: objects, lists and failures in the representation that was asked for (R27).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -90,7 +91,7 @@ impl Shown {
     pub(crate) fn object(&self, object: &Object, now: Timestamp) -> Bytes {
         match self.encoding {
             Encoding::Json if self.is_plain() => object.json().clone(),
-            Encoding::Json => encode(&self.value(&object.value, now)),
+            Encoding::Json => encode(&self.value(&object.value.read(), now)),
             Encoding::Protobuf => {
                 let (api_version, kind) = self.shown_type();
                 protobuf::envelope(&api_version, kind, &self.message(object, now))
@@ -112,7 +113,7 @@ impl Shown {
         let (api_version, kind) = self.shown_type();
         // Every type that is shown in protobuf is in the table.
         let message = |value: &Value| protobuf::encode(&api_version, kind, value).unwrap_or_default();
-        if self.is_plain() { object.protobuf(message).clone() } else { message(&self.value(&object.value, now)) }
+        if self.is_plain() { object.protobuf(message).clone() } else { message(&self.value(&object.value.read(), now)) }
     }
 
     /// A tree of a stored object as this caller sees it.
@@ -154,21 +155,19 @@ impl Shown {
         if self.is_plain() {
             return plain_list(self.kind, &listed.items, &meta);
         }
-        let viewed: Vec<Value> = if self.kind.is_view() {
-            listed.items.iter().map(|o| to_view(self.kind, &o.value)).collect()
-        } else {
-            Vec::new()
-        };
-        let values: Vec<&Value> =
-            if viewed.is_empty() { listed.items.iter().map(|o| &*o.value).collect() } else { viewed.iter().collect() };
+        // One after the other, so that no more than one tree is there at a time.
+        let values = listed.items.iter().map(|object| match object.value.read() {
+            tree if self.kind.is_view() => Cow::Owned(to_view(self.kind, &tree)),
+            tree => tree,
+        });
         encode(&match self.representation {
-            Representation::Table => table::table(self.kind, values.into_iter(), meta, now, self.include),
-            Representation::PartialMetadata => table::partial_metadata_list(values.into_iter(), meta),
+            Representation::Table => table::table(self.kind, values, meta, now, self.include),
+            Representation::PartialMetadata => table::partial_metadata_list(values, meta),
             Representation::Object => json!({
                 "kind": self.kind.list_kind(),
                 "apiVersion": self.kind.api_version(),
                 "metadata": meta,
-                "items": values,
+                "items": values.collect::<Vec<_>>(),
             }),
         })
     }

@@ -45,7 +45,7 @@ impl Store {
         if kind.kind == "Namespace" && IMMORTAL.contains(&target.name.as_str()) {
             return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
         }
-        let old = self.get(kind, &key).cloned().ok_or_else(|| Status::not_found(served, &target.name))?;
+        let old = self.get(kind, &key).map(Object::unfolded).ok_or_else(|| Status::not_found(served, &target.name))?;
         check_preconditions(kind, &target.name, &old, &options)?;
         self.check_policies(&Attributes {
             kind: served,

@@ -289,7 +289,7 @@ fn page<'a>(
 ) -> Listed {
     let mut items = Vec::new();
     let mut last: Option<&Key> = None;
-    let mut found = candidates.filter(|(_, object)| selector.matches(&object.value));
+    let mut found = candidates.filter(|(_, object)| selector.selects(object));
     while limit == 0 || items.len() < limit {
         let Some((key, object)) = found.next() else { break };
         items.push(object.clone());

@@ -76,11 +76,14 @@ pub struct Limits {
     pub fresh: Duration,
     /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
     pub event_ttl: Duration,
+    /// Whether objects are kept as bytes without their trees, which are several times as large and are made again when
+    /// an object is written: a server for many objects does, a simulation has no time for it.
+    pub folds: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history: 102_400, fresh: Duration::from_secs(75), event_ttl: Duration::from_secs(3600) }
+        Self { history: 102_400, fresh: Duration::from_secs(75), event_ttl: Duration::from_secs(3600), folds: false }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One stored object: its tree and its bytes, made once per revision and shared by every reader and watcher.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -26,9 +27,74 @@ pub struct Object {
     line: Bytes,
     protobuf: OnceLock<Bytes>,
     folded: OnceLock<Arc<Object>>,
+    facts: Facts,
+}
+
+/// What lists and watches select by, without a tree. Shared by all forms of an object.
+#[derive(Clone, Debug)]
+struct Facts(Arc<str>, [u32; 2]);
+
+impl Facts {
+    /// The node and the phase of a pod, and every label with its value, in one text.
+    fn of(value: &Value) -> Self {
+        let (node, phase) = (value::text(value, &["spec", "nodeName"]), value::text(value, &["status", "phase"]));
+        let mut facts = String::with_capacity(64);
+        facts.push_str(node);
+        facts.push_str(phase);
+        let ends = [node.len(), node.len() + phase.len()].map(|end| u32::try_from(end).unwrap_or(0));
+        let labels = value::at(value, &["metadata", "labels"]).and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            for part in [key, value.as_str().unwrap_or_default()] {
+                facts.push_str(part);
+                facts.push('\0');
+            }
+        }
+        Self(facts.into(), ends)
+    }
+
+    fn part(&self, from: u32, to: u32) -> &str {
+        self.0.get(from as usize..to as usize).unwrap_or_default()
+    }
 }
 
 impl Object {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let mut parts = self.facts.0.get(self.facts.1[1] as usize..)?.split('\0');
+        while let (Some(label), Some(value)) = (parts.next(), parts.next()) {
+            if label == key {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// `spec.nodeName`; empty when there is none.
+    pub fn node(&self) -> &str {
+        self.facts.part(0, self.facts.1[0])
+    }
+
+    /// `status.phase`; empty when there is none.
+    pub fn phase(&self) -> &str {
+        self.facts.part(self.facts.1[0], self.facts.1[1])
+    }
+
+    /// The same object with a tree of its own, if it has none: for someone who will look at it and let it go.
+    pub fn unfolded(self: &Arc<Self>) -> Arc<Self> {
+        if self.value.parsed.get().is_some() {
+            return self.clone();
+        }
+        Arc::new(Self {
+            value: Tree { json: self.value.json.clone(), parsed: OnceLock::from(self.value.parse()) },
+            revision: self.revision,
+            told: self.told,
+            line: self.line.clone(),
+            protobuf: self.protobuf.clone(),
+            folded: OnceLock::from(self.clone()),
+            facts: self.facts.clone(),
+        })
+    }
+
     /// Encodes `value`, which is given `revision` as its resourceVersion and which watchers are `told` of.
     pub fn new(mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
         value::metadata(&mut value).insert("resourceVersion".into(), revision.to_string().into());
@@ -47,8 +113,9 @@ impl Object {
 
     fn told(value: Value, revision: u64, told: EventType) -> Arc<Self> {
         let (line, json) = line_of(told, &value);
+        let facts = Facts::of(&value);
         let value = Tree { json, parsed: OnceLock::from(value) };
-        Arc::new(Self { value, revision, told, line, protobuf: OnceLock::new(), folded: OnceLock::new() })
+        Arc::new(Self { value, revision, told, line, protobuf: OnceLock::new(), folded: OnceLock::new(), facts })
     }
 
     /// The same object without its tree, which is by far the larger part and is made again should anybody ask for it.
@@ -60,6 +127,7 @@ impl Object {
             line: self.line.clone(),
             protobuf: self.protobuf.clone(),
             folded: OnceLock::new(),
+            facts: self.facts.clone(),
         };
         self.folded.get_or_init(|| Arc::new(fold())).clone()
     }
@@ -76,7 +144,7 @@ impl Object {
 
     /// The bytes of its protobuf message; `encode` makes them at the first call.
     pub fn protobuf(&self, encode: impl FnOnce(&Value) -> Bytes) -> &Bytes {
-        self.protobuf.get_or_init(|| encode(&self.value))
+        self.protobuf.get_or_init(|| encode(&self.value.read()))
     }
 }
 
@@ -86,12 +154,23 @@ pub struct Tree {
     parsed: OnceLock<Value>,
 }
 
+impl Tree {
+    fn parse(&self) -> Value {
+        // What this program wrote it can read.
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The tree for one look: it is not kept where it was not there.
+    pub fn read(&self) -> Cow<'_, Value> {
+        self.parsed.get().map_or_else(|| Cow::Owned(self.parse()), Cow::Borrowed)
+    }
+}
+
 impl Deref for Tree {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        // What this program wrote it can read.
-        self.parsed.get_or_init(|| serde_json::from_slice(&self.json).unwrap_or_default())
+        self.parsed.get_or_init(|| self.parse())
     }
 }
 

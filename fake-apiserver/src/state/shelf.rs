@@ -5,14 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use serde_json::Value;
 
 use super::Limits;
 use super::history::History;
 use super::list::within;
 use super::object::{Key, Object};
 use super::selector::Selector;
-use super::value::text;
 use crate::kinds::Kind;
 
 /// Objects of one kind, and what became of them lately.
@@ -25,19 +23,18 @@ pub(super) struct Shelf {
     pub history: History,
     /// The same objects by their node: of pods, which kubelets and the node controllers list so.
     by_node: BTreeMap<Box<str>, BTreeMap<Key, Arc<Object>>>,
+    /// Whether objects are kept without their trees.
+    folds: bool,
 }
 
 /// The field by which pods are indexed.
 const NODE: &str = "spec.nodeName";
 
-fn node_of(object: &Value) -> &str {
-    text(object, &["spec", "nodeName"])
-}
-
 impl Shelf {
     /// An empty one, whose history begins after revision `floor`.
     pub fn new(kind: &'static Kind, limits: Limits, floor: u64) -> Self {
-        Self { kind, objects: OrdMap::new(), history: History::new(limits, floor), by_node: BTreeMap::new() }
+        let history = History::new(limits, floor);
+        Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds: limits.folds }
     }
 
     /// All objects, in the order of lists.
@@ -51,17 +48,18 @@ impl Shelf {
 
     /// Puts an object in its place; gives the one that was there.
     pub fn insert(&mut self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
+        let object = if self.folds { object.folded() } else { object };
         let old = self.objects.insert(key.clone(), object.clone());
         if self.is_indexed() {
-            let node = node_of(&object.value);
-            if let Some(old) = old.as_ref().filter(|old| node_of(&old.value) != node) {
-                self.forget(node_of(&old.value), &key);
+            let node = object.node();
+            if let Some(old) = old.as_ref().filter(|old| old.node() != node) {
+                self.forget(old.node(), &key);
             }
             // Pods without a node are no node's.
             if !node.is_empty() {
                 match self.by_node.get_mut(node) {
-                    Some(pods) => drop(pods.insert(key, object)),
-                    None => drop(self.by_node.insert(node.into(), BTreeMap::from([(key, object)]))),
+                    Some(pods) => drop(pods.insert(key, object.clone())),
+                    None => drop(self.by_node.insert(node.into(), BTreeMap::from([(key, object.clone())]))),
                 }
             }
         }
@@ -72,7 +70,7 @@ impl Shelf {
     pub fn remove(&mut self, key: &str) -> Option<Arc<Object>> {
         let old = self.objects.remove(key)?;
         if self.is_indexed() {
-            self.forget(node_of(&old.value), key);
+            self.forget(old.node(), key);
         }
         Some(old)
     }

@@ -5,7 +5,7 @@ use substrate::Now;
 
 use super::command::{DeleteOptions, Part, Reply, Target};
 use super::list::{prefix, within};
-use super::object::key;
+use super::object::{Object, key};
 use super::status::{Status, created};
 use super::value::{self, is_terminating, list, resource_version, text, uid};
 use super::{FieldError, KNOWN, Store, selector};
@@ -26,7 +26,7 @@ impl Store {
         let pods = KNOWN.pods;
         let key = key(Some(namespace), name);
         check_binding(name, binding)?;
-        let pod = self.get(pods, &key).cloned().ok_or_else(|| Status::not_found(pods, name))?;
+        let pod = self.get(pods, &key).map(Object::unfolded).ok_or_else(|| Status::not_found(pods, name))?;
         let refuse = |why: String| Err(Status::binding_conflict(name, &why));
         let (sent, found) = (uid(binding), uid(&pod.value));
         if !sent.is_empty() && sent != found {

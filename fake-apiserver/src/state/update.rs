@@ -37,7 +37,7 @@ impl Store {
         shape::decode(served, &mut object, options.strict)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (kind, object) = stored(served, object);
-        let Some(old) = self.get(kind, &target.key()).cloned() else {
+        let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
             let sent = uid(&object);
             if !sent.is_empty() {
                 return Err(uid_mismatch(served, target, sent, ""));
@@ -81,7 +81,7 @@ impl Store {
         let (kind, mut applied) = stored(served, applied);
         let manager = options.manager.clone();
         let writer = managed::Writer { kind, part: target.part, manager: &manager, now };
-        let Some(old) = self.get(kind, &target.key()).cloned() else {
+        let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
             let sent = uid(&applied);
             if !sent.is_empty() {
                 return Err(uid_mismatch(served, target, sent, ""));
@@ -103,7 +103,7 @@ impl Store {
     /// The object that `target` names, as it is stored.
     pub(super) fn existing(&self, target: &Target) -> Result<Arc<Object>, Status> {
         let found = self.get(kinds::stored(target.kind), &target.key());
-        found.cloned().ok_or_else(|| Status::not_found(target.kind, &target.name))
+        found.map(Object::unfolded).ok_or_else(|| Status::not_found(target.kind, &target.name))
     }
 
     pub(super) fn patch(

@@ -113,7 +113,7 @@ impl Store {
         let initial = if state {
             shelf
                 .candidates(&prefix, &prefix, selector)
-                .filter(|(_, object)| selector.matches(&object.value))
+                .filter(|(_, object)| selector.selects(object))
                 .map(|(_, object)| Initial::Present(object.clone()))
                 .collect()
         } else {
@@ -143,7 +143,7 @@ pub fn told(event: &Event, namespace: Option<&str>, selector: &Selector) -> Opti
     if selector.fields.required("metadata.name").is_some_and(|name| name != name_of(&event.key)) {
         return None;
     }
-    let matches = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| selector.matches(&o.value));
+    let matches = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| selector.selects(o));
     match (matches(&event.old), matches(&event.new)) {
         (false, false) => None,
         (false, true) => Some(EventType::Added),

@@ -100,3 +100,51 @@ proptest! {
         drop(Version::parse(&version));
     }
 }
+
+#[test]
+fn a_store_of_folded_objects_is_the_same_as_one_of_trees() {
+    let (mut trees, mut folded) = (Machine::new(), Machine::with(Limits { folds: true, ..Limits::default() }));
+    for m in [&mut trees, &mut folded] {
+        m.create("nodes", json!({"metadata": {"name": "n"}})).unwrap();
+        for i in 0..20 {
+            let node = if i % 2 == 0 { "n" } else { "" };
+            let labels = json!({"app": format!("a{}", i % 3), "other": ""});
+            let pod = json!({"metadata": {"name": format!("p{i:02}"), "labels": labels},
+                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+            m.create("pods", pod).unwrap();
+        }
+        for i in 0..5 {
+            let target = Target {
+                kind: kind("pods"),
+                namespace: Some("default".into()),
+                name: format!("p{i:02}"),
+                part: Part::Status,
+            };
+            let patch = json!({"status": {"phase": "Running"}});
+            let (patch_kind, options) = (PatchKind::Merge, WriteOptions::default());
+            m.apply(Command::Patch { target, patch_kind, patch, options }).unwrap();
+        }
+        let target =
+            Target { kind: kind("pods"), namespace: Some("default".into()), name: "p03".into(), part: Part::Main };
+        m.apply(Command::Delete { target, options: DeleteOptions::default() }).unwrap();
+    }
+    let names = |m: &Machine, labels: &str, fields: &str| -> Vec<String> {
+        let selector = Selector::parse(kind("pods"), labels, fields).unwrap();
+        let listed = m.store.list(kind("pods"), None, &selector, &ListOptions::default()).unwrap();
+        listed.items.iter().map(|object| String::from_utf8(object.json().to_vec()).unwrap()).collect()
+    };
+    for (labels, fields, count) in [
+        ("", "", 19),
+        ("app=a1", "", 7),
+        ("app in (a0,a2),other", "", 12),
+        ("app notin (a0)", "spec.nodeName=n", 6),
+        ("other=", "spec.nodeName!=n", 9),
+        ("!nothing", "status.phase=Running", 4),
+        ("", "status.phase!=Running,spec.nodeName=n", 7),
+        ("", "metadata.name=p07", 1),
+        ("", "spec.restartPolicy=Always,spec.nodeName=", 9),
+    ] {
+        let found = names(&folded, labels, fields);
+        assert_eq!((found.len(), &found), (count, &names(&trees, labels, fields)), "{labels} {fields}");
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::kinds::Kind;
+use crate::state::object::Object;
 use crate::state::status::Status;
 use crate::state::value::at;
 
@@ -97,6 +98,15 @@ impl FieldSelector {
     /// Whether `object` matches.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|c| c.matches(object))
+    }
+
+    /// Whether a stored object matches.
+    pub fn selects(&self, object: &Object) -> bool {
+        self.0.iter().all(|comparison| match comparison.field {
+            "spec.nodeName" => (object.node() == comparison.value) == comparison.equal,
+            "status.phase" => (object.phase() == comparison.value) == comparison.equal,
+            _ => comparison.matches(&object.value.read()),
+        })
     }
 
     /// The value that `field` must equal, when the selector says so; what a watch can be indexed by.

@@ -63,7 +63,12 @@ impl LabelSelector {
 
     /// Whether a map of labels matches.
     pub fn matches_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
-        self.0.iter().all(|requirement| requirement.matches(labels))
+        self.0.iter().all(|requirement| requirement.matches(&|key| labels?.get(key)?.as_str()))
+    }
+
+    /// Whether the labels that `value_of` knows match.
+    pub fn matches_with<'a>(&self, value_of: &dyn Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| requirement.matches(value_of))
     }
 
     /// Whether everything matches.
@@ -76,14 +81,13 @@ impl LabelSelector {
         if self.0.is_empty() {
             return true;
         }
-        let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
-        self.0.iter().all(|requirement| requirement.matches(labels))
+        self.matches_labels(at(object, &["metadata", "labels"]).and_then(Value::as_object))
     }
 }
 
 impl Requirement {
-    fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        let value = labels.and_then(|l| l.get(&self.key)).and_then(Value::as_str);
+    fn matches<'a>(&self, value_of: &dyn Fn(&str) -> Option<&'a str>) -> bool {
+        let value = value_of(&self.key);
         match &self.test {
             Test::Exists => value.is_some(),
             Test::DoesNotExist => value.is_none(),

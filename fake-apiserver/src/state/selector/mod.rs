@@ -7,6 +7,7 @@ pub use field::FieldSelector;
 pub use label::LabelSelector;
 use serde_json::Value;
 
+use super::object::Object;
 use super::status::Status;
 use crate::kinds::Kind;
 
@@ -36,6 +37,11 @@ impl Selector {
     /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether a stored object matches; asks for its tree only when a field is selected by that it does not know.
+    pub fn selects(&self, object: &Object) -> bool {
+        self.labels.matches_with(&|key| object.label(key)) && self.fields.selects(object)
     }
 
     /// Whether `object` matches.

@@ -10,6 +10,8 @@ mod pod;
 mod policy;
 mod workload;
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -18,14 +20,14 @@ use crate::kinds::Kind;
 
 /// A `meta.k8s.io/v1` Table of `objects`, which are of `kind`. `list_meta` is the list's metadata (resourceVersion,
 /// continue, remainingItemCount), or for a single object its resourceVersion; `now` is what ages are counted from.
-pub fn table<'a>(
+pub fn table<T: Borrow<Value>>(
     kind: &Kind,
-    objects: impl Iterator<Item = &'a Value>,
+    objects: impl Iterator<Item = T>,
     list_meta: Value,
     now: Timestamp,
     include_object: IncludeObject,
 ) -> Value {
-    let rows: Vec<Value> = objects.map(|object| row(kind, object, now, include_object)).collect();
+    let rows: Vec<Value> = objects.map(|object| row(kind, object.borrow(), now, include_object)).collect();
     let columns: Vec<Value> = columns::of(kind).iter().map(columns::Column::definition).collect();
     json!({
         "kind": "Table",
@@ -66,12 +68,12 @@ pub fn partial_metadata(object: &Value) -> Value {
 }
 
 /// The `PartialObjectMetadataList` of objects; `list_meta` as for [`table`].
-pub fn partial_metadata_list<'a>(objects: impl Iterator<Item = &'a Value>, list_meta: Value) -> Value {
+pub fn partial_metadata_list<T: Borrow<Value>>(objects: impl Iterator<Item = T>, list_meta: Value) -> Value {
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": list_meta,
-        "items": objects.map(partial_metadata).collect::<Vec<_>>(),
+        "items": objects.map(|object| partial_metadata(object.borrow())).collect::<Vec<_>>(),
     })
 }
 
