@@ -126,7 +126,6 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         authority: Some(authority.clone()),
         audit,
         version: Some(args.kubernetes_version),
-        ..Config::default()
     };
     let apiserver = Apiserver::new(world.seed(), config);
     let process = Process::start(&world, NAME, |_| std::future::pending());

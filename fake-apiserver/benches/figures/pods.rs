@@ -14,7 +14,7 @@ const PATH: &str = "/api/v1/namespaces/default/pods";
 
 /// A pod of about 4 KiB, on one of `nodes` nodes, labelled as one of fifty applications.
 fn pod(i: usize, nodes: usize) -> Value {
-    let environment: Vec<Value> = (0..9)
+    let environment: Vec<Value> = (0..7)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("a value that says something, {i}-{n}")}))
         .collect();
     let probe = json!({"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10,
