@@ -410,6 +410,7 @@ impl Call {
         let Some(firing) = ctx.fault(&point) else { return Ok(false) };
         let message = format!("fault `{}`", firing.name);
         match firing.effect {
+            effect if effect.never_answers() => std::future::pending().await,
             Effect::Grpc(code) => Err(Status::new(code_by_name(&code).unwrap_or(Code::Internal), message)),
             Effect::Error(code) => Err(Status::internal(format!("{code}: {message}"))),
             Effect::Http(status) => Err(Status::unavailable(format!("HTTP status {status}: {message}"))),
@@ -418,8 +419,6 @@ impl Call {
                 ctx.sleep(span.0).await;
                 Ok(false)
             }
-            // A crash is done by whoever runs the process, which sees the fault fire; the call just never ends.
-            Effect::Hang(true) | Effect::Crash(_) => std::future::pending().await,
             Effect::DropReply(lost) => Ok(lost),
             Effect::ResetStream(true) => {
                 self.calls.drop_socket(ABSENCE);
@@ -511,7 +510,8 @@ pub(crate) fn acts(effect: &Effect) -> Result<(), String> {
         | Effect::Hang(_)
         | Effect::WrongDevice(_)
         | Effect::ResetStream(_)
-        | Effect::Crash(_) => Ok(()),
+        | Effect::Crash(_)
+        | Effect::Reboot(_) => Ok(()),
         _ => Err("effect: a CSI call knows grpc, error, http, drop_request, drop_reply, delay, hang, wrong_device, \
                   reset_stream and crash"
             .to_owned()),

@@ -31,8 +31,6 @@ const DEFAULT_EC2: &str = "http://127.0.0.1:4566";
 const USAGE: u8 = 2;
 /// Exit code for a machine that cannot do it.
 const ENVIRONMENT: u8 = 3;
-/// Exit code of a process that a fault crashed: that of `kill -9`.
-const CRASHED: i32 = 137;
 
 /// Which services answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -370,7 +368,6 @@ impl Plan {
 
     /// Runs until somebody ends it.
     async fn serve(self, world: World) -> anyhow::Result<()> {
-        end_on_crash_fault(&world);
         let disk = self.disk()?;
         let (failed, mut failure) = mpsc::unbounded_channel();
         let plan = self.clone();
@@ -388,19 +385,6 @@ impl Plan {
         process.crash();
         Err(error.unwrap_or_else(|| anyhow!("the driver ended by itself")))
     }
-}
-
-/// A fault `{crash: self}` ends a stand-alone driver as `kill -9` would.
-fn end_on_crash_fault(world: &World) {
-    let trace = world.trace().clone();
-    world.trace().observe(move |event| {
-        if event.kind == "fault.fired" && event.fields.get("effect").is_some_and(|e| e["crash"] == "self") {
-            eprintln!("csi-mock: crashed by a fault");
-            // The trace is a report of what happened up to here; it is lost only if it cannot be written.
-            let _ = trace.flush();
-            std::process::exit(CRASHED);
-        }
-    });
 }
 
 /// Runs the `csi-mock` program with the arguments `args` (the first one is the program's name).

@@ -136,3 +136,38 @@ fn staging_takes_time_where_the_cloud_does() {
     // The range that operators quote for a new volume.
     assert!((1_900..=10_000).contains(&took("aws")));
 }
+
+#[test]
+fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
+    for (crashed, fault) in [
+        ("csi-controller", "match: {plane: csi, op: ControllerPublishVolume}, effect: {crash: self}, at: after_effect"),
+        ("node-a", "match: {plane: csi, op: NodeStageVolume}, effect: {crash: self}, at: after_effect"),
+        ("node-a", "match: {plane: csi, op: NodePublishVolume}, effect: {reboot: node-a}"),
+        ("mock-ec2", "match: {plane: ec2, op: AttachVolume}, effect: {crash: self}, at: after_effect"),
+        (
+            "fake-apiserver",
+            "match: {plane: k8s, op: create, where: {resource: volumeattachments}}, effect: {crash: self}, at: after_effect",
+        ),
+        ("controllers", "match: {plane: csi, op: CreateVolume}, effect: {crash: controllers}"),
+    ] {
+        let (outcome, exit) = run(&with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}")), 1);
+        assert_eq!(
+            exit,
+            Exit::Passed,
+            "{fault}: {:?} {:?} {:?}",
+            outcome.failure,
+            outcome.violations,
+            outcome.leftovers
+        );
+        let told = |kind: &str| outcome.events.iter().filter(|e| e.kind == kind && &*e.process == crashed).count();
+        // The second crash of each is the end of the run.
+        assert!(told("process.crashed") >= 1 && told("process.started") == 2, "{fault}");
+    }
+}
+
+#[test]
+fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
+    let text = with_faults("  - {name: f, match: {plane: k8s, op: get}, effect: {io_error: EIO}}");
+    let error = scenario::parse("test.yaml", &text).unwrap_err().render(false, 100);
+    assert!(error.contains("effect.io_error: cannot happen on the plane k8s, which knows error, http"), "{error}");
+}

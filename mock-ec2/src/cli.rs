@@ -164,6 +164,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let level = if sink.is_some() { Level::Trace } else { Level::Info };
         let scale = TimeScale::new(flags.time_scale);
         let world = World::live(Options { seed: flags.seed, level, scale, ..Options::default() });
+        substrate::host::end_on_crash_fault("mock-ec2", &world);
         // Nobody asks for past events; whoever wants them follows the stream or names a file.
         world.trace().keep(0);
         if let Some(sink) = sink {

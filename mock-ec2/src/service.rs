@@ -194,13 +194,13 @@ impl Endpoint {
         let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
         let Some(Firing { name, effect }) = self.ctx.fault(&point) else { return Struck::Not };
         match effect {
+            effect if effect.never_answers() => match std::future::pending::<Infallible>().await {},
             Effect::Error(code) => Struck::End(Ec2Error::injected(&code, &name).into()),
             Effect::Http(status) => Struck::End(Ending::Status(status)),
             Effect::Delay(span) => {
                 self.ctx.sleep(span.0).await;
                 Struck::Not
             }
-            Effect::Hang(true) => match std::future::pending::<Infallible>().await {},
             Effect::DropReply(true) => Struck::DropReply,
             Effect::Duplicate(times) => Struck::Duplicate(times),
             Effect::StaleRead(revisions) => Struck::Stale(revisions),

@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::clock::TimeScale;
+use crate::fault::Effect;
 use crate::trace::Level;
 use crate::world::{Options, World};
 
@@ -16,6 +17,8 @@ use crate::world::{Options, World};
 /// other end, so no component outlives its starter, not even after `kill -9`.
 pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
 
+/// The exit code of a process that a fault crashed: that of one that was killed with SIGKILL.
+const CRASHED: i32 = 137;
 /// Events that a server keeps in memory.
 const KEPT_EVENTS: usize = 20_000;
 
@@ -57,6 +60,7 @@ where
         };
         let world = World::live(world_options);
         world.trace().keep(KEPT_EVENTS);
+        end_on_crash_fault(name, &world);
         if let Some(path) = &options.trace {
             match sink(path) {
                 Ok(sink) => world.trace().write_to(sink),
@@ -78,6 +82,20 @@ where
     });
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     code
+}
+
+/// Ends this OS process, as `kill -9` would, when a fault `{crash: self}` fires in `world`: for programs that are one
+/// component, which whoever runs them starts again.
+pub fn end_on_crash_fault(name: &str, world: &World) {
+    let (name, trace) = (name.to_owned(), world.trace().clone());
+    world.observe_faults(move |_, firing| {
+        if matches!(&firing.effect, Effect::Crash(who) if who == "self") {
+            eprintln!("{name}: crashed by fault {}", firing.name);
+            // The trace is a report of what happened up to here; it is lost only if it cannot be written.
+            let _ = trace.flush();
+            std::process::exit(CRASHED);
+        }
+    });
 }
 
 fn failed(name: &str, message: &str) -> ExitCode {

@@ -194,7 +194,7 @@ impl Link {
         );
         match self.fault("request", Moment::Before, &method, &uri) {
             Some(Effect::DropRequest(true)) => return Err(self.reset()),
-            Some(Effect::Hang(true)) => std::future::pending().await,
+            Some(effect) if effect.never_answers() => std::future::pending().await,
             Some(Effect::Delay(span)) => self.scaled_sleep(span.0).await,
             Some(Effect::Http(status)) => {
                 let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);

@@ -78,7 +78,10 @@ struct Inner {
     fabric: Fabric,
     options: Options,
     commons: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    fault_observers: Mutex<Vec<FaultObserver>>,
 }
+
+type FaultObserver = Arc<dyn Fn(&Arc<str>, &Firing) + Send + Sync>;
 
 impl World {
     /// A live world; must be made inside a multi-thread runtime.
@@ -97,6 +100,7 @@ impl World {
             seed,
             options,
             commons: Mutex::default(),
+            fault_observers: Mutex::default(),
         }))
     }
 
@@ -160,7 +164,17 @@ impl World {
             "fault.fired",
             json!({ "fault": firing.name, "op": point.op, "effect": firing.effect }),
         );
+        let observers = self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for observer in observers {
+            observer(process, &firing);
+        }
         Some(firing)
+    }
+
+    /// Calls `observer` with each fault that fires and the process in which it does: for whoever runs processes, and so
+    /// can crash them.
+    pub fn observe_faults(&self, observer: impl Fn(&Arc<str>, &Firing) + Send + Sync + 'static) {
+        self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(observer));
     }
 }
 

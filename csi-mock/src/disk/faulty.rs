@@ -34,6 +34,7 @@ pub(crate) fn acts(effect: &Effect) -> Result<(), String> {
         | Effect::Delay(_)
         | Effect::Hang(_)
         | Effect::Crash(_)
+        | Effect::Reboot(_)
         | Effect::LoseUnsynced(_)
         | Effect::TornWrite(_)
         | Effect::WrongDevice(_) => Ok(()),
@@ -98,12 +99,12 @@ impl FaultyDisk {
         let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment: Moment::Before };
         let Some(firing) = self.ctx.fault(&point) else { return Ok(Way::Free) };
         match firing.effect {
+            effect if effect.never_answers() => std::future::pending().await,
             Effect::IoError(name) | Effect::Error(name) => Err(DiskError::errno(op, text, errno(&name))),
             Effect::PauseIo(span) | Effect::Delay(span) => {
                 self.ctx.sleep(span.0).await;
                 Ok(Way::Free)
             }
-            Effect::Hang(true) | Effect::Crash(_) => std::future::pending().await,
             Effect::LoseUnsynced(true) => Ok(Way::Lost),
             Effect::TornWrite(true) => Ok(Way::Torn),
             Effect::WrongDevice(true) => Ok(Way::Wrong),

@@ -51,21 +51,24 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
     let Some(firing) = ctx.fault(&point) else { return Ok(Twist::default()) };
     let broken = |name: String| Injected::Break(Broken(name).into());
     match firing.effect {
+        effect if effect.never_answers() => std::future::pending().await,
         Effect::Http(code) => Err(Injected::Fail(http(code, &firing.name))),
         Effect::Error(reason) => Err(Injected::Fail(named(&reason, &firing.name))),
         Effect::Delay(span) => {
             ctx.sleep(span.0).await;
             Ok(Twist::default())
         }
-        Effect::Hang(true) => std::future::pending().await,
         Effect::DropRequest(true) | Effect::DropReply(true) | Effect::ResetStream(true) => Err(broken(firing.name)),
         Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, ..Twist::default() }),
         Effect::Duplicate(times) => Ok(Twist { times: Some(times), ..Twist::default() }),
         Effect::Watch(fault) => Ok(Twist { watch: Some(fault), ..Twist::default() }),
-        // Switched off as written (`{hang: false}`).
-        Effect::Hang(false) | Effect::DropRequest(false) | Effect::DropReply(false) | Effect::ResetStream(false) => {
-            Ok(Twist::default())
-        }
+        // Switched off as written (`{hang: false}`), or it happens to another process.
+        Effect::Crash(_)
+        | Effect::Reboot(_)
+        | Effect::Hang(false)
+        | Effect::DropRequest(false)
+        | Effect::DropReply(false)
+        | Effect::ResetStream(false) => Ok(Twist::default()),
         other => Err(Injected::Fail(Status::new(
             500,
             "InternalError",

@@ -97,10 +97,9 @@ fn a_stream_breaks_expires_stalls_or_skips_at_the_event_that_is_named() {
 #[test]
 fn a_fault_that_cannot_happen_here_says_so() {
     story(|client| async move {
-        add(&client, json!({"name": "odd", "match": {"plane": "k8s", "op": "get"}, "effect": {"torn_write": true}}))
-            .await;
-        let (code, status) = client.get(&format!("{CLAIMS}/c")).await;
-        assert_eq!(code, 500);
-        assert!(status["message"].as_str().unwrap().starts_with("fault odd: "), "{status}");
+        let odd = json!({"name": "odd", "match": {"plane": "k8s", "op": "get"}, "effect": {"torn_write": true}});
+        let (code, answer) = client.post("/admin/v1/faults", odd).await;
+        assert_eq!(code, 400);
+        assert!(answer["error"].as_str().unwrap().starts_with("effect.torn_write: cannot happen"), "{answer}");
     });
 }

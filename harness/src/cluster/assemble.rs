@@ -20,7 +20,7 @@ use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
 use super::member::Member;
 use super::wiring::Wiring;
-use super::{Cluster, ClusterSpec, Node, NodeSpec};
+use super::{Cluster, ClusterSpec, Node, NodeSpec, supervisor};
 use crate::scenario::model;
 
 /// Why a cluster cannot be put together.
@@ -97,7 +97,9 @@ impl Cluster {
             .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
-        Ok(Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members))
+        let cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members);
+        supervisor::start(world, &cluster.members, &cluster.nodes, &cluster.down);
+        Ok(cluster)
     }
 }
 

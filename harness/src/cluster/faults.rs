@@ -8,7 +8,7 @@ use http::{Method, Request, StatusCode};
 use serde_json::Value;
 use substrate::HttpService;
 use substrate::body::{call, collect, full};
-use substrate::fault::{Fault, Plane};
+use substrate::fault::{Effect, Fault, Plane};
 
 use super::Cluster;
 
@@ -51,6 +51,11 @@ impl Desks {
             return Err(format!(
                 "match.plane: no component process acts on faults of the plane {plane}; with --processes there are ec2, k8s and csi"
             ));
+        }
+        if matches!(fault.effect, Effect::Crash(_) | Effect::Reboot(_)) {
+            let text =
+                "effect: with --processes nobody starts again what a fault crashes; use the steps crash and restart";
+            return Err(text.to_owned());
         }
         if self.declared().contains_key(&fault.name) {
             return Err(format!("name: a fault called `{}` is in force already", fault.name));

@@ -11,6 +11,7 @@ mod simulated;
 mod sockets;
 pub mod spec;
 mod story;
+mod supervisor;
 pub mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ pub struct Cluster {
     ec2: HttpService,
     nodes: BTreeMap<String, Node>,
     members: BTreeMap<String, Member>,
-    down: Mutex<BTreeSet<String>>,
+    down: Arc<Mutex<BTreeSet<String>>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
     /// Where faults act when components are OS processes.
@@ -72,6 +73,7 @@ pub struct Metadata {
     pub endpoint: String,
 }
 
+#[derive(Clone)]
 struct Node {
     /// The id of its instance.
     instance: String,
@@ -101,7 +103,7 @@ impl Cluster {
             ec2,
             nodes,
             members,
-            down: Mutex::default(),
+            down: Arc::default(),
             story,
             endpoints: None,
             desks: None,

@@ -67,13 +67,13 @@ pub fn check(fault: &Fault) -> Result<(), String> {
         }
         Effect::Error(_) | Effect::Http(_) | Effect::Delay(_) | Effect::Hang(true) | Effect::DropReply(true) => Ok(()),
         Effect::Stick(state) => check_stick(fault, state),
-        Effect::Vanish(true) => Ok(()),
+        Effect::Vanish(true) | Effect::Crash(_) | Effect::Reboot(_) => Ok(()),
         Effect::Duplicate(2..=100) if fault.at == Moment::Before => Ok(()),
         Effect::Duplicate(_) => Err("effect.duplicate: needs 2 to 100 times, and `at: before`".to_owned()),
         Effect::StaleRead(1..) if fault.at == Moment::Before => Ok(()),
         Effect::StaleRead(_) => Err("effect.stale_read: needs at least one revision, and `at: before`".to_owned()),
         _ => Err(
-            "effect: this server understands error, http, delay, hang: true, drop_reply: true, duplicate, stale_read, stick and vanish: true"
+            "effect: this server understands error, http, delay, hang: true, drop_reply: true, duplicate, stale_read, stick, vanish: true and crash"
                 .to_owned(),
         ),
     }

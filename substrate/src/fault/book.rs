@@ -93,6 +93,7 @@ impl Faults {
         if fault.when.every == Some(0) || fault.when.nth == Some(0) {
             return Err("when.every and when.nth count from 1".to_owned());
         }
+        super::planes::check(&fault)?;
         let mut entries = self.entries();
         if entries.contains_key(&fault.name) {
             return Err(format!("name: a fault called `{}` is in force already", fault.name));
@@ -309,6 +310,7 @@ mod tests {
     fn a_partition_cuts_both_ways_and_a_one_way_partition_one() {
         let book = Faults::new(Seed::root(1), TimeScale::default());
         let mut f = fault(When::default());
+        f.matches.plane = Plane::Link;
         f.effect = Effect::Partition(["a".into(), "b".into()]);
         book.add(Duration::ZERO, f.clone()).unwrap();
         assert!(book.cut(Duration::ZERO, "a", "b").is_some() && book.cut(Duration::ZERO, "b", "a").is_some());

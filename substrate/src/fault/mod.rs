@@ -10,6 +10,7 @@
 //! ```
 
 mod book;
+mod planes;
 mod span;
 
 pub use book::{Faults, Firing, Point, Report};
@@ -193,4 +194,42 @@ pub enum Effect {
     Skew(String),
     /// The node starts anew.
     Reboot(String),
+}
+
+impl Effect {
+    /// Its key in a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Error(_) => "error",
+            Self::Http(_) => "http",
+            Self::Grpc(_) => "grpc",
+            Self::Delay(_) => "delay",
+            Self::Hang(_) => "hang",
+            Self::DropRequest(_) => "drop_request",
+            Self::DropReply(_) => "drop_reply",
+            Self::Duplicate(_) => "duplicate",
+            Self::StaleRead(_) => "stale_read",
+            Self::Stick(_) => "stick",
+            Self::Vanish(_) => "vanish",
+            Self::Crash(_) => "crash",
+            Self::Watch(_) => "watch",
+            Self::Partition(_) => "partition",
+            Self::PartitionOneWay(_) => "partition_one_way",
+            Self::ResetStream(_) => "reset_stream",
+            Self::StallStream(_) => "stall_stream",
+            Self::IoError(_) => "io_error",
+            Self::PauseIo(_) => "pause_io",
+            Self::LoseUnsynced(_) => "lose_unsynced",
+            Self::TornWrite(_) => "torn_write",
+            Self::WrongDevice(_) => "wrong_device",
+            Self::Skew(_) => "skew",
+            Self::Reboot(_) => "reboot",
+        }
+    }
+
+    /// Whether an operation that meets it never answers: it hangs, or the process that works on it crashes, which is
+    /// done by whoever runs the process.
+    pub fn never_answers(&self) -> bool {
+        matches!(self, Self::Hang(true)) || matches!(self, Self::Crash(who) if who == "self")
+    }
 }
