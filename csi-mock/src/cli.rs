@@ -98,8 +98,8 @@ struct Args {
     /// The region that requests are signed for [default: AWS_REGION, or us-east-1].
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// Gathers looks at single volumes for half a second and asks for all of them in one call, as the EBS driver does
-    /// when it is told so.
+    /// Gathers looks at single volumes and instances for half a second and asks for all of them in one call, as the EBS
+    /// driver does when it is told so.
     #[arg(long)]
     batching: bool,
     /// How disks work.

@@ -1,43 +1,70 @@
-//! Many looks at single volumes become one call, as with the EBS driver's `--batching` (upstream `pkg/batcher`).
+//! Many looks at single volumes or instances become one call, as with the EBS driver's `--batching` (upstream
+//! `pkg/batcher`).
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::ec2::{Client, Ec2Error, no_such_volume};
-use super::xml::Volume;
+use super::ec2::{Client, Ec2Error};
 
 /// How long the first look of a batch waits for others (upstream `batchMaxDelay`).
 const DELAY: Duration = Duration::from_millis(500);
-/// How many volumes one call asks for at most (upstream `volumeIDBatcher`).
-const LARGEST: usize = 500;
 
-type Answer = Result<Volume, Ec2Error>;
-type Waiting = BTreeMap<String, Vec<oneshot::Sender<Answer>>>;
+type Answer<T> = Result<T, Ec2Error>;
+type Waiting<T> = BTreeMap<String, Vec<oneshot::Sender<Answer<T>>>>;
+
+/// What can be looked at in one call with others of its kind.
+pub(super) trait Batched: Clone + Send + 'static {
+    /// How many one call asks for at most.
+    const LARGEST: usize;
+    /// The call.
+    const ACTION: &'static str;
+    /// How the codes of errors begin that say that one of them is not there.
+    const MISSING: &'static str;
+
+    /// Its id.
+    fn id(&self) -> &str;
+
+    /// Where looks at its kind wait.
+    fn batch(client: &Client) -> Option<&Batch<Self>>;
+
+    /// Asks for those with these ids; an error when one of them does not exist.
+    fn ask(client: &Client, ids: &[&str]) -> impl Future<Output = Result<Vec<Self>, Ec2Error>> + Send;
+
+    /// What a look at one that is not there says.
+    fn none(id: &str) -> Ec2Error;
+}
 
 /// The looks that wait for company.
-#[derive(Debug, Default)]
-pub(super) struct Batch(Mutex<Waiting>);
+#[derive(Debug)]
+pub(super) struct Batch<T>(Mutex<Waiting<T>>);
 
-impl Batch {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Batched> Batch<T> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Waiting {
+    fn take(&self) -> Waiting<T> {
         std::mem::take(&mut *self.waiting())
     }
 
-    /// Looks at `volume` together with whoever looks at one within [`DELAY`].
-    pub async fn look(&self, client: &Client, volume: &str) -> Answer {
+    /// Looks at `id` together with whoever looks at one of its kind within [`DELAY`].
+    async fn look(&self, client: &Client, id: &str) -> Answer<T> {
         let (answer, answered) = oneshot::channel();
         let (first, full) = {
             let mut waiting = self.waiting();
             let first = waiting.is_empty();
-            waiting.entry(volume.to_owned()).or_default().push(answer);
-            (first, waiting.len() >= LARGEST)
+            waiting.entry(id.to_owned()).or_default().push(answer);
+            (first, waiting.len() >= T::LARGEST)
         };
         let own = client.clone();
         if full {
@@ -47,35 +74,45 @@ impl Batch {
             // A batch that was full before leaves the timer to the next one, which then goes a little early.
             client.ctx().spawn(async move {
                 own.ctx().sleep(DELAY).await;
-                let batch = own.batch().map(Batch::take).unwrap_or_default();
+                let batch = T::batch(&own).map(Batch::take).unwrap_or_default();
                 own.look_at_all(batch).await;
             });
         }
-        let ended = || Ec2Error::Unreachable { action: "DescribeVolumes", reason: "the driver ends".to_owned() };
+        let ended = || Ec2Error::Unreachable { action: T::ACTION, reason: "the driver ends".to_owned() };
         answered.await.unwrap_or_else(|_| Err(ended()))
     }
 }
 
 impl Client {
-    async fn look_at_all(&self, batch: Waiting) {
+    /// Looks at one volume or instance, in company where the driver is told so.
+    pub(super) async fn look<T: Batched>(&self, id: &str) -> Answer<T> {
+        if let Some(batch) = T::batch(self) {
+            return batch.look(self, id).await;
+        }
+        let found = T::ask(self, &[id]).await?;
+        found.into_iter().find(|one| one.id() == id).ok_or_else(|| T::none(id))
+    }
+
+    async fn look_at_all<T: Batched>(&self, batch: Waiting<T>) {
         if batch.is_empty() {
             return;
         }
-        let found = self.volumes_by_id(&batch.keys().map(String::as_str).collect::<Vec<_>>()).await;
-        // One volume that is not there fails the call for all of them. Upstream hands that error to everybody and
-        // remembers who was missing; here whoever is there gets its volume.
-        let apart = batch.len() > 1 && found.as_ref().is_err_and(|e| e.code().starts_with("InvalidVolume"));
+        let found = T::ask(self, &batch.keys().map(String::as_str).collect::<Vec<_>>()).await;
+        // One that is not there fails the call for all of them. Upstream hands that error to everybody and
+        // remembers who was missing; here whoever is there is found.
+        let apart = batch.len() > 1 && found.as_ref().is_err_and(|e| e.code().starts_with(T::MISSING));
         for (id, waiting) in batch {
             let own;
             let found = if apart {
-                own = self.volumes_by_id(&[&id]).await;
+                own = T::ask(self, &[&id]).await;
                 &own
             } else {
                 &found
             };
-            let answer = found.as_ref().map_err(Clone::clone).and_then(|volumes| {
-                volumes.iter().find(|v| v.volume_id == id).cloned().ok_or_else(|| no_such_volume(&id))
-            });
+            let answer = found
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|all| all.iter().find(|one| one.id() == id).cloned().ok_or_else(|| T::none(&id)));
             for one in waiting {
                 // A caller that went away waits no more.
                 let _ = one.send(answer.clone());

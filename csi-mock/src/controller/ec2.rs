@@ -11,7 +11,7 @@ use substrate::body::{HttpService, call, collect, full};
 use substrate::process::Ctx;
 use substrate::seed::unit;
 
-use super::batch::Batch;
+use super::batch::{Batch, Batched};
 use super::sign::{Asked, Credentials, sign};
 use super::xml::{
     DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
@@ -92,14 +92,68 @@ pub(crate) struct Client {
     credentials: Credentials,
     /// Retries so far; each draws from a stream of its own.
     retries: Arc<AtomicU64>,
-    batch: Option<Arc<Batch>>,
+    batches: Option<Arc<Batches>>,
 }
 
-/// What a look at a volume that is not there says.
-pub(super) fn no_such_volume(volume: &str) -> Ec2Error {
-    Ec2Error::Api {
-        code: "InvalidVolume.NotFound".to_owned(),
-        message: format!("The volume '{volume}' does not exist."),
+/// The looks that wait for company.
+#[derive(Debug, Default)]
+struct Batches {
+    volumes: Batch<Volume>,
+    instances: Batch<Instance>,
+}
+
+impl Batched for Volume {
+    // Upstream `volumeIDBatcher`.
+    const LARGEST: usize = 500;
+    const ACTION: &'static str = "DescribeVolumes";
+    const MISSING: &'static str = "InvalidVolume";
+
+    fn id(&self) -> &str {
+        &self.volume_id
+    }
+
+    fn batch(client: &Client) -> Option<&Batch<Self>> {
+        client.batches.as_ref().map(|batches| &batches.volumes)
+    }
+
+    async fn ask(client: &Client, ids: &[&str]) -> Result<Vec<Self>, Ec2Error> {
+        let form = (1..).zip(ids).map(|(n, id)| pair(&format!("VolumeId.{n}"), id)).collect();
+        Ok(client.call::<DescribeVolumes>(Self::ACTION, form).await?.volume_set.item)
+    }
+
+    fn none(id: &str) -> Ec2Error {
+        Ec2Error::Api {
+            code: "InvalidVolume.NotFound".to_owned(),
+            message: format!("The volume '{id}' does not exist."),
+        }
+    }
+}
+
+impl Batched for Instance {
+    // Upstream `instanceIDBatcher`.
+    const LARGEST: usize = 50;
+    const ACTION: &'static str = "DescribeInstances";
+    const MISSING: &'static str = "InvalidInstanceID";
+
+    fn id(&self) -> &str {
+        &self.instance_id
+    }
+
+    fn batch(client: &Client) -> Option<&Batch<Self>> {
+        client.batches.as_ref().map(|batches| &batches.instances)
+    }
+
+    async fn ask(client: &Client, ids: &[&str]) -> Result<Vec<Self>, Ec2Error> {
+        let form = (1..).zip(ids).map(|(n, id)| pair(&format!("InstanceId.{n}"), id)).collect();
+        let answer: DescribeInstances = client.call(Self::ACTION, form).await?;
+        Ok(answer.reservation_set.item.into_iter().flat_map(|r| r.instances_set.item).collect())
+    }
+
+    fn none(id: &str) -> Ec2Error {
+        Ec2Error::Api {
+            code: "InvalidInstanceID.NotFound".to_owned(),
+            message: format!("The instance ID '{id}' does not exist"),
+        }
     }
 }
 
@@ -156,17 +210,13 @@ impl Client {
             region: region.to_owned(),
             credentials: credentials.clone(),
             retries: Arc::default(),
-            batch: None,
+            batches: None,
         }
     }
 
-    /// The same client, that makes one call of many looks at single volumes.
+    /// The same client, that makes one call of many looks at single volumes or instances.
     pub fn batching(self, batching: bool) -> Self {
-        Self { batch: batching.then(Arc::default), ..self }
-    }
-
-    pub(super) fn batch(&self) -> Option<&Batch> {
-        self.batch.as_deref()
+        Self { batches: batching.then(Arc::default), ..self }
     }
 
     pub(super) fn ctx(&self) -> &Ctx {
@@ -200,17 +250,7 @@ impl Client {
 
     /// The volume, or `InvalidVolume.NotFound`.
     pub async fn describe_volume(&self, volume: &str) -> Result<Volume, Ec2Error> {
-        if let Some(batch) = self.batch() {
-            return batch.look(self, volume).await;
-        }
-        let found = self.volumes_by_id(&[volume]).await?;
-        found.into_iter().find(|v| v.volume_id == volume).ok_or_else(|| no_such_volume(volume))
-    }
-
-    /// These volumes; `InvalidVolume.NotFound` when one of them does not exist.
-    pub async fn volumes_by_id(&self, ids: &[&str]) -> Result<Vec<Volume>, Ec2Error> {
-        let form = (1..).zip(ids).map(|(n, id)| pair(&format!("VolumeId.{n}"), id)).collect();
-        Ok(self.call::<DescribeVolumes>("DescribeVolumes", form).await?.volume_set.item)
+        self.look(volume).await
     }
 
     /// The volumes whose tag `key` has this value.
@@ -384,12 +424,7 @@ impl Client {
 
     /// The instance, or `InvalidInstanceID.NotFound`.
     pub async fn describe_instance(&self, instance: &str) -> Result<Instance, Ec2Error> {
-        let answer: DescribeInstances = self.call("DescribeInstances", vec![pair("InstanceId.1", instance)]).await?;
-        let mut instances = answer.reservation_set.item.into_iter().flat_map(|r| r.instances_set.item);
-        instances.find(|i| i.instance_id == instance).ok_or_else(|| Ec2Error::Api {
-            code: "InvalidInstanceID.NotFound".to_owned(),
-            message: format!("The instance ID '{instance}' does not exist"),
-        })
+        self.look(instance).await
     }
 
     /// The names of the zones, in order.

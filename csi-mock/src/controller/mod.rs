@@ -56,8 +56,8 @@ pub struct ControllerConfig {
     /// How many volumes a node takes, where one driver answers for controller and node and so knows: the next is
     /// RESOURCE_EXHAUSTED before the cloud is asked. Nothing, or 0, leaves it to the cloud.
     pub attach_limit: Option<i64>,
-    /// Whether looks at single volumes are gathered for half a second and asked in one call, as with the EBS driver's
-    /// `--batching`: fewer requests against the limits of the account, later answers.
+    /// Whether looks at single volumes and instances are gathered for half a second and asked in one call, as with the
+    /// EBS driver's `--batching`: fewer requests against the limits of the account, later answers.
     pub batching: bool,
     /// What can be changed while the driver runs.
     pub settings: Settings,
