@@ -9,6 +9,7 @@ mod call;
 mod certificates;
 mod content;
 mod convert;
+mod escalation;
 mod fault;
 mod hub;
 mod metrics;

@@ -103,6 +103,11 @@ impl Server {
         reply
     }
 
+    /// An object as a command would write it, and as it is now; nothing for commands that write none.
+    pub(super) fn planned(&self, command: &Command) -> Result<Option<(Value, Value)>, Status> {
+        Ok(self.plan(command)?.map(|plan| (plan.object, plan.old)))
+    }
+
     /// What a command would write; nothing for commands that webhooks are not asked about.
     fn plan(&self, command: &Command) -> Result<Option<Plan>, Status> {
         let now = self.ctx.now();

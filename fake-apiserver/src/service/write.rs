@@ -73,6 +73,7 @@ impl Server {
             warnings = schema::unknown_fields(call.kind, &sent);
         }
         let command = self.command(parts, call, sent, options)?;
+        self.may_grant(parts, call, &command)?;
         let now = self.ctx.now();
         // A duplicate's fate is its own; the caller sees the first answer.
         let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));

@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// The rules of a role; those of an aggregated one are the union of what it selects.
-    fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
+    pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
         let named = text(role, &["name"]);
         let mut rules = Vec::new();
         if text(role, &["kind"]) == "Role" {

@@ -149,3 +149,36 @@ fn the_controllers_of_kubernetes_have_the_roles_that_they_need_and_no_more() {
         assert_eq!(send(&client, "secret", &ann, Method::GET, "/api/v1/nodes", Value::Null).await.0, 403);
     });
 }
+
+#[test]
+fn nobody_grants_what_they_do_not_hold() {
+    story_with(guarded(), |client| async move {
+        let admin = async |uri: &str, body| {
+            assert_eq!(send(&client, "secret", &[], Method::POST, uri, body).await.0, 201);
+        };
+        let writer = json!({"metadata": {"name": "writer"}, "rules": [
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "update"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]});
+        admin(&format!("{RBAC}/clusterroles"), writer).await;
+        let bound = json!({"metadata": {"name": "ann"}, "roleRef": {"kind": "ClusterRole", "name": "writer"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        admin(&format!("{RBAC}/clusterrolebindings"), bound).await;
+        let ann = async |uri: &str, body| send(&client, "secret", &["ann"], Method::POST, uri, body).await;
+        let roles = format!("{RBAC}/namespaces/default/roles");
+        let role = |name: &str, resource: &str| json!({"metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["list"]}]});
+        assert_eq!(ann(&roles, role("pods", "pods")).await.0, 201);
+        let (code, refused) = ann(&roles, role("secrets", "secrets")).await;
+        let why = "roles.rbac.authorization.k8s.io \"secrets\" is forbidden: user \"ann\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"list\"]}";
+        assert_eq!((code, refused["message"].as_str().unwrap()), (403, why));
+        let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+        let binding = |role: &str| json!({"metadata": {"name": role}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": "bob"}]});
+        assert_eq!(ann(&bindings, binding("cluster-admin")).await.0, 403);
+        assert_eq!(ann(&bindings, binding("writer")).await.0, 201);
+        // Who may bind a role need not hold it.
+        let binder = json!({"metadata": {"name": "binder"}, "rules": [{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"]}]});
+        admin(&format!("{RBAC}/clusterroles"), binder).await;
+        assert_eq!(ann(&bindings, binding("view")).await.0, 403);
+        let bound = json!({"metadata": {"name": "ann-binds"}, "roleRef": {"kind": "ClusterRole", "name": "binder"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        admin(&format!("{RBAC}/clusterrolebindings"), bound).await;
+        assert_eq!(ann(&bindings, binding("view")).await.0, 201);
+    });
+}

@@ -1,0 +1,126 @@
+//! Nobody grants what they do not hold (`pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased`).
+
+use http::request::Parts;
+use serde_json::{Value, json};
+
+use super::Server;
+use super::call::Call;
+use crate::state::rbac::Access;
+use crate::state::value::{list, text};
+use crate::state::{Command, Identity, Status, Store};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+impl Server {
+    /// Whether someone may write a role with its rules, or bind a role to others, where access is checked.
+    ///
+    /// # Errors
+    /// 403 that names the rules that are missing.
+    pub(super) fn may_grant(&self, parts: &Parts, call: &Call, command: &Command) -> Result<(), Status> {
+        let writes = matches!(call.verb, "create" | "update" | "patch");
+        if self.shared.rbac.is_none() || call.kind.group != GROUP || !writes || !call.subresource.is_empty() {
+            return Ok(());
+        }
+        let user = self.caller(parts)?;
+        // What cannot be written says so by itself.
+        let Ok(Some((object, old))) = self.planned(command) else { return Ok(()) };
+        let state = self.shared.lock();
+        let namespace = call.namespace.as_deref().unwrap_or_default();
+        let missing = missing(&state.store, &user, namespace, &object, &old);
+        drop(state);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let groups: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
+        let why = format!(
+            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            user.username,
+            groups.join(" "),
+            missing.join("\n")
+        );
+        Err(Status::forbidden(call.kind, crate::state::value::name(&object), &why))
+    }
+}
+
+/// The rules that are granted and not held.
+fn missing(store: &Store, user: &Identity, namespace: &str, object: &Value, old: &Value) -> Vec<String> {
+    let may = |verb: &str, resource: &str, name: &str| {
+        let access = Access { verb, group: GROUP, resource, subresource: "", name, namespace, path: None };
+        store.allows(user, &access).is_some()
+    };
+    let kind = text(object, &["kind"]);
+    let rules = if kind.ends_with("Binding") {
+        let role = &object["roleRef"];
+        let resource = if text(role, &["kind"]) == "Role" { "roles" } else { "clusterroles" };
+        let same = *role == old["roleRef"] && object["subjects"] == old["subjects"];
+        if same || may("bind", resource, text(role, &["name"])) {
+            return Vec::new();
+        }
+        store.rules(role, namespace)
+    } else {
+        let resource = if kind == "Role" { "roles" } else { "clusterroles" };
+        let same = object["rules"] == old["rules"] && object["aggregationRule"] == old["aggregationRule"];
+        if same || may("escalate", resource, text(object, &["metadata", "name"])) {
+            return Vec::new();
+        }
+        let mut rules = list(object, &["rules"]).to_vec();
+        if !object["aggregationRule"].is_null() {
+            // Whoever says what a role is made of says all that it may ever be.
+            rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+        }
+        rules
+    };
+    let mut missing: Vec<String> =
+        rules.iter().filter(|rule| !holds(store, user, namespace, rule)).map(shown).collect();
+    missing.sort();
+    missing.dedup();
+    missing
+}
+
+fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+    list(rule, &[field]).iter().filter_map(Value::as_str).collect()
+}
+
+/// Whether someone holds every single permission of a rule.
+fn holds(store: &Store, user: &Identity, namespace: &str, rule: &Value) -> bool {
+    let names = match words(rule, "resourceNames") {
+        names if names.is_empty() => vec![""],
+        names => names,
+    };
+    words(rule, "verbs").into_iter().all(|verb| {
+        let of_paths = words(rule, "nonResourceURLs").into_iter().all(|path| {
+            let path = Some(path);
+            let access = Access { verb, group: "", resource: "", subresource: "", name: "", namespace: "", path };
+            store.allows(user, &access).is_some()
+        });
+        of_paths
+            && words(rule, "apiGroups").into_iter().all(|group| {
+                words(rule, "resources").into_iter().all(|whole| {
+                    let (resource, subresource) = whole.split_once('/').unwrap_or((whole, ""));
+                    names.iter().all(|name| {
+                        let access = Access { verb, group, resource, subresource, name, namespace, path: None };
+                        store.allows(user, &access).is_some()
+                    })
+                })
+            })
+    })
+}
+
+/// A rule in Go's compact form.
+fn shown(rule: &Value) -> String {
+    let parts: Vec<String> = [
+        ("APIGroups", "apiGroups"),
+        ("NonResourceURLs", "nonResourceURLs"),
+        ("ResourceNames", "resourceNames"),
+        ("Resources", "resources"),
+        ("Verbs", "verbs"),
+    ]
+    .iter()
+    .filter_map(|(name, field)| {
+        let listed: Vec<String> = words(rule, field).iter().map(|word| format!("{word:?}")).collect();
+        (!listed.is_empty()).then(|| format!("{name}:[{}]", listed.join(" ")))
+    })
+    .collect();
+    format!("{{{}}}", parts.join(", "))
+}
