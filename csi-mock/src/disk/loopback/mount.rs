@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -174,7 +175,7 @@ impl Detached {
 pub(super) fn unmount(place: &Place, path: &Path, lazily: bool) -> Result<(), DiskError> {
     let by_fd = format!("/proc/self/fd/{}/{}", place.parent.as_raw_fd(), place.name.display());
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match unmount_path(by_fd, flags | UnmountFlags::NOFOLLOW) {
+    match patiently(|| unmount_path(&by_fd, flags | UnmountFlags::NOFOLLOW)) {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(DiskError::Busy {
             volume: path.display().to_string(),
@@ -183,6 +184,23 @@ pub(super) fn unmount(place: &Place, path: &Path, lazily: bool) -> Result<(), Di
         Err(error) => Err(fail("umount", path, error)),
     }
 }
+
+/// Tries until the mount is not busy any more, at most [`TRIES`] times. A program that this process starts (blkid, mkfs
+/// of another volume) has all its descriptors for the moment between fork and exec, and a descriptor holds a mount.
+fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(Errno::BUSY) => std::thread::sleep(STEP),
+            done => return done,
+        }
+    }
+    attempt()
+}
+
+/// How often a busy mount is tried to be unmounted before it counts as in use.
+const TRIES: u32 = 60;
+/// Time between two tries.
+const STEP: Duration = Duration::from_millis(5);
 
 /// Power loss of the filesystem mounted at the directory: nothing is flushed, every later access fails with EIO.
 pub(super) fn shutdown(path: &Path) -> Result<(), DiskError> {
@@ -205,6 +223,27 @@ pub(super) fn shutdown(path: &Path) -> Result<(), DiskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_that_is_busy_for_a_moment_is_tried_again() {
+        let tried = |busy: u32| {
+            let mut tries = 0;
+            let done = patiently(|| {
+                tries += 1;
+                if tries <= busy { Err(Errno::BUSY) } else { Ok(()) }
+            });
+            (done, tries)
+        };
+        assert_eq!(tried(0), (Ok(()), 1));
+        assert_eq!(tried(3), (Ok(()), 4));
+        assert_eq!(tried(u32::MAX), (Err(Errno::BUSY), TRIES));
+        let mut tries = 0;
+        let refused = patiently(|| {
+            tries += 1;
+            Err(Errno::INVAL)
+        });
+        assert_eq!((refused, tries), (Err(Errno::INVAL), 1), "nothing else gets better by waiting");
+    }
 
     #[test]
     fn nosuid_and_nodev_are_always_set_and_cannot_be_undone() {
