@@ -177,6 +177,8 @@ impl Yard {
                 let config = ControllerConfig {
                     region: yard.spec.region.clone(),
                     driver_name: yard.spec.driver_name.clone(),
+                    // As the driver's chart has it.
+                    batching: true,
                     ..ControllerConfig::new(ec2)
                 };
                 let service = csi_mock::controller::start(&ctx, config);
