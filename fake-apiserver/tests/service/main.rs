@@ -14,6 +14,7 @@ mod pod_security;
 mod protobuf;
 mod quotas;
 mod rbac;
+mod recorded;
 mod representations;
 mod requests;
 mod requirements;
