@@ -88,6 +88,7 @@ impl Store {
         let uid = self.new_uid();
         if kind.kind == "Job" {
             select_own_pods(&mut object, &uid);
+            label_as_template(&mut object);
         }
         value::metadata(&mut object).insert("uid".into(), uid.into());
         if options.dry_run {
@@ -146,6 +147,17 @@ fn select_own_pods(job: &mut Value, uid: &str) {
         ] {
             labels.insert(label.into(), text.into());
         }
+    }
+}
+
+/// A job without labels has those of its template, the generated ones among them.
+fn label_as_template(job: &mut Value) {
+    let labels = value::at(job, &["spec", "template", "metadata", "labels"]).cloned();
+    let metadata = value::metadata(job);
+    if let Some(labels) =
+        labels.filter(|_| metadata.get("labels").is_none_or(|l| l.as_object().is_none_or(|l| l.is_empty())))
+    {
+        metadata.insert("labels".into(), labels);
     }
 }
 

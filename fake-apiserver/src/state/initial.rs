@@ -45,6 +45,9 @@ pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
     if is_counted(kind) {
         value::metadata(object).insert("generation".into(), 1.into());
     }
+    if kind.kind == "DaemonSet" {
+        set_template_generation(object, 1);
+    }
     if !kind.has_status || kind.kind == "Node" {
         return;
     }
@@ -83,6 +86,25 @@ pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
     };
     if let Some(fields) = object.as_object_mut() {
         fields.insert("status".into(), status);
+    }
+}
+
+/// Where a daemon set says how often its template changed; its controller labels pods with it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn set_template_generation(set: &mut Value, generation: i64) {
+    let slot = value::metadata(set).entry("annotations").or_insert_with(|| json!({}));
+    if let Some(annotations) = slot.as_object_mut() {
+        annotations.insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
+    }
+}
+
+/// A daemon set counts the changes of its template, whatever the client says.
+pub(super) fn count_template(kind: &Kind, object: &mut Value, old: &Value) {
+    if kind.kind == "DaemonSet" {
+        let before = value::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(1);
+        let changed = object["spec"]["template"] != old["spec"]["template"];
+        set_template_generation(object, before + i64::from(changed));
     }
 }
 

@@ -165,6 +165,7 @@ impl Store {
             errors.push(FieldError::forbidden("spec.versions", why));
         }
         initial::count_generation(kind, &mut object, &old.value);
+        initial::count_template(kind, &mut object, &old.value);
         errors.extend(validate::update(kind, target.part, &object, &old.value));
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));

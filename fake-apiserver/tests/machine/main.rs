@@ -7,6 +7,7 @@ mod creation;
 mod definitions;
 mod deletion;
 mod guarantees;
+mod like_upstream;
 mod lists;
 mod matrix;
 mod namespaces;

@@ -161,7 +161,7 @@ fn the_phase_of_a_volume_is_stamped_when_it_changes() {
 #[case("pods", pod("x"), json!({}), json!({"spec": {"nodeName": "n"}}),
     Some("spec: Forbidden: pod updates may not change fields other than"))]
 #[case("pods", pod("x"), json!({}), json!({"metadata": {"labels": {"a": "b"}}}), None)]
-#[case("volumeattributesclasses", json!({"metadata": {"name": "x"}, "driverName": "d"}), json!({}),
+#[case("volumeattributesclasses", json!({"metadata": {"name": "x"}, "driverName": "d", "parameters": {"a": "b"}}), json!({}),
     json!({"driverName": "e"}), Some("updates to driverName are forbidden."))]
 fn updates_change_only_what_upstream_lets_change(
     #[case] plural: &str,

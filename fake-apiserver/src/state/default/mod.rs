@@ -13,6 +13,20 @@ use serde_json::{Value, json};
 use super::value::{self, default, map_mut, name};
 use crate::kinds::Kind;
 
+/// What Go always writes of a node's system.
+const NODE_INFO: &[&str] = &[
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
+
 /// Fills in what a client may leave out.
 pub(super) fn apply(kind: &Kind, object: &mut Value) {
     if let Some(custom) = kind.custom {
@@ -32,6 +46,10 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
             set(object, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
         ("storage.k8s.io", "CSIDriver") => driver(object),
+        // Fields that Go always writes.
+        ("", "Event") => {
+            set(object, &[("source", json!({})), ("reportingComponent", json!("")), ("reportingInstance", json!(""))])
+        }
         ("", "Service" | "Endpoints") | ("discovery.k8s.io" | "networking.k8s.io", _) => network::apply(kind, object),
         ("", "PodTemplate" | "ReplicationController") | ("apps" | "batch" | "autoscaling", _) => {
             workload::apply(kind, object);
@@ -63,11 +81,7 @@ fn persistent_volume(volume: &mut Value) {
     if let Some(spec) = map_mut(volume, "spec") {
         default(spec, "persistentVolumeReclaimPolicy", "Retain");
         default(spec, "volumeMode", "Filesystem");
-        // A reference to a claim is always to a claim of v1.
-        if let Some(claim) = spec.get_mut("claimRef").and_then(Value::as_object_mut) {
-            default(claim, "kind", "PersistentVolumeClaim");
-            default(claim, "apiVersion", "v1");
-        }
+        pod::source(spec);
     }
     if let Some(status) = map_mut(volume, "status") {
         default(status, "phase", "Pending");
@@ -108,9 +122,23 @@ fn namespace(namespace: &mut Value) {
 }
 
 fn node(node: &mut Value) {
-    let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) else { return };
-    let Some(capacity) = status.get("capacity").cloned() else { return };
-    default(status, "allocatable", capacity);
+    if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut)
+        && let Some(cidr) = spec.get("podCIDR").filter(|cidr| cidr.is_string()).cloned()
+    {
+        default(spec, "podCIDRs", json!([cidr]));
+    }
+    let Some(status) = map_mut(node, "status") else { return };
+    if let Some(capacity) = status.get("capacity").cloned() {
+        default(status, "allocatable", capacity);
+    }
+    // Fields that Go always writes.
+    default(status, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
+    default(status, "nodeInfo", json!({}));
+    if let Some(info) = status.get_mut("nodeInfo").and_then(Value::as_object_mut) {
+        for field in NODE_INFO {
+            default(info, field, "");
+        }
+    }
 }
 
 fn driver(driver: &mut Value) {

@@ -23,6 +23,9 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
         }
         "EndpointSlice" => {
             let Some(map) = object.as_object_mut() else { return };
+            for endpoint in elements(map, "endpoints") {
+                default(endpoint, "conditions", json!({}));
+            }
             for port in elements(map, "ports") {
                 default(port, "name", "");
                 default(port, "protocol", "TCP");

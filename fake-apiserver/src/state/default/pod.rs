@@ -7,6 +7,10 @@ use crate::state::value::{at, default, list, map_mut};
 pub(super) fn apply(pod: &mut Value) {
     let Some(spec) = map_mut(pod, "spec") else { return };
     self::spec(spec);
+    // Less than nothing is the least (`applyPodStrategy`).
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|grace| grace < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     // What follows is decided for pods only, not for the templates that they are made from.
     default(spec, "enableServiceLinks", true);
     let host_network = spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
@@ -66,11 +70,30 @@ fn container(container: &mut Map<String, Value>) {
         }
     }
     for variable in elements(container, "env") {
-        if let Some(source) = variable.get_mut("valueFrom").and_then(|v| v.get_mut("fieldRef"))
-            && let Some(source) = source.as_object_mut()
-        {
-            default(source, "apiVersion", "v1");
+        if let Some(source) = variable.get_mut("valueFrom").and_then(Value::as_object_mut) {
+            field_reference(source);
         }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(hook) = container.get_mut("lifecycle").and_then(|lifecycle| lifecycle.get_mut(hook))
+            && let Some(hook) = hook.as_object_mut()
+        {
+            http_get(hook);
+        }
+    }
+}
+
+/// The field of a pod that something is to be has a version.
+fn field_reference(source: &mut Map<String, Value>) {
+    if let Some(field) = source.get_mut("fieldRef").and_then(Value::as_object_mut) {
+        default(field, "apiVersion", "v1");
+    }
+}
+
+fn http_get(handler: &mut Map<String, Value>) {
+    if let Some(get) = handler.get_mut("httpGet").and_then(Value::as_object_mut) {
+        default(get, "path", "/");
+        default(get, "scheme", "HTTP");
     }
 }
 
@@ -79,9 +102,9 @@ fn probe(probe: &mut Map<String, Value>) {
     {
         default(probe, key, value);
     }
-    if let Some(get) = probe.get_mut("httpGet").and_then(Value::as_object_mut) {
-        default(get, "path", "/");
-        default(get, "scheme", "HTTP");
+    http_get(probe);
+    if let Some(grpc) = probe.get_mut("grpc").and_then(Value::as_object_mut) {
+        default(grpc, "service", "");
     }
 }
 
@@ -115,15 +138,45 @@ fn volume(volume: &mut Map<String, Value>) {
     for source in ["configMap", "secret", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
             default(source, "defaultMode", 0o644);
+            for item in elements(source, "items") {
+                field_reference(item);
+            }
             for part in elements(source, "sources") {
+                if let Some(fields) = part.get_mut("downwardAPI").and_then(Value::as_object_mut) {
+                    for item in elements(fields, "items") {
+                        field_reference(item);
+                    }
+                }
                 if let Some(token) = part.get_mut("serviceAccountToken").and_then(Value::as_object_mut) {
                     default(token, "expirationSeconds", 3600);
                 }
             }
         }
     }
-    if let Some(path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
-        default(path, "type", "");
+    if let Some(template) = volume.get_mut("ephemeral").and_then(|e| e.get_mut("volumeClaimTemplate")) {
+        if let Some(spec) = map_mut(template, "spec") {
+            default(spec, "volumeMode", "Filesystem");
+        }
+        if let Some(template) = template.as_object_mut() {
+            default(template, "metadata", json!({}));
+        }
+    }
+    source(volume);
+}
+
+/// Defaults of where the bytes of a volume are, alike for pods' volumes and PersistentVolumes.
+pub(super) fn source(volume: &mut Map<String, Value>) {
+    for (source, defaults) in [
+        ("hostPath", json!({"type": ""})),
+        ("iscsi", json!({"iscsiInterface": "default"})),
+        ("rbd", json!({"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"})),
+        ("azureDisk", json!({"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false})),
+        ("scaleIO", json!({"fsType": "xfs", "storageMode": "ThinProvisioned"})),
+    ] {
+        let Some(found) = volume.get_mut(source).and_then(Value::as_object_mut) else { continue };
+        for (field, value) in defaults.as_object().into_iter().flatten() {
+            default(found, field, value.clone());
+        }
     }
 }
 

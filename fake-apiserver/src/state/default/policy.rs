@@ -44,7 +44,12 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
         }
         "PriorityLevelConfiguration" => priority_level(object),
         "ResourceClaim" => devices(object.get_mut("spec")),
-        "ResourceClaimTemplate" => devices(object.get_mut("spec").and_then(|spec| spec.get_mut("spec"))),
+        "ResourceClaimTemplate" => {
+            if let Some(spec) = map_mut(object, "spec") {
+                default(spec, "metadata", json!({}));
+            }
+            devices(object.get_mut("spec").and_then(|spec| spec.get_mut("spec")));
+        }
         _ => {}
     }
 }

@@ -32,6 +32,9 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
             ] {
                 default(spec, field, value);
             }
+            if let Some(template) = map_in(spec, "jobTemplate") {
+                default(template, "metadata", json!({}));
+            }
             if let Some(template) = spec.get_mut("jobTemplate").and_then(|t| t.get_mut("spec")) {
                 self::template(template);
             }
@@ -45,6 +48,9 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
                     "metrics".into(),
                     json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
                 );
+            }
+            if let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) {
+                scaling(behavior);
             }
             return;
         }
@@ -138,9 +144,6 @@ fn job(spec: &mut Map<String, Value>) {
     default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     default(spec, "manualSelector", false);
-    if spec.get("manualSelector") == Some(&Value::Bool(false)) {
-        spec.remove("manualSelector");
-    }
     let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
     default(spec, "podReplacementPolicy", policy);
     if let Some(policy) = spec.get_mut("podFailurePolicy").and_then(Value::as_object_mut) {
@@ -149,6 +152,20 @@ fn job(spec: &mut Map<String, Value>) {
                 default_text(pattern, "status", "True");
             }
         }
+    }
+}
+
+/// How fast an autoscaler moves, where its owner says anything of it.
+fn scaling(behavior: &mut Map<String, Value>) {
+    let most = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    if let Some(up) = map_in(behavior, "scaleUp") {
+        default(up, "stabilizationWindowSeconds", 0);
+        default(up, "selectPolicy", "Max");
+        default(up, "policies", json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, most]));
+    }
+    if let Some(down) = map_in(behavior, "scaleDown") {
+        default(down, "selectPolicy", "Max");
+        default(down, "policies", json!([most]));
     }
 }
 

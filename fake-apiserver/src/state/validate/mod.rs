@@ -1,6 +1,8 @@
 //! What an object must look like to be stored, and what an update may not change (§3 of the API reference;
 //! upstream `pkg/apis/*/validation`). The fields' types were checked when the body was decoded.
 
+mod access;
+mod container;
 mod meta;
 mod names;
 mod pod;
@@ -28,6 +30,11 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("storage.k8s.io", "CSINode") => storage::csi_node(object, &mut errors),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(object, &mut errors),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, &mut errors),
+        ("storage.k8s.io", "CSIDriver") => storage::driver(object, &mut errors),
+        ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, &mut errors),
+        ("", "ConfigMap" | "Secret" | "Node" | "ResourceQuota")
+        | ("rbac.authorization.k8s.io", _)
+        | ("scheduling.k8s.io", "PriorityClass") => access::create(kind, object, &mut errors),
         ("coordination.k8s.io", "Lease") => lease(object, &mut errors),
         ("", "Event") => event(object, &mut errors),
         ("certificates.k8s.io", "CertificateSigningRequest") => super::certificate::check(object, &mut errors),

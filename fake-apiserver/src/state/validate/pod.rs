@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::names;
+use super::{container, names};
 use crate::state::FieldError;
 use crate::state::value::{at, int, list, text};
 
@@ -51,10 +51,7 @@ pub(super) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<F
         let supported = ["Always", "OnFailure", "Never"];
         errors.push(FieldError::not_supported("spec.restartPolicy", &policy.into(), &supported));
     }
-    if let Some(grace) = int(pod, &["spec", "terminationGracePeriodSeconds"]).filter(|g| *g < 0) {
-        let why = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid("spec.terminationGracePeriodSeconds", &grace.into(), why));
-    }
+    container::pod(pod, errors);
 }
 
 fn container<'a>(
@@ -76,6 +73,7 @@ fn container<'a>(
     if text(container, &["image"]).is_empty() {
         errors.push(FieldError::required(format!("{at}.image"), ""));
     }
+    container::container(container, at, errors);
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let volume = text(mount, &["name"]);
         if !volumes.contains(&volume) {

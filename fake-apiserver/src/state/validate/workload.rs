@@ -20,14 +20,24 @@ const CHANGEABLE: &[&str] = &[
     "minReadySeconds",
 ];
 
+/// Characters of a cron job's name: its jobs get eleven more.
+const MAX_CRON_NAME: usize = 52;
+
 pub(super) fn create(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     match kind.kind {
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
-            selector(object, errors);
+            selector(kind, object, errors);
             template(object, "spec.template", &["spec", "template"], &["Always"], errors);
             whole(object, "replicas", errors);
             whole(object, "minReadySeconds", errors);
             whole(object, "revisionHistoryLimit", errors);
+            strategy(kind, object, errors);
+            let deadline = &object["spec"]["template"]["spec"]["activeDeadlineSeconds"];
+            if !deadline.is_null() {
+                let owner = if kind.kind == "Deployment" { "ReplicaSet" } else { kind.kind };
+                let why = format!("activeDeadlineSeconds in {owner} is not Supported");
+                errors.push(FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why));
+            }
         }
         "ReplicationController" => {
             if at(object, &["spec", "selector"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
@@ -38,13 +48,26 @@ pub(super) fn create(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) 
         }
         "Job" => {
             template(object, "spec.template", &["spec", "template"], &["OnFailure", "Never"], errors);
-            for field in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds"] {
+            for field in
+                ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+            {
                 whole(object, field, errors);
+            }
+            let per_index = &object["spec"]["backoffLimitPerIndex"];
+            if !per_index.is_null() && text(object, &["spec", "completionMode"]) != "Indexed" {
+                let why = "requires indexed completion mode";
+                errors.push(FieldError::invalid("spec.backoffLimitPerIndex", per_index, why));
+            }
+            let policy = text(object, &["spec", "podReplacementPolicy"]);
+            let policies = ["Failed", "TerminatingOrFailed"];
+            if !policies.contains(&policy) {
+                errors.push(FieldError::not_supported("spec.podReplacementPolicy", &policy.into(), &policies));
             }
         }
         "CronJob" => cron_job(object, errors),
         "PodDisruptionBudget" => budget(object, errors),
         "Service" => service(object, errors),
+        "Ingress" => ingress(object, errors),
         "HorizontalPodAutoscaler" => {
             let (least, most) =
                 (int(object, &["spec", "minReplicas"]), int(object, &["spec", "maxReplicas"]).unwrap_or(0));
@@ -93,6 +116,41 @@ pub(super) fn update(kind: &Kind, object: &Value, old: &Value, errors: &mut Vec<
     }
 }
 
+/// How an owner replaces its pods.
+fn strategy(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
+    let field = if kind.kind == "Deployment" { "strategy" } else { "updateStrategy" };
+    let strategy = &object["spec"][field];
+    let of = text(strategy, &["type"]);
+    let shown = serde_json::json!({"Type": of, "RollingUpdate": strategy["rollingUpdate"]});
+    match kind.kind {
+        "Deployment" if !matches!(of, "Recreate" | "RollingUpdate") => {
+            errors.push(FieldError::not_supported("spec.strategy", &shown, &["Recreate", "RollingUpdate"]));
+        }
+        "DaemonSet" if !matches!(of, "RollingUpdate" | "OnDelete") => {
+            errors.push(FieldError::not_supported("spec.updateStrategy", &shown, &["RollingUpdate", "OnDelete"]));
+        }
+        "StatefulSet" => {
+            if !matches!(of, "RollingUpdate" | "OnDelete") {
+                let why = "must be 'RollingUpdate' or 'OnDelete'";
+                errors.push(FieldError::invalid("spec.updateStrategy", &shown, why));
+            }
+            let management = text(object, &["spec", "podManagementPolicy"]);
+            if !matches!(management, "OrderedReady" | "Parallel") {
+                let why = "must be 'OrderedReady' or 'Parallel'";
+                errors.push(FieldError::invalid("spec.podManagementPolicy", &management.into(), why));
+            }
+        }
+        _ => {}
+    }
+    let none = |bound: &Value| *bound == 0 || *bound == "0%";
+    let rolling = &strategy["rollingUpdate"];
+    if kind.kind == "Deployment" && none(&rolling["maxSurge"]) && none(&rolling["maxUnavailable"]) {
+        let why = "may not be 0 when `maxSurge` is 0";
+        let field = "spec.strategy.rollingUpdate.maxUnavailable";
+        errors.push(FieldError::invalid(field, &rolling["maxUnavailable"], why));
+    }
+}
+
 /// What may not be negative.
 fn whole(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     if let Some(number) = int(object, &["spec", field]).filter(|n| *n < 0) {
@@ -101,14 +159,19 @@ fn whole(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A selector there must be, it must say something, and the template must match it.
-fn selector(object: &Value, errors: &mut Vec<FieldError>) {
+fn selector(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     let selector = &object["spec"]["selector"];
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
     } else if list(selector, &["matchExpressions"]).is_empty()
         && at(selector, &["matchLabels"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
     {
-        errors.push(FieldError::invalid("spec.selector", selector, "empty selector is invalid for deployment"));
+        let why = match kind.kind {
+            "DaemonSet" => "empty selector is invalid for daemonset",
+            "StatefulSet" => "empty selector is invalid for statefulset",
+            _ => "empty selector is invalid for deployment",
+        };
+        errors.push(FieldError::invalid("spec.selector", selector, why));
     }
     let labels = &object["spec"]["template"]["metadata"]["labels"];
     if !super::super::selector::matches(selector, labels) {
@@ -155,6 +218,11 @@ fn cron_job(object: &Value, errors: &mut Vec<FieldError>) {
         let why = format!("expected exactly 5 fields, found {}: [{schedule}]", schedule.split_whitespace().count());
         errors.push(FieldError::invalid("spec.schedule", &schedule.into(), why));
     }
+    whole(object, "startingDeadlineSeconds", errors);
+    if crate::state::value::name(object).len() > MAX_CRON_NAME {
+        let why = format!("must be no more than {MAX_CRON_NAME} characters");
+        errors.push(FieldError::invalid("metadata.name", &crate::state::value::name(object).into(), why));
+    }
     let policy = text(object, &["spec", "concurrencyPolicy"]);
     let supported = ["Allow", "Forbid", "Replace"];
     if !supported.contains(&policy) {
@@ -165,6 +233,11 @@ fn cron_job(object: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn budget(object: &Value, errors: &mut Vec<FieldError>) {
+    let policy = &object["spec"]["unhealthyPodEvictionPolicy"];
+    let policies = ["AlwaysAllow", "IfHealthyBudget"];
+    if !policy.is_null() && !policy.as_str().is_some_and(|policy| policies.contains(&policy)) {
+        errors.push(FieldError::not_supported("spec.unhealthyPodEvictionPolicy", policy, &policies));
+    }
     if has(object, &["spec", "minAvailable"]) && has(object, &["spec", "maxUnavailable"]) {
         let why = "minAvailable and maxUnavailable cannot be both set";
         errors.push(FieldError::invalid("spec", &object["spec"], why));
@@ -186,12 +259,43 @@ fn budget(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// An ingress leads somewhere, by paths that say how they match.
+fn ingress(object: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &object["spec"];
+    let rules = list(spec, &["rules"]);
+    if rules.is_empty() && spec["defaultBackend"].is_null() {
+        let why = "either `defaultBackend` or `rules` must be specified";
+        errors.push(FieldError::invalid("spec", &Value::Null, why));
+    }
+    for (i, rule) in rules.iter().enumerate() {
+        for (j, path) in list(rule, &["http", "paths"]).iter().enumerate() {
+            let at = format!("spec.rules[{i}].http.paths[{j}]");
+            let (of, place) = (text(path, &["pathType"]), text(path, &["path"]));
+            if of.is_empty() {
+                errors.push(FieldError::required(format!("{at}.pathType"), "pathType must be specified"));
+            } else if of != "ImplementationSpecific" && !place.starts_with('/') {
+                errors.push(FieldError::invalid(format!("{at}.path"), &place.into(), "must be an absolute path"));
+            }
+        }
+    }
+}
+
 fn service(object: &Value, errors: &mut Vec<FieldError>) {
     let of = text(object, &["spec", "type"]);
     let supported = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     if !supported.contains(&of) {
         errors.push(FieldError::not_supported("spec.type", &of.into(), &supported));
     }
+    let affinity = text(object, &["spec", "sessionAffinity"]);
+    if !matches!(affinity, "ClientIP" | "None") {
+        errors.push(FieldError::not_supported("spec.sessionAffinity", &affinity.into(), &["ClientIP", "None"]));
+    }
+    let address = text(object, &["spec", "clusterIP"]);
+    if !matches!(address, "" | "None") && address.parse::<std::net::IpAddr>().is_err() {
+        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.push(FieldError::invalid("spec.clusterIPs[0]", &address.into(), why));
+    }
+    let mut port_names: Vec<&str> = Vec::new();
     let ports = list(object, &["spec", "ports"]);
     let headless = text(object, &["spec", "clusterIP"]) == "None";
     if ports.is_empty() && !headless && of != "ExternalName" {
@@ -206,7 +310,25 @@ fn service(object: &Value, errors: &mut Vec<FieldError>) {
             let why = "must be between 1 and 65535, inclusive";
             errors.push(FieldError::invalid(format!("{field}.port"), &number.into(), why));
         }
+        let protocol = text(port, &["protocol"]);
+        let protocols = ["SCTP", "TCP", "UDP"];
+        if !protocols.contains(&protocol) {
+            errors.push(FieldError::not_supported(format!("{field}.protocol"), &protocol.into(), &protocols));
+        }
+        let target = &port["targetPort"];
+        if target.as_i64().is_some_and(|target| !(1..=65_535).contains(&target)) {
+            let why = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(format!("{field}.targetPort"), target, why));
+        }
+        if of == "ClusterIP" && int(port, &["nodePort"]).is_some_and(|port| port != 0) {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            errors.push(FieldError::forbidden(format!("{field}.nodePort"), why));
+        }
         let name = text(port, &["name"]);
+        if !name.is_empty() && port_names.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{field}.name"), &name.into()));
+        }
+        port_names.push(name);
         if ports.len() > 1 && name.is_empty() {
             errors.push(FieldError::required(format!("{field}.name"), ""));
         } else if let Some(why) = names::label(name).filter(|_| !name.is_empty()) {

@@ -1,0 +1,88 @@
+//! New objects as a real 1.36 server answers them: what it adds, and in which words it refuses.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn named(mut object: Value) -> Value {
+    object["metadata"]["name"] = json!("x");
+    object
+}
+
+#[rstest]
+#[case("persistentvolumeclaims", json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "dataSourceRef": {"kind": "X", "name": "y"}}}),
+    "[spec.dataSource: Invalid value: \"X\": must be 'PersistentVolumeClaim' when referencing the default apiGroup, spec.dataSourceRef: Invalid value: \"X\": must be 'PersistentVolumeClaim' when referencing the default apiGroup]")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d.x", "volumeHandle": "v"}}}),
+    "[spec.capacity: Required value, spec.capacity: Unsupported value: {}: supported values: \"storage\"]")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}, "csi": {"driver": "d.x", "volumeHandle": "v"}}}),
+    "spec.csi: Forbidden: may not specify more than 1 volume type")]
+#[case("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "nodeAffinity": {}, "csi": {"driver": "d.x", "volumeHandle": "v"}}}),
+    "spec.nodeAffinity.required: Required value: must specify required node constraints")]
+#[case("storageclasses", json!({"provisioner": "a.b/c", "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": []}]}]}),
+    "allowedTopologies[0].matchLabelExpressions[0].values: Required value")]
+#[case("storageclasses", json!({"provisioner": "a.b/c", "parameters": {"": "x"}}), "parameters: Invalid value: \"\": field can not be empty.")]
+#[case("csidrivers", json!({"spec": {"nodeAllocatableUpdatePeriodSeconds": 1}}),
+    "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 1: must be greater than or equal to 10 seconds")]
+#[case("volumeattributesclasses", json!({"driverName": "d.x"}), "parameters: Required value: must contain at least one key/value pair")]
+#[case("csistoragecapacities", json!({"storageClassName": "x", "capacity": "-1"}), "capacity: Invalid value: \"-1\": must be greater than or equal to 0")]
+#[case("pods", json!({"spec": {"dnsPolicy": "x", "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.dnsPolicy: Unsupported value: \"x\": supported values: \"ClusterFirstWithHostNet\", \"ClusterFirst\", \"Default\", \"None\"")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 0}]}]}}),
+    "spec.containers[0].ports[0].containerPort: Required value")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]}}),
+    "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1")]
+#[case("pods", json!({"spec": {"tolerations": [{"operator": "Equal"}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"")]
+#[case("pods", json!({"spec": {"containers": [{"name": "c", "image": "i", "livenessProbe": {}}]}}),
+    "spec.containers[0].livenessProbe: Required value: must specify a handler type")]
+#[case("pods", json!({"spec": {"schedulingGates": [{"name": "a"}, {"name": "a"}], "containers": [{"name": "c", "image": "i"}]}}),
+    "spec.schedulingGates[1]: Duplicate value: \"a\"")]
+#[case("services", json!({"spec": {"ports": [{"port": 80, "protocol": "x"}]}}),
+    "spec.ports[0].protocol: Unsupported value: \"x\": supported values: \"SCTP\", \"TCP\", \"UDP\"")]
+#[case("services", json!({"spec": {"ports": [{"port": 80, "nodePort": 30000}]}}), "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'")]
+#[case("secrets", json!({"type": "kubernetes.io/tls"}), "[data[tls.crt]: Required value, data[tls.key]: Required value]")]
+#[case("configmaps", json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}}), "data[a]: Invalid value: \"a\": duplicate of key present in binaryData")]
+#[case("nodes", json!({"spec": {"taints": [{"key": "a", "effect": "x"}]}}),
+    "metadata.taints[0].effect: Unsupported value: \"x\": supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"")]
+#[case("roles", json!({"rules": [{"apiGroups": [""], "resources": ["pods"]}]}), "rules[0].verbs: Required value: verbs must contain at least one value")]
+#[case("rolebindings", json!({"roleRef": {"kind": "x", "name": "r"}}), "roleRef.kind: Unsupported value: \"x\": supported values: \"Role\", \"ClusterRole\"")]
+#[case("priorityclasses", json!({"value": 2_000_000_000}), "value: Forbidden: maximum allowed value of a user defined priority is 1000000000")]
+fn what_a_real_server_refuses_is_refused_in_its_words(
+    #[case] plural: &str,
+    #[case] object: Value,
+    #[case] words: &str,
+) {
+    let status = Machine::new().create(plural, named(object)).unwrap_err();
+    assert_eq!(status.code, 422, "{}", status.message);
+    assert_eq!(status.message.split_once(" is invalid: ").unwrap().1, words);
+}
+
+#[test]
+fn what_a_real_server_adds_is_added() {
+    let mut m = Machine::new();
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let made = m.create("daemonsets", named(set)).unwrap();
+    let generation = |set: &Value| set["metadata"]["annotations"]["deprecated.daemonset.template.generation"].clone();
+    assert_eq!(generation(&made), "1");
+    let labelled = m.patch("daemonsets", "x", Part::Main, json!({"metadata": {"labels": {"k": "v"}}})).unwrap();
+    assert_eq!(generation(&labelled), "1");
+    let grace = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}});
+    assert_eq!(generation(&m.patch("daemonsets", "x", Part::Main, grace).unwrap()), "2");
+    let mut work = template;
+    work["spec"]["restartPolicy"] = json!("Never");
+    let job = m.create("jobs", named(json!({"spec": {"template": work}}))).unwrap();
+    assert_eq!(job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]);
+    assert_eq!((&job["metadata"]["labels"]["job-name"], &job["spec"]["manualSelector"]), (&json!("x"), &json!(false)));
+    let volume = json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"},
+        "claimRef": {"namespace": "default", "name": "c"}}});
+    let volume = m.create("persistentvolumes", named(volume)).unwrap();
+    assert_eq!(volume["spec"]["claimRef"], json!({"namespace": "default", "name": "c"}));
+    assert_eq!(volume["spec"]["hostPath"]["type"], "");
+    let node = m.create("nodes", named(json!({"spec": {"podCIDR": "10.0.0.0/24"}}))).unwrap();
+    assert_eq!(node["spec"]["podCIDRs"], json!(["10.0.0.0/24"]));
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "");
+    let slice = json!({"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"]}]});
+    assert_eq!(m.create("endpointslices", named(slice)).unwrap()["endpoints"][0]["conditions"], json!({}));
+}
