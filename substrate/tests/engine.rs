@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use http::Request;
 use http_body_util::{BodyExt, BodyStream};
 use serde_json::json;
-use substrate::body::{call, collect, empty, from_router};
+use substrate::body::{Body, call, collect, empty, from_router};
 use substrate::fault::{Effect, Fault, Lease, Match, Plane, When};
 use substrate::link::{Link, Streaming};
 use substrate::world::{Options, Transport, World, simulate};
@@ -59,6 +59,13 @@ async fn get_text(service: &HttpService, path: &str) -> Result<String, String> {
     let response = call(service.clone(), request).await.map_err(|e| e.to_string())?;
     let bytes = collect(response.into_body(), 1 << 20).await.map_err(|e| e.to_string())?;
     Ok(String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+/// The lines of an open stream of ticks.
+async fn ticks(link: &HttpService) -> BodyStream<Body> {
+    let mut request = Request::get("/ticks").body(empty()).unwrap();
+    request.extensions_mut().insert(Streaming);
+    BodyStream::new(call(link.clone(), request).await.unwrap().into_body())
 }
 
 fn partition(a: &str, b: &str) -> Fault {
@@ -126,9 +133,7 @@ fn a_crash_of_the_server_resets_calls_and_streams_and_stops_its_work() {
         let ctx = client_ctx(&world, "client");
         let link = Link::connect(&ctx, "server");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let mut request = Request::get("/ticks").body(empty()).unwrap();
-        request.extensions_mut().insert(Streaming);
-        let mut lines = BodyStream::new(call(link.clone(), request).await.unwrap().into_body());
+        let mut lines = ticks(&link).await;
         assert_eq!(lines.next().await.unwrap().unwrap().into_data().unwrap(), "0\n");
         let slow = get_text(&link, "/slow");
         let crash = async {
@@ -189,9 +194,7 @@ fn a_partition_stalls_an_open_stream_and_resets_it_when_it_lasts() {
         let ctx = client_ctx(&world, "client");
         let link = Link::connect(&ctx, "server");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let mut request = Request::get("/ticks").body(empty()).unwrap();
-        request.extensions_mut().insert(Streaming);
-        let mut lines = BodyStream::new(call(link.clone(), request).await.unwrap().into_body());
+        let mut lines = ticks(&link).await;
         lines.next().await.unwrap().unwrap();
         let cut = |name: &str| {
             world.faults().add(Duration::ZERO, Fault { name: name.into(), ..partition("client", "server") })
