@@ -428,7 +428,7 @@ impl Call {
                 self.wrong_device.store(wrong, Ordering::Relaxed);
                 Ok(false)
             }
-            // The rest of the effects means nothing to an RPC; that the fault fired is on record.
+            // The rest cannot happen here, and is refused where faults are added, or happens to another process.
             _ => Ok(false),
         }
     }

@@ -108,7 +108,7 @@ impl FaultyDisk {
             Effect::LoseUnsynced(true) => Ok(Way::Lost),
             Effect::TornWrite(true) => Ok(Way::Torn),
             Effect::WrongDevice(true) => Ok(Way::Wrong),
-            // The rest of the effects means nothing to a disk; that the fault fired is on record.
+            // The rest cannot happen here, and is refused where faults are added, or happens to another process.
             _ => Ok(Way::Free),
         }
     }
