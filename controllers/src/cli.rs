@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ use substrate::world::World;
 
 use crate::all::{LOOPS, agent, run_all};
 use crate::kube::Client;
+use crate::node_agent::serve::Door;
 use crate::node_agent::{self, NodeAgentConfig, Plugins};
 use crate::timers::Timers;
 
@@ -179,6 +181,12 @@ struct NodeAgent {
     /// Where CSI drivers put their registration sockets; ROOT/plugins_registry when absent.
     #[arg(long, value_name = "DIR")]
     plugins_registry: Option<PathBuf>,
+    /// Where the node's own server listens, with TLS, so that the API server can fetch logs; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The node's InternalIP; derived from the instance when absent. Needed when --listen is on all addresses.
+    #[arg(long, value_name = "IP")]
+    node_ip: Option<IpAddr>,
 }
 
 /// Runs the `node-agent` binary with the arguments `args` (the first one is the program's name).
@@ -191,6 +199,13 @@ where
         Ok(args) => args,
         Err(e) => return usage(&e),
     };
+    if args.listen.ip().is_unspecified() && args.node_ip.is_none() {
+        eprintln!(
+            "node-agent: --listen {}: say with --node-ip at which address the API server reaches this node",
+            args.listen
+        );
+        return ExitCode::from(2);
+    }
     let host = args.common.host();
     host::run("node-agent", &host, |world| async move { node_agent(world, args).await })
 }
@@ -213,10 +228,21 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     if let Some(region) = &args.region {
         config.region.clone_from(region);
     }
+    let door = Door::open(args.listen, &args.node_name).await.context("--listen")?;
+    config.internal_ip = args.node_ip.map(|ip| ip.to_string());
+    // Where it listens is where it is reached, whatever the modelled network calls it.
+    let listens = door.address().ip();
+    config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
+    config.kubelet_port = door.address().port();
+    let logs = config.logs.clone();
     let process = Process::start(&world, &args.node_name, move |ctx| {
         let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver.clone()), &agent("kubelet", ""));
         node_agent::run(ctx, client, config.clone())
     });
+    // The program is this one process, once: it ends when the process does.
+    if let Some(ctx) = process.ctx() {
+        door.serve(&ctx, node_agent::service(&ctx, &logs));
+    }
     args.common.ready(&json!({ "node": args.node_name }))?;
     wait(&process).await;
     Ok(())

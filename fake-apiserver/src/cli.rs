@@ -119,6 +119,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
     let rbac = (args.authorization_mode == Authorization::Rbac).then(|| Rbac { admin_token: token.clone() });
     let config = Config {
         dial: Some(dial::webhooks()),
+        nodes: Some(dial::nodes()),
         rbac,
         track_managers: true,
         gather: GATHER,

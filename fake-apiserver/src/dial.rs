@@ -1,20 +1,23 @@
-//! Reaches admission webhooks over TLS: the only connections that this server makes.
+//! Reaches admission webhooks and the servers of nodes over TLS: the only connections that this server makes.
 
 use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use rustls::RootCertStore;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::service::{Dial, Endpoint};
+use crate::service::{Dial, Endpoint, NodeDial, NodeEndpoint};
 
 /// Dials webhooks by sockets, each call a connection of its own.
 pub fn webhooks() -> Dial {
@@ -42,6 +45,80 @@ pub fn webhooks() -> Dial {
     })
 }
 
+/// Dials the servers of nodes by sockets, each call a connection of its own. Their certificates are their own making
+/// and not verified, as by an API server that was told of no kubelet CA.
+///
+/// Whoever may write a node's status says where it is. So only loopback and private addresses are dialled: no name, no
+/// link-local address, where clouds have their metadata services, and nothing on the internet.
+pub fn nodes() -> NodeDial {
+    Arc::new(|ctx: &Ctx, place: &NodeEndpoint| {
+        let address: IpAddr = place.host.parse().map_err(|_| format!("{:?} is no IP address", place.host))?;
+        if !may_be_a_node(address) {
+            return Err(format!("{address} is neither a loopback nor a private address: it is not dialled").into());
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = Arc::new(AnyCertificate(provider.clone()));
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(config)));
+        let (name, target) = (ServerName::from(address), (address.to_string(), place.port));
+        Ok(HttpService::new(tower::service_fn(move |request: Request<Body>| {
+            call(ctx.clone(), connector.clone(), name.clone(), target.clone(), request)
+        })))
+    })
+}
+
+fn may_be_a_node(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private(),
+        IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST || v6.is_unique_local(),
+    }
+}
+
+/// Takes every certificate whose key the server has.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
 
 fn call(
@@ -59,10 +136,36 @@ fn call(
             // Whatever ends the connection ends the call as well, which tells of it.
             let _ = connection.await;
         });
-        let host = format!("{}:{}", address.0, address.1);
+        let bare = address.0.as_str();
+        let host = if bare.contains(':') { format!("[{bare}]:{}", address.1) } else { format!("{bare}:{}", address.1) };
         request.headers_mut().insert(http::header::HOST, host.parse()?);
         let path = request.uri().path_and_query().map_or("/", |p| p.as_str()).to_owned();
         *request.uri_mut() = path.parse()?;
         Ok(sender.send_request(request).await?.map(boxed))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_and_private_addresses_are_nodes() {
+        for (address, may) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("10.1.2.3", true),
+            ("172.31.0.1", true),
+            ("192.168.0.1", true),
+            ("fd00::1", true),
+            ("169.254.169.254", false),
+            ("8.8.8.8", false),
+            ("0.0.0.0", false),
+            ("fe80::1", false),
+            ("::ffff:169.254.169.254", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(may_be_a_node(address.parse().unwrap()), may, "{address}");
+        }
+    }
 }

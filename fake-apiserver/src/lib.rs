@@ -15,4 +15,4 @@ pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Audit, Config, Dial, Endpoint, MOST_GATHERED, Policy, Rbac};
+pub use service::{Apiserver, Audit, Config, Dial, Endpoint, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac};

@@ -171,3 +171,37 @@ fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
     let error = scenario::parse("test.yaml", &text).unwrap_err().render(false, 100);
     assert!(error.contains("effect.io_error: cannot happen on the plane k8s, which knows error, http"), "{error}");
 }
+
+/// What a pod printed, by the API server and the node that runs it; and that a node without power is told at once.
+#[test]
+fn logs_come_from_the_node_and_are_the_same_again() {
+    let scenario = scenario::parse("test.yaml", FIRST_VOLUME).unwrap();
+    let manifests: Vec<_> = ["claim", "pod"].into_iter().map(|name| manifest(&scenario, name)).collect();
+    let read = || {
+        simulate(Options::default(), async |world| {
+            let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+            for manifest in scenario.objects.iter().chain(&manifests) {
+                cluster.objects().apply(manifest).await.unwrap();
+            }
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+            let text = cluster.objects().logs("default/web", "timestamps=true").await.unwrap();
+            let node = world.trace().events().into_iter().rfind(|e| e.kind == "workload.started").unwrap();
+            cluster.crash(node.str("node").unwrap()).await.unwrap();
+            let refused = cluster.objects().logs("default/web", "").await.unwrap_err().to_string();
+            (text, refused)
+        })
+    };
+    let (text, refused) = read();
+    assert!(text.contains("data: found no records") && text.contains("data: wrote record 10\n"), "{text}");
+    assert!(refused.starts_with("Get \"https://172.31."), "{refused}");
+    assert!(refused.ends_with(":10250: connect: connection refused"), "{refused}");
+    assert_eq!(read(), (text, refused));
+}
+
+fn manifest(scenario: &scenario::model::Scenario, step: &str) -> scenario::model::Manifest {
+    let found = scenario.steps.iter().find(|s| s.name.as_deref() == Some(step)).unwrap();
+    match &found.action {
+        scenario::model::Action::Apply(manifests) => manifests[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}

@@ -8,10 +8,14 @@ use std::time::Duration;
 use csi_mock::disk::Disk;
 use substrate::HttpService;
 
+use super::logs::Logs;
 use crate::Timers;
 
 /// Where upstream keeps its state.
 pub const DEFAULT_ROOT: &str = "/var/lib/kubelet";
+
+/// kubelet's port.
+pub const KUBELET_PORT: u16 = 10250;
 
 /// How the agent finds CSI drivers.
 #[derive(Clone)]
@@ -63,6 +67,12 @@ pub struct NodeAgentConfig {
     pub labels: BTreeMap<String, String>,
     /// Address of type InternalIP; derived from the instance id when absent.
     pub internal_ip: Option<String>,
+    /// Address of type ExternalIP: where the node's own server is reached, outside of the modelled network.
+    pub external_ip: Option<String>,
+    /// The port of the node's own server, `status.daemonEndpoints.kubeletEndpoint`: 10250.
+    pub kubelet_port: u16,
+    /// What containers print, for who serves it: see [`service`](super::service).
+    pub logs: Logs,
     /// Shortest and longest time from mounted volumes to a started container; instant by default.
     pub container_start: (Duration, Duration),
     /// How long a container takes to stop after SIGTERM, at most its grace period; instant by default.
@@ -108,6 +118,9 @@ impl NodeAgentConfig {
             max_pods: 110,
             labels: BTreeMap::new(),
             internal_ip: None,
+            external_ip: None,
+            kubelet_port: KUBELET_PORT,
+            logs: Logs::default(),
             container_start: (Duration::ZERO, Duration::ZERO),
             container_stop: Duration::ZERO,
             workload: WorkloadDefaults::default(),

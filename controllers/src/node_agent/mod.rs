@@ -1,16 +1,18 @@
 //! The node agent: kubelet's volume side.
 //!
 //! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), the
-//! [records](records) of the modelled workload. The rest is shell: it watches, calls, and reports back. A crash is
-//! the end of the process; nothing is cleaned up, a restarted agent derives everything from the API server and from
-//! what it finds on its disk.
+//! [records](records) of the modelled workload, the [log of a container](container_log). The rest is shell: it
+//! watches, calls, and reports back. A crash is the end of the process; nothing is cleaned up, a restarted agent
+//! derives everything from the API server and from what it finds on its disk. Logs are kept in memory and go with it.
 
 pub mod affinity;
 mod agent;
 pub mod config;
+pub mod container_log;
 pub mod csi;
 mod expand;
 mod lease;
+pub mod logs;
 pub mod names;
 pub mod node_object;
 mod node_status;
@@ -22,6 +24,7 @@ pub mod populate;
 pub mod reconstruct;
 pub mod records;
 mod registration;
+pub mod serve;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
@@ -33,6 +36,7 @@ use substrate::Ctx;
 use crate::kube::Client;
 use agent::Agent;
 pub use config::{NodeAgentConfig, Plugins, WorkloadDefaults};
+pub use logs::{Logs, service};
 
 /// Runs the agent of one node in process `ctx`; never ends by itself.
 pub async fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) {

@@ -20,8 +20,6 @@ use crate::kube::time;
 pub const CONTROLLER_MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// The version that the agent reports as kubelet's.
 const KUBELET_VERSION: &str = "v1.36.2";
-/// kubelet's port.
-const KUBELET_PORT: i32 = 10250;
 
 /// What the status loop knows at a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,9 +108,11 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
     status.capacity = Some(capacity);
     let ip = internal_ip(config);
     let address = |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
-    status.addresses = Some(vec![address("InternalIP", &ip), address("Hostname", &config.node_name)]);
+    let external = config.external_ip.iter().map(|ip| address("ExternalIP", ip));
+    let inner = std::iter::once(address("InternalIP", &ip));
+    status.addresses = Some(inner.chain(external).chain([address("Hostname", &config.node_name)]).collect());
     status.daemon_endpoints =
-        Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: KUBELET_PORT }) });
+        Some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: config.kubelet_port.into() }) });
     status.node_info = Some(NodeSystemInfo {
         architecture: "amd64".to_owned(),
         operating_system: "linux".to_owned(),

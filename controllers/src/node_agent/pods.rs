@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::agent::Agent;
 use super::expand::asks_to_grow;
+use super::logs::LogFile;
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
@@ -116,6 +117,7 @@ fn grace(pod: &Pod) -> Duration {
 
 fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     let uid = uid(&pod);
+    agent.config.logs.seen(&pod);
     let terminate = pod.metadata.deletion_timestamp.is_some().then(|| grace(&pod));
     let mut pods = agent.pods();
     if let Some(entry) = pods.0.get_mut(&uid) {
@@ -144,12 +146,14 @@ fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
 }
 
 fn gone(agent: &Agent, pod: &Pod) {
-    agent.pods().with(&uid(pod), |entry| {
-        entry.orders.send_modify(|orders| {
+    let mut pods = agent.pods();
+    match pods.0.get_mut(&uid(pod)) {
+        Some(entry) => entry.orders.send_modify(|orders| {
             orders.deleted = true;
             orders.terminate.get_or_insert_with(|| grace(pod));
-        });
-    });
+        }),
+        None => agent.config.logs.forget(pod),
+    }
 }
 
 /// Containers that run.
@@ -158,6 +162,30 @@ struct Running {
     stop: latest::Sender<bool>,
     kill: latest::Sender<bool>,
     done: mpsc::Receiver<()>,
+    logs: Vec<Arc<LogFile>>,
+}
+
+impl Running {
+    fn print(&self, agent: &Agent, text: &str) {
+        for log in &self.logs {
+            log.print(&agent.ctx, text);
+        }
+    }
+}
+
+/// Where a worker says what state its pod is in.
+struct Teller {
+    agent: Arc<Agent>,
+    pod: Arc<Pod>,
+    facts: PodFacts,
+    reports: latest::Sender<Report>,
+}
+
+impl Teller {
+    fn phase(&self, phase: Phase) {
+        self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
+        self.reports.send_replace(Report::Phase(phase));
+    }
 }
 
 async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut orders: latest::Receiver<Orders>) {
@@ -167,12 +195,13 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
         pod_ip: run.then(|| agent.next_pod_ip()),
     };
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), facts, reports.subscribe()));
+    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), facts.clone(), reports.subscribe()));
+    let teller = Teller { agent: agent.clone(), pod: pod.clone(), facts, reports };
     let mut running = None;
     if run {
         tokio::select! { biased;
             () = ordered_to_stop(&mut orders) => {}
-            () = start(&agent, &uid, &pod, &reports, &mut running) => {}
+            () = start(&agent, &uid, &pod, &teller, &mut running) => {}
         }
     }
     let since = running.as_ref().map(|r: &Running| r.since);
@@ -181,14 +210,18 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     }
     let stopped = Phase::Stopped(since, agent.ctx.now().wall);
     if run {
-        reports.send_replace(Report::Phase(stopped.clone()));
+        teller.phase(stopped.clone());
     }
     agent.pods().with(&uid, |entry| entry.wants_volumes = false);
     agent.changed();
     wait_for_unmount(&agent, &uid).await;
     remove_pod_dirs(&agent, &uid).await;
-    reports.send_replace(Report::Finish(stopped));
-    agent.pods().0.remove(&uid);
+    teller.reports.send_replace(Report::Finish(stopped));
+    let mut pods = agent.pods();
+    pods.0.remove(&uid);
+    if orders.borrow().deleted {
+        agent.config.logs.forget(&pod);
+    }
 }
 
 async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
@@ -197,14 +230,8 @@ async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
 }
 
 /// Brings a pod up; never ends, it is dropped when the pod must stop.
-async fn start(
-    agent: &Arc<Agent>,
-    uid: &str,
-    pod: &Arc<Pod>,
-    reports: &latest::Sender<Report>,
-    running: &mut Option<Running>,
-) {
-    reports.send_replace(Report::Phase(Phase::Waiting));
+async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, running: &mut Option<Running>) {
+    teller.phase(Phase::Waiting);
     let mut rng = agent.ctx.rng(&format!("pod {uid}"));
     let expected: Vec<String> = claims(pod).into_iter().map(|c| c.volume).collect();
     let object = reference::<Pod>(pod);
@@ -231,7 +258,7 @@ async fn start(
     let started = run_containers(agent, uid, pod, &object);
     let since = started.since;
     *running = Some(started);
-    reports.send_replace(Report::Phase(Phase::Running(since)));
+    teller.phase(Phase::Running(since));
     loop {
         let period = agent.config.timers.pod_sync;
         agent.ctx.sleep(period + period.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
@@ -256,10 +283,26 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
     let part = |name: &Option<String>| name.clone().unwrap_or_default();
     let (stop, kill) = (latest::Sender::new(false), latest::Sender::new(false));
     let (alive, done) = mpsc::channel(1);
+    let containers = pod.spec.iter().flat_map(|s| &s.containers);
+    let logs: Vec<Arc<LogFile>> = containers
+        .map(|container| {
+            let log = agent.config.logs.open(pod, &container.name);
+            let image = container.image.as_deref().unwrap_or_default();
+            log.print(&agent.ctx, &format!("started as a modelled workload of image {image:?}"));
+            log
+        })
+        .collect();
     let mounted = agent.volumes().mounted(uid);
     for (volume_in_pod, spec) in mounted {
+        let (log, place) = mounted_by(pod, &volume_in_pod, &logs);
+        if let Some(log) = &log {
+            let (volume, place) = (&spec.handle, place.unwrap_or("no path"));
+            log.print(&agent.ctx, &format!("{volume_in_pod}: volume {volume} is mounted at {place}"));
+        }
         let writer = Writer {
             agent: agent.clone(),
+            name: volume_in_pod.clone(),
+            log,
             pod: format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name)),
             reference: object.clone(),
             volume: spec.handle.clone(),
@@ -276,7 +319,20 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
             drop(alive);
         });
     }
-    Running { since: agent.ctx.now().wall, stop, kill, done }
+    Running { since: agent.ctx.now().wall, stop, kill, done, logs }
+}
+
+/// The log of the container that writes to a volume, the first that mounts it, and where that is.
+fn mounted_by<'a>(pod: &'a Pod, volume: &str, logs: &[Arc<LogFile>]) -> (Option<Arc<LogFile>>, Option<&'a str>) {
+    let containers = pod.spec.iter().flat_map(|s| &s.containers);
+    let found = containers.zip(logs).find_map(|(container, log)| {
+        let mounts = container.volume_mounts.iter().flatten().map(|m| (&m.name, m.mount_path.as_str()));
+        let devices = container.volume_devices.iter().flatten().map(|d| (&d.name, d.device_path.as_str()));
+        let place = mounts.chain(devices).find(|(name, _)| *name == volume)?.1;
+        Some((log.clone(), place))
+    });
+    // An init container's volume belongs to whoever comes after it.
+    found.map_or_else(|| (logs.first().cloned(), None), |(log, place)| (Some(log), Some(place)))
 }
 
 /// Stops a pod's containers: SIGTERM, then SIGKILL when the grace is over. A shorter grace may be ordered meanwhile.
@@ -287,24 +343,31 @@ async fn stop(agent: &Agent, pod: &Pod, mut running: Running, orders: &mut lates
         agent.recorder.event(&of_container(&object, &container.name), "Normal", "Killing", message);
     }
     let begun = agent.ctx.now().mono;
+    running.print(agent, "asked to stop (SIGTERM)");
     running.stop.send_replace(true);
+    let done = &mut running.done;
     let finished = async {
         // The channel closes when the last writer has ended.
-        while running.done.recv().await.is_some() {}
+        while done.recv().await.is_some() {}
         if !agent.config.container_stop.is_zero() {
             agent.ctx.sleep(agent.config.container_stop).await;
         }
     };
-    tokio::pin!(finished);
-    loop {
+    let mut finished = Box::pin(finished);
+    let end = loop {
         let grace = orders.borrow_and_update().terminate.unwrap_or_default();
         tokio::select! { biased;
-            () = &mut finished => return,
-            changed = orders.changed() => if changed.is_err() { break },
-            () = agent.ctx.sleep_until(begun + agent.ctx.scaled(grace)) => break,
+            () = &mut finished => break "stopped",
+            changed = orders.changed() => if changed.is_err() { break "killed" },
+            () = agent.ctx.sleep_until(begun + agent.ctx.scaled(grace)) => break "killed: the grace period is over",
         }
-    }
+    };
+    drop(finished);
     running.kill.send_replace(true);
+    running.print(agent, end);
+    for log in &running.logs {
+        log.close();
+    }
 }
 
 /// WaitForAttachAndMount: looks at once and every 300 ms, for 2 m 3 s. An error without text is the timeout, of

@@ -2,6 +2,7 @@
 
 mod growth;
 mod live;
+mod logs;
 mod real;
 mod toy;
 
@@ -54,6 +55,7 @@ impl Rig {
                 csi: Link::connect(&ctx, "csi-node-a"),
             };
             let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins);
+            ctx.world().fabric().bind(&ctx, "kubelet-node-a", service(&ctx, &config.logs));
             let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
             run(ctx, client, config)
         })

@@ -13,6 +13,7 @@ use substrate::latest;
 
 use super::agent::Agent;
 use super::config::WorkloadDefaults;
+use super::logs::LogFile;
 use super::records::{Chain, Corruption};
 
 /// The file in the root of each volume.
@@ -55,6 +56,10 @@ pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> Result<WorkloadDefaul
 /// One writer.
 pub(super) struct Writer {
     pub(super) agent: Arc<Agent>,
+    /// The volume's name in the pod.
+    pub(super) name: String,
+    /// Where the container prints.
+    pub(super) log: Option<Arc<LogFile>>,
     /// `<namespace>/<name>`.
     pub(super) pod: String,
     pub(super) reference: ObjectReference,
@@ -81,7 +86,14 @@ impl Writer {
 
     async fn work(&self, stop: &mut latest::Receiver<bool>) {
         match self.verify().await {
-            Ok(found) => self.emit("workload.started", json!({ "records_found": found, "verified": true })),
+            Ok(found) => {
+                self.emit("workload.started", json!({ "records_found": found, "verified": true }));
+                match found {
+                    0 => self.print("found no records"),
+                    1 => self.print("found 1 record, verified"),
+                    _ => self.print(format_args!("found {found} records, verified")),
+                }
+            }
             Err(trouble) => {
                 self.emit("workload.started", json!({ "records_found": 0, "verified": false }));
                 if !self.report(&trouble) {
@@ -90,6 +102,7 @@ impl Writer {
             }
         }
         if self.readonly {
+            self.print("read-only: nothing is written");
             return stopped(stop).await;
         }
         let mut written = 0;
@@ -98,6 +111,7 @@ impl Writer {
                 Ok(record) => {
                     written += 1;
                     self.emit("workload.synced", json!({ "record": record }));
+                    self.print(format_args!("wrote record {record}"));
                     false
                 }
                 Err(trouble) => {
@@ -157,16 +171,25 @@ impl Writer {
         match trouble {
             Trouble::Corrupt(what) => {
                 self.emit("workload.corrupt", json!({ "error": what.to_string() }));
+                self.print(format_args!("corrupt, not touched again: {what}"));
                 let message = format!("volume {}: {what}", self.volume);
                 self.agent.recorder.event(&self.reference, "Warning", "VolumeCorrupt", message);
                 false
             }
             Trouble::Disk(error) => {
                 self.emit("workload.failed", json!({ "error": error.to_string() }));
+                self.print(format_args!("error: {error}"));
                 let message = format!("volume {}: {error}", self.volume);
                 self.agent.recorder.event(&self.reference, "Warning", "WorkloadFailed", message);
                 true
             }
+        }
+    }
+
+    /// A line in the container's log.
+    fn print(&self, text: impl std::fmt::Display) {
+        if let Some(log) = &self.log {
+            log.print(&self.agent.ctx, &format!("{}: {text}", self.name));
         }
     }
 

@@ -260,7 +260,8 @@ impl Server {
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
         }
-        if verb == "watch" && code == 200 {
+        // What may go on for long is logged when it begins, and when it ends.
+        if (verb == "watch" || call.as_ref().is_some_and(|call| call.subresource == "log")) && code == 200 {
             entry.tell("ResponseStarted", Some(code));
             return Ok(response.map(|body| boxed(Followed { body, entry: Some((entry, code)) })));
         }

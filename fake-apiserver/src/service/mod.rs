@@ -12,6 +12,7 @@ mod convert;
 mod escalation;
 mod fault;
 mod hub;
+mod logs;
 mod metrics;
 mod probe;
 mod query;
@@ -39,6 +40,7 @@ use self::call::Call;
 use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
+pub use self::logs::{NodeDial, NodeEndpoint};
 use self::respond::{Shown, failure, failure_to, json_value, typed};
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
@@ -63,6 +65,8 @@ pub struct Config {
     pub limits: Limits,
     /// How admission webhooks are reached; none where there are no sockets, and then every webhook fails.
     pub dial: Option<Dial>,
+    /// How the servers of nodes are reached, for logs; none where there are no nodes that have one.
+    pub nodes: Option<NodeDial>,
     /// Role-based access control; without it everyone may do everything.
     pub rbac: Option<Rbac>,
     /// Whether every object says from its creation on who manages its fields, as those of a real server do. Otherwise
@@ -88,6 +92,7 @@ impl std::fmt::Debug for Config {
         f.debug_struct("Config")
             .field("limits", &self.limits)
             .field("dial", &self.dial.is_some())
+            .field("nodes", &self.nodes.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
             .field("gather", &self.gather)
@@ -115,6 +120,7 @@ pub(crate) struct Shared {
     revision: latest::Sender<u64>,
     limits: Limits,
     dial: Option<Dial>,
+    nodes: Option<NodeDial>,
     rbac: Option<Rbac>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
@@ -160,6 +166,7 @@ impl Apiserver {
             revision: latest::Sender::new(0),
             limits: config.limits,
             dial: config.dial,
+            nodes: config.nodes,
             rbac: config.rbac,
             gather: config.gather,
             authority: config.authority,
@@ -323,9 +330,12 @@ impl Server {
         if convert::concerns(call) {
             return self.serve_converted(parts, call, body, twist).await;
         }
+        if call.subresource == "log" {
+            return self.pod_log(call).await;
+        }
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
-            "get" if matches!(call.subresource.as_str(), "attach" | "exec" | "log" | "portforward" | "proxy") => {
+            "get" if matches!(call.subresource.as_str(), "attach" | "exec" | "portforward" | "proxy") => {
                 Err(write::unreached(call.kind.plural, &call.subresource))
             }
             "get" => self.get(call, shown, twist).await,

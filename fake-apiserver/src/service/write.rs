@@ -179,17 +179,10 @@ fn quoted(text: &str) -> String {
     text.replace('\n', " ").replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// What is asked of a pod or a node itself, which this server does not reach.
+/// What is asked of a pod or a node itself, which runs no processes.
 pub(super) fn unreached(plural: &str, subresource: &str) -> Status {
-    let why = match subresource {
-        "log" => "read what a modelled workload wrote from its volume",
-        _ => "modelled pods and nodes run no processes",
-    };
-    Status::new(
-        501,
-        "NotImplemented",
-        format!("{plural}/{subresource}: this server does not reach into pods and nodes; {why}"),
-    )
+    let why = "modelled pods and nodes run no processes";
+    Status::new(501, "NotImplemented", format!("{plural}/{subresource}: {why}"))
 }
 
 fn is_apply(parts: &Parts) -> bool {

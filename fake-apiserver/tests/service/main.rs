@@ -10,6 +10,7 @@ mod client;
 mod conversion;
 mod faults;
 mod linearizable;
+mod logs;
 mod pod_security;
 mod protobuf;
 mod quotas;

@@ -153,8 +153,9 @@ impl Yard {
         // Webhooks are reached by sockets, which simulation has none of.
         let live = self.world.kind() == WorldKind::Live;
         let dial = live.then(fake_apiserver::dial::webhooks);
+        let nodes = Some(self.node_dial());
         // In simulation nobody looks at who manages a field.
-        let config = fake_apiserver::Config { dial, track_managers: live, ..fake_apiserver::Config::default() };
+        let config = fake_apiserver::Config { dial, nodes, track_managers: live, ..fake_apiserver::Config::default() };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));
@@ -162,6 +163,19 @@ impl Yard {
                 apiserver.trust(&ctx, ca);
             }
             async move { yard.serve(ctx, "apiserver", service).await }
+        })
+    }
+
+    /// How the API server reaches nodes: those of this cluster by their names, others by their addresses.
+    fn node_dial(&self) -> fake_apiserver::NodeDial {
+        let yard = self.clone();
+        let others = (self.world.kind() == WorldKind::Live).then(fake_apiserver::dial::nodes);
+        Arc::new(move |ctx, place| {
+            let ours = !yard.is_without("kubelet") && yard.spec.nodes.iter().any(|node| node.name == place.node);
+            match &others {
+                Some(others) if !ours => others(ctx, place),
+                _ => Ok(yard.wiring.connect(ctx, &format!("kubelet-{}", place.node))?),
+            }
         })
     }
 
@@ -262,6 +276,7 @@ impl Yard {
             container_start: container_start(self.spec.latency),
             ..NodeAgentConfig::new(&node.name, instance_id, &node.zone, disk, plugins)
         };
+        self.wiring.publish(ctx, &format!("kubelet-{}", node.name), node_agent::service(ctx, &config.logs))?;
         node_agent::run(ctx.clone(), client, config).await;
         Ok(())
     }

@@ -4,7 +4,7 @@ use substrate::link::Link;
 use substrate::{Ctx, HttpService};
 
 /// Makes servers reachable and connects clients to them. The names are `ec2`, `imds-<node>`, `apiserver`,
-/// `csi-controller`, `csi-<node>` and `csi-registration-<node>`.
+/// `csi-controller`, `csi-<node>`, `csi-registration-<node>` and `kubelet-<node>`.
 pub trait Wiring: Send + Sync {
     /// Makes `service` of process `ctx` reachable as `name`, until the process goes down.
     ///

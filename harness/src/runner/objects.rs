@@ -56,6 +56,17 @@ impl Objects {
         Self { service }
     }
 
+    /// What a container of `namespace/pod` has printed so far, as `kubectl logs`.
+    ///
+    /// # Errors
+    /// What the API server says, or the node behind it.
+    pub async fn logs(&self, pod: &str, query: &str) -> Result<String, ObjectError> {
+        let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}");
+        let bytes = self.send_once(Method::GET, &path, None).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Creates what `manifest` says, or brings what exists to it with a merge patch, as a simple `kubectl apply`.
     ///
     /// # Errors

@@ -1,0 +1,332 @@
+//! The logs of the pods on a node, and kubelet's way to serve them: `/containerLogs/{namespace}/{pod}/{container}`
+//! (upstream `pkg/kubelet/server/server.go`, `kubelet_pods.go`).
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use substrate::body::{Body, BoxError, boxed, from_service, full};
+use substrate::{Ctx, HttpService, latest};
+
+use super::container_log::{ContainerLog, LogOptions, LogReader};
+use super::pod_status::{Phase, PodFacts, status};
+
+/// What the containers of one node's pods have printed since the agent started. Clones are the same logs.
+#[derive(Clone, Default)]
+pub struct Logs(Arc<Mutex<BTreeMap<(String, String), PodLogs>>>);
+
+impl std::fmt::Debug for Logs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Logs").field("pods", &self.lock().len()).finish()
+    }
+}
+
+struct PodLogs {
+    pod: Arc<Pod>,
+    /// What the agent itself knows of the pod's state; nothing until a worker is on it.
+    state: Option<(Phase, PodFacts)>,
+    containers: BTreeMap<String, Arc<LogFile>>,
+}
+
+/// The log of one container, and those who wait for more of it.
+pub(super) struct LogFile {
+    log: Mutex<ContainerLog>,
+    grown: latest::Sender<()>,
+}
+
+impl LogFile {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { log: Mutex::default(), grown: latest::Sender::new(()) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ContainerLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The container prints.
+    pub(super) fn print(&self, ctx: &Ctx, text: &str) {
+        self.lock().write(ctx.now().wall, text);
+        self.grown.send_replace(());
+    }
+
+    /// The container has stopped.
+    pub(super) fn close(&self) {
+        self.lock().close();
+        self.grown.send_replace(());
+    }
+}
+
+fn key(pod: &Pod) -> (String, String) {
+    let part = |name: &Option<String>| name.clone().unwrap_or_default();
+    (part(&pod.metadata.namespace), part(&pod.metadata.name))
+}
+
+impl Logs {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), PodLogs>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pod is on this node, now as `pod`; another one of its name is no more.
+    pub(super) fn seen(&self, pod: &Arc<Pod>) {
+        let mut pods = self.lock();
+        match pods.get_mut(&key(pod)) {
+            Some(logs) if logs.pod.metadata.uid == pod.metadata.uid => logs.pod = pod.clone(),
+            _ => {
+                let logs = PodLogs { pod: pod.clone(), state: None, containers: BTreeMap::new() };
+                pods.insert(key(pod), logs);
+            }
+        }
+    }
+
+    /// The pod is gone for good.
+    pub(super) fn forget(&self, pod: &Pod) {
+        let mut pods = self.lock();
+        if pods.get(&key(pod)).is_some_and(|logs| logs.pod.metadata.uid == pod.metadata.uid) {
+            pods.remove(&key(pod));
+        }
+    }
+
+    /// What the pod's worker says of its state.
+    pub(super) fn set_state(&self, pod: &Pod, phase: Phase, facts: &PodFacts) {
+        let mut pods = self.lock();
+        let found = pods.get_mut(&key(pod)).filter(|logs| logs.pod.metadata.uid == pod.metadata.uid);
+        if let Some(logs) = found {
+            logs.state = Some((phase, facts.clone()));
+        }
+    }
+
+    /// A new log for a container that starts.
+    pub(super) fn open(&self, pod: &Pod, container: &str) -> Arc<LogFile> {
+        let file = LogFile::new();
+        let mut pods = self.lock();
+        let found = pods.get_mut(&key(pod)).filter(|logs| logs.pod.metadata.uid == pod.metadata.uid);
+        if let Some(logs) = found {
+            logs.containers.insert(container.to_owned(), file.clone());
+        }
+        file
+    }
+
+    /// The log that a request is about.
+    fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<Arc<LogFile>, (StatusCode, String)> {
+        let Target { namespace, pod, container } = target;
+        let pods = self.lock();
+        let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
+        let logs = pods.get(&(namespace.clone(), pod.clone())).ok_or_else(missing)?;
+        if !has_container(&logs.pod, container) {
+            return Err((StatusCode::NOT_FOUND, format!("container {container:?} not found in pod {pod:?}")));
+        }
+        let known = match &logs.state {
+            Some((phase, facts)) => status(&logs.pod, phase, facts, ctx.now().wall),
+            // As after a restart of kubelet: what the API server knows.
+            None => logs.pod.status.clone().unwrap_or_default(),
+        };
+        let id = readable(pod, &known, container, previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+        // The logs of an earlier incarnation of the agent went with it.
+        let lost = || (StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"));
+        logs.containers.get(container).filter(|_| !previous).cloned().ok_or_else(lost)
+    }
+}
+
+fn has_container(pod: &Pod, name: &str) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let mut names = spec.containers.iter().chain(spec.init_containers.iter().flatten()).map(|c| c.name.as_str());
+    names.any(|n| n == name) || spec.ephemeral_containers.iter().flatten().any(|c| c.name == name)
+}
+
+/// The id of the container whose log can be read, or why there is none yet (`validateContainerLogStatus`).
+fn readable(pod: &str, status: &PodStatus, container: &str, previous: bool) -> Result<String, String> {
+    let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let found: Option<&ContainerStatus> = lists.into_iter().flatten().flatten().find(|c| c.name == container);
+    let Some(found) = found else { return Err(format!("container {container:?} in pod {pod:?} is not available")) };
+    let state = found.state.clone().unwrap_or_default();
+    let last = found.last_state.as_ref().and_then(|s| s.terminated.as_ref()).and_then(|t| t.container_id.clone());
+    let ended = || format!("container {container:?} in pod {pod:?} is terminated");
+    if previous {
+        return last.ok_or_else(|| format!("previous terminated container {container:?} in pod {pod:?} not found"));
+    }
+    if state.running.is_some() {
+        return Ok(found.container_id.clone().unwrap_or_default());
+    }
+    if let Some(terminated) = state.terminated {
+        return terminated.container_id.filter(|id| !id.is_empty()).or(last).ok_or_else(ended);
+    }
+    if let Some(waiting) = state.waiting {
+        let reason = waiting.reason.unwrap_or_default();
+        return last.ok_or_else(|| format!("container {container:?} in pod {pod:?} is waiting to start: {reason}"));
+    }
+    last.ok_or_else(|| format!("container {container:?} in pod {pod:?} is waiting to start - no logs yet"))
+}
+
+/// Whose log is asked for.
+struct Target {
+    namespace: String,
+    pod: String,
+    container: String,
+}
+
+impl Target {
+    /// Reads `/containerLogs/{namespace}/{pod}/{container}`; no name of a Kubernetes object needs an escape.
+    fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix("/containerLogs/")?.trim_end_matches('/').split('/').map(str::to_owned);
+        let target = Self { namespace: parts.next()?, pod: parts.next()?, container: parts.next()? };
+        parts.next().is_none().then_some(target)
+    }
+}
+
+/// The node's own server, within process `ctx`: the logs of its pods, and `/healthz`.
+pub fn service(ctx: &Ctx, logs: &Logs) -> HttpService {
+    let (ctx, logs) = (ctx.clone(), logs.clone());
+    from_service(tower::service_fn(move |request: Request<Body>| {
+        let answer = answer(&ctx, &logs, &request);
+        std::future::ready(Ok::<_, Infallible>(answer))
+    }))
+}
+
+fn answer(ctx: &Ctx, logs: &Logs, request: &Request<Body>) -> Response<Body> {
+    let path = request.uri().path();
+    if request.method() != Method::GET {
+        return said(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
+    }
+    if path == "/healthz" {
+        return said(StatusCode::OK, "ok");
+    }
+    let Some(target) = Target::parse(path) else { return said(StatusCode::NOT_FOUND, "404 page not found") };
+    let options = match LogOptions::read(&query(request.uri().query().unwrap_or_default()), ctx.now().wall) {
+        Ok(options) => options,
+        Err(error) => {
+            let undecodable = error == super::container_log::OptionsError::Undecodable;
+            let code = if undecodable { StatusCode::BAD_REQUEST } else { StatusCode::UNPROCESSABLE_ENTITY };
+            return said(code, &error.to_string());
+        }
+    };
+    match logs.find(ctx, &target, options.previous) {
+        Ok(file) => stream(&file, options),
+        Err((code, why)) => said(code, &why),
+    }
+}
+
+/// The log as it is, or line by line as it grows.
+fn stream(file: &Arc<LogFile>, options: LogOptions) -> Response<Body> {
+    // From before the first look on, so that nothing is missed between a look and the wait after it.
+    let grown = file.grown.subscribe();
+    let mut reader = LogReader::new(&file.lock(), options.clone());
+    let body = if options.follow {
+        let state = (file.clone(), reader, grown, Vec::<String>::new().into_iter());
+        boxed(StreamBody::new(futures_util::stream::unfold(
+            state,
+            |(file, mut reader, mut grown, mut lines)| async move {
+                loop {
+                    if let Some(line) = lines.next() {
+                        let frame = Ok::<_, BoxError>(Frame::data(Bytes::from(line)));
+                        return Some((frame, (file, reader, grown, lines)));
+                    }
+                    let done = {
+                        let log = file.lock();
+                        lines = reader.read(&log).into_iter();
+                        reader.is_done(&log)
+                    };
+                    if lines.len() > 0 {
+                        continue;
+                    }
+                    if done || grown.changed().await.is_err() {
+                        return None;
+                    }
+                }
+            },
+        )))
+    } else {
+        full(reader.read(&file.lock()).concat())
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
+    response
+}
+
+fn said(code: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(full(text.to_owned()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// The parameters of a query, decoded.
+fn query(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (unescaped(key), unescaped(value))
+        })
+        .collect()
+}
+
+/// Resolves `%xx` and `+`; what is no escape stays as it is.
+fn unescaped(text: &str) -> String {
+    let (bytes, mut plain, mut i) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while i < bytes.len() {
+        let hex = bytes.get(i + 1..i + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match (bytes[i], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                plain.push(byte);
+                i += 2;
+            }
+            (b'+', _) => plain.push(b' '),
+            (byte, _) => plain.push(byte),
+        }
+        i += 1;
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status_of(state: serde_json::Value, last: serde_json::Value) -> PodStatus {
+        let container = json!({"name": "main", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
+            "containerID": "mooring://u/main", "state": state, "lastState": last});
+        serde_json::from_value(json!({ "containerStatuses": [container] })).expect("a status")
+    }
+
+    #[test]
+    fn a_log_is_readable_once_its_container_has_started() {
+        let read = |state, previous| readable("web", &status_of(state, json!({})), "main", previous);
+        assert_eq!(read(json!({"running": {}}), false).as_deref(), Ok("mooring://u/main"));
+        let terminated = json!({"terminated": {"exitCode": 0, "containerID": "mooring://u/old"}});
+        assert_eq!(read(terminated, false).as_deref(), Ok("mooring://u/old"));
+        for (state, previous, why) in [
+            (json!({"waiting": {"reason": "ContainerCreating"}}), false, "is waiting to start: ContainerCreating"),
+            (json!({"terminated": {"exitCode": 137}}), false, "is terminated"),
+            (json!({}), false, "is waiting to start - no logs yet"),
+        ] {
+            assert_eq!(read(state, previous), Err(format!("container \"main\" in pod \"web\" {why}")));
+        }
+        let none = "previous terminated container \"main\" in pod \"web\" not found";
+        assert_eq!(read(json!({"running": {}}), true), Err(none.to_owned()));
+        let none = readable("web", &PodStatus::default(), "main", false);
+        assert_eq!(none, Err("container \"main\" in pod \"web\" is not available".to_owned()));
+    }
+
+    #[test]
+    fn a_path_has_three_parts() {
+        let parsed = |path| Target::parse(path).map(|t| [t.namespace, t.pod, t.container].join(" "));
+        assert_eq!(parsed("/containerLogs/default/web/main").as_deref(), Some("default web main"));
+        for path in ["/containerLogs/default/web", "/containerLogs/a/b/c/d", "/logs/a/b/c", "/"] {
+            assert_eq!(parsed(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_query_is_decoded() {
+        let pairs = query("sinceTime=2026-01-01T00%3A00%3A00Z&follow&x=a+b%zz");
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(pairs, [("sinceTime", "2026-01-01T00:00:00Z"), ("follow", ""), ("x", "a b%zz")]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Where a node agent that is a program of its own listens, as kubelet does: with TLS and a certificate of its own
+//! making, which the API server does not verify unless it was told of a CA. The only file that names listeners.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use substrate::guard::guard;
+use substrate::{Ctx, HttpService, listen};
+use tokio::net::TcpListener;
+
+/// Why nothing is served.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum ServeError {
+    /// cannot listen on {address}: {source}; choose another address, port 0 picks a free one
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// the certificate cannot be made: {0}
+    Certificate(#[from] rcgen::Error),
+    /// the certificate cannot be served: {0}
+    Tls(#[from] rustls::Error),
+}
+
+/// A listener that is bound and does not serve yet.
+#[derive(Debug)]
+pub struct Door {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Arc<rustls::ServerConfig>,
+}
+
+impl Door {
+    /// Binds `address` for `node`; port 0 picks one.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub async fn open(address: SocketAddr, node: &str) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let mut certificate = CertificateParams::new(vec![node.to_owned(), address.ip().to_string()])?;
+        certificate.distinguished_name.push(DnType::CommonName, format!("system:node:{node}"));
+        let key = KeyPair::generate()?;
+        let certificate = certificate.self_signed(&key)?;
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { listener, address, tls: Arc::new(tls) })
+    }
+
+    /// Where it is bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves `service` within process `ctx`, behind the Host and Origin guard.
+    pub fn serve(self, ctx: &Ctx, service: HttpService) {
+        ctx.spawn(listen::tcp(ctx.clone(), self.listener, guard(service, &[]), Some(self.tls)));
+    }
+}
