@@ -1,7 +1,5 @@
 //! `kubectl logs` on modelled pods: in one process, and with the API server and a node agent as processes of their own.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
