@@ -12,6 +12,7 @@ use serde_json::json;
 use substrate::host::{self, HostOptions};
 use substrate::{Process, World, ready};
 
+use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
 use crate::state::Limits;
 use crate::tls::Authority;
@@ -66,6 +67,10 @@ struct Args {
     /// Directory for ca.crt and ca.key, admin.crt and admin.key: for kube-controller-manager's signer, and for clients
     #[arg(long, value_name = "DIR")]
     pki: Option<PathBuf>,
+    /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which
+    /// kube-controller-manager signs; may be repeated
+    #[arg(long, value_name = "PATH")]
+    service_account_key_file: Vec<PathBuf>,
     /// The version that the server says it is: 1.36, or a patch release of it
     #[arg(long, value_name = "VERSION", default_value = "1.36", value_parser = kubernetes_version)]
     kubernetes_version: String,
@@ -126,6 +131,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         limits: Limits { folds: true, ..Limits::default() },
         authority: Some(authority.clone()),
         audit,
+        token_keys: token_keys(&args.service_account_key_file)?,
         version: Some(args.kubernetes_version),
     };
     let apiserver = Apiserver::new(world.seed(), config);
@@ -150,6 +156,16 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
     }
     eprintln!("{NAME}: export KUBECONFIG={}", served.kubeconfig.display());
     std::future::pending().await
+}
+
+fn token_keys(paths: &[PathBuf]) -> Result<Vec<PublicKey>, anyhow::Error> {
+    let mut keys = Vec::new();
+    for path in paths {
+        let wrong = |why: String| anyhow::anyhow!("--service-account-key-file {}: {why}", path.display());
+        let pem = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        keys.extend(PublicKey::parse_all(&pem).map_err(|e| wrong(e.to_string()))?);
+    }
+    Ok(keys)
 }
 
 /// `1.36`, or a patch release of it; the tables of this server are those of no other.

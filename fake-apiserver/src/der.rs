@@ -13,6 +13,14 @@ const CONTEXT_0: u8 = 0xa0;
 /// The extensions of a certificate.
 const CONTEXT_3: u8 = 0xa3;
 
+/// rsaEncryption (RFC 8017).
+pub const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
+/// id-ecPublicKey (RFC 5480).
+pub const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
+/// secp256r1, and secp384r1 below.
+pub const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+/// secp384r1.
+pub const P384: &[u8] = &[0x2b, 0x81, 4, 0, 0x22];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANIZATION: &[u8] = &[0x55, 4, 10];
 const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
@@ -117,6 +125,36 @@ fn subject_of(certificate: &[u8]) -> Option<Element<'_>> {
 /// Whom a certificate is for; nothing when it is none.
 pub fn certificate_subject(certificate: &[u8]) -> Option<Subject> {
     subject(subject_of(certificate)?)
+}
+
+/// The SubjectPublicKeyInfo of a certificate; nothing when it is none.
+pub fn certificate_key(certificate: &[u8]) -> Option<&[u8]> {
+    let to_be_signed = *elements(read(certificate)?.0.content)?.first()?;
+    let parts = elements(to_be_signed.content)?;
+    // After the subject.
+    Some(parts.into_iter().filter(|part| part.tag != CONTEXT_0).nth(5)?.whole)
+}
+
+/// A public key, and for what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKeyInfo<'a> {
+    /// The object identifier of the algorithm.
+    pub algorithm: &'a [u8],
+    /// The object identifier among its parameters: a curve.
+    pub curve: Option<&'a [u8]>,
+    /// The key as the algorithm has it.
+    pub key: &'a [u8],
+}
+
+/// Reads a SubjectPublicKeyInfo (RFC 5280 §4.1); nothing when it is none.
+pub fn public_key(info: &[u8]) -> Option<PublicKeyInfo<'_>> {
+    let [algorithm, key] = elements(read(info)?.0.content)?[..] else { return None };
+    let parts = elements(algorithm.content)?;
+    let kind = parts.first().filter(|part| part.tag == OID)?;
+    let curve = parts.get(1).filter(|part| part.tag == OID).map(|part| part.content);
+    // The first byte of a bit string says how many bits of the last are not used: none.
+    let (0, key) = key.content.split_first().filter(|_| key.tag == BIT_STRING)? else { return None };
+    Some(PublicKeyInfo { algorithm: kind.content, curve, key })
 }
 
 /// A certificate signing request (RFC 2986). That it is signed by the key that it names is not checked.

@@ -5,6 +5,7 @@ pub mod custom;
 pub mod der;
 pub mod dial;
 pub mod fuzz;
+pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;

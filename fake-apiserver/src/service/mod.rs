@@ -45,6 +45,7 @@ use self::respond::{Shown, failure, failure_to, json_value, typed};
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
 pub use self::webhook::{Dial, Endpoint};
+use crate::keys::PublicKey;
 use crate::kinds;
 use crate::state::selector::Selector;
 use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, scale_of};
@@ -80,6 +81,8 @@ pub struct Config {
     pub authority: Option<Arc<Authority>>,
     /// Where requests are logged.
     pub audit: Option<Audit>,
+    /// What verifies the tokens of service accounts that someone else signs, beside those that this server signs.
+    pub token_keys: Vec<PublicKey>,
     /// The version that the server says it is, `v1.36.2` when it is not said.
     pub version: Option<String>,
 }
@@ -98,6 +101,7 @@ impl std::fmt::Debug for Config {
             .field("gather", &self.gather)
             .field("authority", &self.authority)
             .field("audit", &self.audit)
+            .field("token_keys", &self.token_keys.len())
             .field("version", &self.version)
             .finish()
     }
@@ -158,6 +162,7 @@ impl Apiserver {
         if config.track_managers {
             store.track_managers();
         }
+        store.trust_tokens(config.token_keys);
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
         let reviews = Box::new(seed.child("admission review").rng());
         let state = State { store, hub: Hub::new(), epoch: 0, lifetimes, reviews };

@@ -17,9 +17,11 @@ use substrate::{Ctx, ids};
 
 use super::Server;
 use super::call::Call;
+use crate::kinds::Kind;
 use crate::state::matching::Attributes;
+use crate::state::selector::Selector;
 use crate::state::value::{list, text};
-use crate::state::{Command, Part, Reply, Status, Store, value};
+use crate::state::{Command, ListOptions, Part, Reply, Status, Store, scale_of, value};
 
 /// How often a write is planned anew when the object changed in the meantime.
 const ATTEMPTS: usize = 5;
@@ -55,6 +57,21 @@ struct Plan {
     old: Value,
 }
 
+impl Plan {
+    /// What is posted to a subresource, with what the URL says of it.
+    fn posted(api_version: &str, kind: &str, namespace: &str, name: &str, sent: &Value) -> Self {
+        let mut object = sent.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.insert("apiVersion".to_owned(), api_version.into());
+            fields.insert("kind".to_owned(), kind.into());
+        }
+        let metadata = value::metadata(&mut object);
+        metadata.insert("name".to_owned(), name.into());
+        metadata.insert("namespace".to_owned(), namespace.into());
+        Self { operation: "CREATE", object, old: Value::Null }
+    }
+}
+
 /// What a webhook said.
 #[derive(Default)]
 struct Verdict {
@@ -71,6 +88,10 @@ impl Server {
         command: Command,
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
+        if let Command::DeleteCollection { kind, namespace, selector, .. } = &command {
+            self.admit_collection(parts, call, (kind, namespace.as_deref(), selector), warnings).await?;
+            return self.settled(call, command, warnings);
+        }
         for attempt in 1.. {
             let plan = if self.shared.lock().store.has_webhooks() { self.plan(&command)? } else { None };
             let Some(mut plan) = plan else {
@@ -88,6 +109,30 @@ impl Server {
             }
         }
         Err(Status::new(500, "InternalError", "a write was planned without end"))
+    }
+
+    /// Asks about a DELETE of a collection: those that change once, those that judge about each object.
+    async fn admit_collection(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        (kind, namespace, selector): (&'static Kind, Option<&str>, &Selector),
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let doomed = {
+            let state = self.shared.lock();
+            if !state.store.has_webhooks() {
+                return Ok(());
+            }
+            state.store.list(crate::kinds::stored(kind), namespace, selector, &ListOptions::default())?.items
+        };
+        let mut whole = Plan { operation: "DELETE", object: Value::Null, old: Value::Null };
+        self.mutate(parts, call, &mut whole, warnings).await?;
+        for object in doomed {
+            let plan = Plan { operation: "DELETE", object: Value::Null, old: object.unfolded().value.clone() };
+            self.judge(parts, call, &plan, warnings).await?;
+        }
+        Ok(())
     }
 
     fn settled(&self, call: &Call, command: Command, warnings: &mut Vec<String>) -> Result<Reply, Status> {
@@ -124,18 +169,28 @@ impl Server {
             }
             Command::Update { target, options, .. }
             | Command::Patch { target, options, .. }
-            | Command::Apply { target, options, .. }
-                if matches!(target.part, Part::Main | Part::Status) =>
-            {
+            | Command::Apply { target, options, .. } => {
                 options.dry_run = true;
                 let old = old_of(store, target);
+                let scaled = target.part == Part::Scale && !old.is_null();
+                let old = if scaled { scale_of(target.kind, &old)? } else { old };
                 (if old.is_null() { "CREATE" } else { "UPDATE" }, old)
+            }
+            // What is posted is asked about as it came.
+            Command::Bind { namespace, name, binding, .. } => {
+                return Ok(Some(Plan::posted("v1", "Binding", namespace, name, binding)));
+            }
+            Command::Evict { namespace, name, eviction, .. } => {
+                return Ok(Some(Plan::posted("policy/v1", "Eviction", namespace, name, eviction)));
+            }
+            Command::RequestToken { namespace, name, request, .. } => {
+                return Ok(Some(Plan::posted("authentication.k8s.io/v1", "TokenRequest", namespace, name, request)));
             }
             Command::Delete { target, .. } => {
                 let old = old_of(store, target);
                 return Ok((!old.is_null()).then_some(Plan { operation: "DELETE", object: Value::Null, old }));
             }
-            _ => return Ok(None),
+            Command::DeleteCollection { .. } => return Ok(None),
         };
         let reply = store.apply(now, dry);
         store.take_warnings();
@@ -143,7 +198,9 @@ impl Server {
             Reply::Object(object) | Reply::Created(object) => {
                 Ok(Some(Plan { operation, object: object.value.clone(), old }))
             }
-            _ => Ok(None),
+            // A Scale.
+            Reply::Document(_, object) => Ok(Some(Plan { operation, object, old })),
+            Reply::Status(_) | Reply::List(_) => Ok(None),
         }
     }
 
@@ -258,6 +315,7 @@ fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
     Attributes {
         kind: call.kind,
         subresource: &call.subresource,
+        named: call.named(),
         operation: plan.operation,
         namespace: call.namespace.as_deref(),
         object: &plan.object,
@@ -276,13 +334,46 @@ fn rewritten(command: &Command, object: Value) -> Command {
         Command::Update { target, options, .. }
         | Command::Patch { target, options, .. }
         | Command::Apply { target, options, .. } => Command::Update { target, object, options },
+        Command::Bind { namespace, name, dry_run, .. } => Command::Bind { namespace, name, binding: object, dry_run },
+        Command::Evict { namespace, name, dry_run, .. } => {
+            Command::Evict { namespace, name, eviction: object, dry_run }
+        }
+        Command::RequestToken { namespace, name, dry_run, .. } => {
+            Command::RequestToken { namespace, name, request: object, dry_run }
+        }
         other => other,
     }
 }
 
+/// The options of a request, as the type that its verb has.
+fn options(call: &Call) -> Value {
+    let kind = match call.verb {
+        "create" => "CreateOptions",
+        "update" => "UpdateOptions",
+        "patch" => "PatchOptions",
+        _ => "DeleteOptions",
+    };
+    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    let dry_run: Vec<&str> = call.query.all("dryRun").collect();
+    if !dry_run.is_empty() {
+        options["dryRun"] = json!(dry_run);
+    }
+    for field in ["fieldManager", "fieldValidation"] {
+        if kind != "DeleteOptions" && !call.query.get(field).is_empty() {
+            options[field] = call.query.get(field).into();
+        }
+    }
+    if kind == "PatchOptions" && call.query.get("force") == "true" {
+        options["force"] = true.into();
+    }
+    options
+}
+
 fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
     let kind = call.kind;
-    let of = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let asked = attributes(call, plan);
+    let (group, version, of) = asked.object_kind();
+    let of = json!({"group": group, "version": version, "kind": of});
     let resource = json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
     let mut request = json!({
         "uid": uid,
@@ -295,9 +386,9 @@ fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
         "object": plan.object,
         "oldObject": plan.old,
         "dryRun": call.query.all("dryRun").next().is_some(),
-        "options": null,
+        "options": options(call),
     });
-    let name = attributes(call, plan).name().to_owned();
+    let name = asked.name().to_owned();
     for (field, text) in [
         ("name", name.as_str()),
         ("namespace", call.namespace.as_deref().unwrap_or_default()),

@@ -131,6 +131,11 @@ impl Server {
             || Target { kind: call.kind, namespace: call.namespace.clone(), name: call.named().to_owned(), part };
         let pod = || (call.namespace.clone().unwrap_or_default(), call.named().to_owned());
         Ok(match (call.verb, call.subresource.as_str()) {
+            // The old way to bind a pod: it stands in the body which one.
+            ("create", "") if call.kind.kind == "Binding" && call.kind.group.is_empty() => {
+                let (namespace, name) = (pod().0, crate::state::value::name(&sent).to_owned());
+                Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
+            }
             ("create", "") => {
                 Command::Create { kind: call.kind, namespace: call.namespace.clone(), object: sent, options }
             }

@@ -24,7 +24,8 @@ impl Store {
     pub(super) fn admit_create(&self, kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
         match (kind.group, kind.kind) {
             ("", "Pod") => {
-                self.limit_ranges(kind, object)?;
+                self.default_limits(object);
+                self.check_limits(kind, object)?;
                 self.admit_service_account(kind, object)?;
                 self.admit_priority(kind, object)?;
                 default_tolerations(object);
@@ -35,7 +36,7 @@ impl Store {
             }
             ("", "Node") => taint_new_node(object),
             ("", "PersistentVolumeClaim") => {
-                self.limit_ranges(kind, object)?;
+                self.check_limits(kind, object)?;
                 self.default_class(object);
             }
             ("", "Service") => self.give_addresses(object, None)?,
@@ -51,7 +52,12 @@ impl Store {
     /// The steps of an update of the object itself.
     pub(super) fn admit_update(&self, kind: &'static Kind, object: &mut Value, old: &Value) -> Result<(), Status> {
         match (kind.group, kind.kind) {
-            ("", "PersistentVolumeClaim") => self.admit_resize(kind, object, old),
+            ("", "PersistentVolumeClaim") => {
+                if !value::is_terminating(old) {
+                    self.check_limits(kind, object)?;
+                }
+                self.admit_resize(kind, object, old)
+            }
             ("", "Pod") => {
                 default_tolerations(object);
                 Ok(())

@@ -42,6 +42,21 @@ pub enum Part {
     Scale,
 }
 
+impl Part {
+    /// The subresource that it is; empty for the object itself.
+    pub fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+            Self::Approval => "approval",
+            Self::Scale => "scale",
+        }
+    }
+}
+
 /// A write.
 #[derive(Clone, Debug)]
 pub enum Command {

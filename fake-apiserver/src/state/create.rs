@@ -74,6 +74,7 @@ impl Store {
         let request = Attributes {
             kind: served,
             subresource: "",
+            named: "",
             operation: "CREATE",
             namespace,
             object: &object,

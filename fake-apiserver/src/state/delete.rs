@@ -39,6 +39,18 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 impl Store {
     pub(super) fn delete(&mut self, now: Now, target: &Target, options: DeleteOptions) -> Result<Reply, Status> {
+        self.delete_for(now, target, options, true)
+    }
+
+    /// Deletes on someone's behalf: policies on DELETE are asked where it `is_asked_for` as such, and not for an
+    /// eviction, of which they were told.
+    pub(super) fn delete_for(
+        &mut self,
+        now: Now,
+        target: &Target,
+        options: DeleteOptions,
+        is_asked_for: bool,
+    ) -> Result<Reply, Status> {
         let served = target.kind;
         let kind = kinds::stored(served);
         let key = target.key();
@@ -47,14 +59,17 @@ impl Store {
         }
         let old = self.get(kind, &key).map(Object::unfolded).ok_or_else(|| Status::not_found(served, &target.name))?;
         check_preconditions(kind, &target.name, &old, &options)?;
-        self.check_policies(&Attributes {
-            kind: served,
-            subresource: "",
-            operation: "DELETE",
-            namespace: target.namespace.as_deref(),
-            object: &Value::Null,
-            old: &old.value,
-        })?;
+        if is_asked_for {
+            self.check_policies(&Attributes {
+                kind: served,
+                subresource: "",
+                named: "",
+                operation: "DELETE",
+                namespace: target.namespace.as_deref(),
+                object: &Value::Null,
+                old: &old.value,
+            })?;
+        }
         // A definition waits for its objects.
         let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
         let held = waits.then(|| Self::held(&old.value));

@@ -1,83 +1,197 @@
 //! LimitRanges: what pods and claims of a namespace get when they ask for nothing, and the bounds of what they may ask
 //! for (admission `LimitRanger`).
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::list::{prefix, within};
+use super::quantity::Quantity;
+use super::quota::{Amounts, amounts, of_containers};
 use super::status::Status;
-use super::value::{self, at, list, name, text};
-use super::{KNOWN, Store, quantity};
+use super::value::{self, list, name, text};
+use super::{KNOWN, Store};
 use crate::kinds::Kind;
 
+/// Where a pod says which limits it was given.
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
 impl Store {
-    /// Applies the limits of the object's namespace to a new pod or claim.
-    pub(super) fn limit_ranges(&self, kind: &Kind, object: &mut Value) -> Result<(), Status> {
-        let prefix = prefix(Some(value::namespace(object)));
-        let mut errors = Vec::new();
+    /// Gives a new pod what the LimitRanges of its namespace have for containers that do not say.
+    pub(super) fn default_limits(&self, pod: &mut Value) {
+        let prefix = prefix(Some(value::namespace(pod)));
         for (_, range) in within(self.shelf(KNOWN.limit_ranges).objects(), &prefix, &prefix) {
+            let mut said = Vec::new();
+            for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
+                let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
+                for container in containers.into_iter().flatten() {
+                    fill(container, word, list(&range.value, &["spec", "limits"]), &mut said);
+                }
+            }
+            if !said.is_empty() {
+                let slot = value::metadata(pod).entry("annotations").or_insert_with(|| json!({}));
+                if let Some(annotations) = slot.as_object_mut() {
+                    let text = format!("LimitRanger plugin set: {}", said.join("; "));
+                    annotations.insert(ANNOTATION.to_owned(), text.into());
+                }
+            }
+        }
+    }
+
+    /// Holds a pod or a claim against the LimitRanges of its namespace.
+    ///
+    /// # Errors
+    /// 403 with everything that one of them forbids.
+    pub(super) fn check_limits(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
+        let prefix = prefix(Some(value::namespace(object)));
+        for (_, range) in within(self.shelf(KNOWN.limit_ranges).objects(), &prefix, &prefix) {
+            let mut errors = Vec::new();
             for limit in list(&range.value, &["spec", "limits"]) {
                 match (text(limit, &["type"]), kind.kind) {
                     ("Container", "Pod") => {
-                        for field in ["containers", "initContainers"] {
-                            let containers = object["spec"].get_mut(field).and_then(Value::as_array_mut);
-                            for container in containers.into_iter().flatten() {
-                                fill(container, limit);
-                                check("Container", &container["resources"], limit, &mut errors);
-                            }
+                        let containers = ["containers", "initContainers"];
+                        for container in containers.iter().flat_map(|field| list(object, &["spec", field])) {
+                            let part = |part| amounts(container, &["resources", part]);
+                            Asked { of: "Container", requests: part("requests"), limits: part("limits") }
+                                .check(limit, &mut errors);
                         }
                     }
+                    ("Pod", "Pod") => {
+                        Asked { of: "Pod", requests: whole(object, "requests"), limits: whole(object, "limits") }
+                            .check(limit, &mut errors);
+                    }
                     ("PersistentVolumeClaim", "PersistentVolumeClaim") => {
-                        check("PersistentVolumeClaim", &object["spec"]["resources"], limit, &mut errors);
+                        let requests = amounts(object, &["spec", "resources", "requests"]);
+                        let of = "PersistentVolumeClaim";
+                        Asked { of, requests, limits: Amounts::new() }.check_claim(limit, &mut errors);
                     }
                     _ => {}
                 }
             }
+            // As Go's aggregate: each only once.
+            let mut seen = BTreeSet::new();
+            errors.retain(|error| seen.insert(error.clone()));
+            match errors.as_slice() {
+                [] => {}
+                [one] => return Err(Status::forbidden(kind, name(object), one)),
+                many => return Err(Status::forbidden(kind, name(object), &format!("[{}]", many.join(", ")))),
+            }
         }
-        match errors.as_slice() {
-            [] => Ok(()),
-            [one] => Err(Status::forbidden(kind, name(object), one)),
-            many => Err(Status::forbidden(kind, name(object), &format!("[{}]", many.join(", ")))),
-        }
+        Ok(())
     }
 }
 
-/// Limits and requests that a container does not name.
-fn fill(container: &mut Value, limit: &Value) {
-    let Some(resources) = value::map_mut(container, "resources") else { return };
-    for (to, from) in [("limits", "default"), ("requests", "defaultRequest")] {
-        let Some(values) = limit[from].as_object() else { continue };
-        let slot = resources.entry(to).or_insert_with(|| json!({}));
-        if let Some(map) = slot.as_object_mut() {
+/// Limits and requests that a container does not name; what was set goes into `said`.
+fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<String>) {
+    let named = text(container, &["name"]).to_owned();
+    // Both are looked at before either is set, and requests are told of first.
+    for (to, from, what) in [("requests", "defaultRequest", "request"), ("limits", "default", "limit")] {
+        let mut set = BTreeSet::new();
+        for limit in limits.iter().filter(|limit| text(limit, &["type"]) == "Container") {
+            let Some(values) = limit[from].as_object().filter(|values| !values.is_empty()) else { continue };
+            let Some(resources) = value::map_mut(container, "resources") else { return };
+            let Some(map) = resources.entry(to).or_insert_with(|| json!({})).as_object_mut() else { continue };
             for (resource, amount) in values {
-                value::default(map, resource, amount.clone());
+                // Of several items the last one counts.
+                if !map.contains_key(resource) || set.contains(resource) {
+                    map.insert(resource.clone(), amount.clone());
+                    set.insert(resource.clone());
+                }
             }
+        }
+        if !set.is_empty() {
+            let set: Vec<String> = set.into_iter().collect();
+            said.push(format!("{} {what} for {word} {named}", set.join(", ")));
         }
     }
 }
 
-fn check(of: &str, resources: &Value, limit: &Value, errors: &mut Vec<String>) {
-    let bound = |field: &str| limit[field].as_object().cloned().unwrap_or_default();
-    let amount =
-        |part: &str, resource: &str| at(resources, &[part, resource]).and_then(Value::as_str).unwrap_or_default();
-    let over = |a: &str, b: &Value| matches!((quantity::nanos(a), quantity::nanos(b.as_str().unwrap_or_default())), (Some(a), Some(b)) if a > b);
-    for (resource, most) in bound("max") {
-        for part in ["limits", "requests"] {
-            let asked = amount(part, &resource);
-            if !asked.is_empty() && over(asked, &most) {
-                let word = if part == "limits" { "limit" } else { "request" };
-                let most = most.as_str().unwrap_or_default();
-                errors.push(format!("maximum {resource} usage per {of} is {most}, but {word} is {asked}"));
+/// What a pod asks for as a whole; overhead does not count here.
+fn whole(pod: &Value, part: &str) -> Amounts {
+    let mut sum = of_containers(pod, part);
+    let own = amounts(pod, &["spec", "resources", part]);
+    sum.extend(own.into_iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")));
+    sum
+}
+
+/// What is held against a limit.
+struct Asked {
+    of: &'static str,
+    requests: Amounts,
+    limits: Amounts,
+}
+
+impl Asked {
+    fn check(&self, limit: &Value, errors: &mut Vec<String>) {
+        for (resource, least) in amounts(limit, &["min"]) {
+            errors.extend(self.below(&resource, least));
+        }
+        for (resource, most) in amounts(limit, &["max"]) {
+            errors.extend(self.above(&resource, most));
+        }
+        for (resource, most) in amounts(limit, &["maxLimitRequestRatio"]) {
+            errors.extend(self.ratio(&resource, most));
+        }
+    }
+
+    /// Claims have no limits.
+    fn check_claim(&self, limit: &Value, errors: &mut Vec<String>) {
+        for (resource, least) in amounts(limit, &["min"]) {
+            errors.extend(self.below(&resource, least));
+        }
+        for (resource, most) in amounts(limit, &["max"]) {
+            let start = self.start("maximum", &resource, most);
+            match self.requests.get(&resource) {
+                None => errors.push(format!("{start}.  No request is specified")),
+                Some(asked) if asked.nanos() > most.nanos() => {
+                    errors.push(format!("{start}, but request is {}", shown(*asked)));
+                }
+                Some(_) => {}
             }
         }
     }
-    let least: Map<String, Value> = bound("min");
-    for (resource, least) in least {
-        let asked = amount("requests", &resource);
-        let least = least.as_str().unwrap_or_default();
-        if asked.is_empty() {
-            errors.push(format!("minimum {resource} usage per {of} is {least}.  No request is specified"));
-        } else if over(least, &asked.into()) {
-            errors.push(format!("minimum {resource} usage per {of} is {least}, but request is {asked}"));
-        }
+
+    fn start(&self, bound: &str, resource: &str, amount: Quantity) -> String {
+        format!("{bound} {resource} usage per {} is {}", self.of, shown(amount))
     }
+
+    fn below(&self, resource: &str, least: Quantity) -> Option<String> {
+        let start = self.start("minimum", resource, least);
+        let Some(request) = self.requests.get(resource) else {
+            return Some(format!("{start}.  No request is specified"));
+        };
+        if request.nanos() < least.nanos() {
+            return Some(format!("{start}, but request is {}", shown(*request)));
+        }
+        let limit = self.limits.get(resource).filter(|limit| limit.nanos() < least.nanos())?;
+        Some(format!("{start}, but limit is {}", shown(*limit)))
+    }
+
+    fn above(&self, resource: &str, most: Quantity) -> Option<String> {
+        let start = self.start("maximum", resource, most);
+        let Some(limit) = self.limits.get(resource) else { return Some(format!("{start}.  No limit is specified")) };
+        if limit.nanos() > most.nanos() {
+            return Some(format!("{start}, but limit is {}", shown(*limit)));
+        }
+        let request = self.requests.get(resource).filter(|request| request.nanos() > most.nanos())?;
+        Some(format!("{start}, but request is {}", shown(*request)))
+    }
+
+    fn ratio(&self, resource: &str, most: Quantity) -> Option<String> {
+        let start = format!("{resource} max limit to request ratio per {} is {}", self.of, shown(most));
+        let some = |amounts: &Amounts| amounts.get(resource).map(|a| a.nanos()).filter(|nanos| *nanos != 0);
+        let Some(request) = some(&self.requests) else {
+            return Some(format!("{start}, but no request is specified or request is 0"));
+        };
+        let Some(limit) = some(&self.limits) else {
+            return Some(format!("{start}, but no limit is specified or limit is 0"));
+        };
+        let ratio = limit as f64 / request as f64;
+        (ratio * 1e9 > most.nanos() as f64).then(|| format!("{start}, but provided ratio is {ratio:.6}"))
+    }
+}
+
+fn shown(amount: Quantity) -> String {
+    // What was stored has a form.
+    amount.text().unwrap_or_default()
 }

@@ -14,6 +14,8 @@ pub struct Attributes<'a> {
     pub kind: &'static Kind,
     /// `status`; empty for the object itself.
     pub subresource: &'a str,
+    /// The object's name by the URL; empty where there is none, and then it is the object's own.
+    pub named: &'a str,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'a str,
     /// The namespace; none for what has none.
@@ -27,7 +29,21 @@ pub struct Attributes<'a> {
 impl Attributes<'_> {
     /// The object's name.
     pub fn name(&self) -> &str {
+        if !self.named.is_empty() {
+            return self.named;
+        }
         name(if self.object.is_null() { self.old } else { self.object })
+    }
+
+    /// Group, version and kind of what is written: of some subresources that is not the resource's own.
+    pub fn object_kind(&self) -> (&str, &str, &str) {
+        match self.subresource {
+            "scale" => ("autoscaling", "v1", "Scale"),
+            "binding" => ("", "v1", "Binding"),
+            "eviction" => ("policy", "v1", "Eviction"),
+            "token" => ("authentication.k8s.io", "v1", "TokenRequest"),
+            _ => (self.kind.group, self.kind.version, self.kind.kind),
+        }
     }
 
     /// Whether the request changes what admission itself goes by, which no webhook and no policy stands in the way of.

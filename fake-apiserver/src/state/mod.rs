@@ -63,6 +63,7 @@ pub use token::Identity;
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
+use crate::keys::PublicKey;
 use crate::kinds::{self, Kind};
 
 type Random = Box<dyn Rng + Send>;
@@ -109,6 +110,8 @@ pub struct Store {
     tokens: Random,
     /// What signs the tokens of service accounts.
     token_key: [u8; 64],
+    /// What verifies those that someone else signs.
+    token_verifiers: Vec<PublicKey>,
     /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
@@ -141,6 +144,7 @@ impl Store {
             names: Box::new(seed.child("generateName").rng()),
             tokens: Box::new(seed.child("token").rng()),
             token_key,
+            token_verifiers: Vec::new(),
             authority: None,
             expiries: VecDeque::new(),
             committed: Vec::new(),

@@ -141,10 +141,16 @@ impl Store {
     fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
         let namespace = request.namespace.and_then(|n| self.get(KNOWN.namespaces, n)).map(|n| n.value.clone());
         let kind = request.kind;
+        let (group, version, of) = request.object_kind();
+        let of = json!({"group": group, "version": version, "kind": of});
+        let resource = json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
         let said = json!({
-            "kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
+            "kind": of,
+            "resource": resource,
             "subResource": request.subresource,
+            "requestKind": of,
+            "requestResource": resource,
+            "requestSubResource": request.subresource,
             "name": request.name(),
             "namespace": request.namespace.unwrap_or_default(),
             "operation": request.operation,

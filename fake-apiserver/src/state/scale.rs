@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 use substrate::Now;
 
-use super::command::{Part, Reply, Target, WriteOptions};
+use super::command::{Reply, Target, WriteOptions};
+use super::matching::Attributes;
 use super::status::Status;
 use super::value::{self, at, text};
 use super::{FieldError, Store};
@@ -134,8 +135,16 @@ impl Store {
             value::metadata(&mut object).insert(field.into(), sent.into());
         }
         put_number(&mut object, &paths(kind).spec, replicas);
-        let main = Target { part: Part::Main, ..target.clone() };
-        match self.replace(now, kind, &main, &old, object, options, false)? {
+        self.check_policies(&Attributes {
+            kind,
+            subresource: "scale",
+            named: &target.name,
+            operation: "UPDATE",
+            namespace: target.namespace.as_deref(),
+            object: &scale_of(kind, &object)?,
+            old: &scale_of(kind, &old.value)?,
+        })?;
+        match self.replace(now, kind, target, &old, object, options, false)? {
             Reply::Object(object) => Ok(Reply::Document(200, scale_of(kind, &object.value)?)),
             other => Ok(other),
         }

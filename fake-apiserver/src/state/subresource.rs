@@ -5,10 +5,12 @@ use substrate::Now;
 
 use super::command::{DeleteOptions, Part, Reply, Target};
 use super::list::{prefix, within};
+use super::matching::Attributes;
 use super::object::{Object, key};
 use super::status::{Status, created};
 use super::value::{self, is_terminating, list, resource_version, text, uid};
 use super::{FieldError, KNOWN, Store, selector};
+use crate::kinds::Kind;
 
 /// Node labels that a binding copies to the pod (admission `PodTopologyLabels`).
 const TOPOLOGY_LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -25,6 +27,7 @@ impl Store {
     ) -> Result<Reply, Status> {
         let pods = KNOWN.pods;
         let key = key(Some(namespace), name);
+        self.check_posted(pods, "binding", (namespace, name), binding)?;
         check_binding(name, binding)?;
         let pod = self.get(pods, &key).map(Object::unfolded).ok_or_else(|| Status::not_found(pods, name))?;
         let refuse = |why: String| Err(Status::binding_conflict(name, &why));
@@ -65,6 +68,25 @@ impl Store {
         Ok(Reply::Status(created()))
     }
 
+    /// Asks the policies about what is posted to a subresource.
+    pub(super) fn check_posted(
+        &mut self,
+        kind: &'static Kind,
+        subresource: &'static str,
+        (namespace, name): (&str, &str),
+        object: &Value,
+    ) -> Result<(), Status> {
+        self.check_policies(&Attributes {
+            kind,
+            subresource,
+            named: name,
+            operation: "CREATE",
+            namespace: Some(namespace),
+            object,
+            old: &Value::Null,
+        })
+    }
+
     /// Merges labels and annotations of the binding, and the node's topology labels, into the pod.
     fn merge_binding_metadata(&self, pod: &mut Value, binding: &Value, node: &str) {
         let of = |field: &str| value::at(binding, &["metadata", field]).and_then(Value::as_object).cloned();
@@ -100,6 +122,7 @@ impl Store {
         if !sent.is_empty() && sent != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
+        self.check_posted(KNOWN.pods, "eviction", (namespace, name), eviction)?;
         let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
         let mut options = DeleteOptions::parse(options)?;
         options.dry_run |= dry_run;
@@ -110,7 +133,7 @@ impl Store {
             let key = key(Some(namespace), value::name(&budget));
             self.put(now, KNOWN.budgets, key, budget);
         }
-        self.delete(now, &target, options)?;
+        self.delete_for(now, &target, options, false)?;
         Ok(Reply::Status(created()))
     }
 

@@ -2,21 +2,24 @@
 //! server's seed and verified without a record of them.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
 use substrate::{Now, ids};
 
 use super::command::Reply;
-use super::object::key;
+use super::object::{Object, key};
 use super::status::Status;
 use super::value::{self, text, uid};
 use super::{FieldError, KNOWN, Store};
+use crate::keys::PublicKey;
 use crate::kinds;
 
 /// Issuer and default audience, as kubeadm sets them.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// The issuer of tokens in secrets.
+const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// How long a token lives when the request does not say, in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
 /// The shortest life that may be asked for, in seconds.
@@ -64,6 +67,7 @@ impl Store {
         let account =
             self.get(accounts, &key(Some(namespace), name)).ok_or_else(|| Status::not_found(accounts, name))?;
         let account_uid = uid(&account.value).to_owned();
+        self.check_posted(accounts, "token", (namespace, name), request)?;
         let spec = &request["spec"];
         let seconds = seconds(name, spec)?;
         let audiences: Vec<&str> = value::list(spec, &["audiences"]).iter().filter_map(Value::as_str).collect();
@@ -154,9 +158,17 @@ impl Store {
     pub fn verify_token(&self, now: Now, token: &str, wanted: &[String]) -> Result<(Identity, Vec<String>), String> {
         let (signed, signature) = token.rsplit_once('.').ok_or("invalid bearer token")?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "invalid bearer token")?;
-        self.mac(signed).verify_slice(&signature).map_err(|_| "invalid bearer token")?;
-        let claims = signed.split_once('.').and_then(|(_, claims)| URL_SAFE_NO_PAD.decode(claims).ok());
-        let claims: Value = claims.and_then(|c| serde_json::from_slice(&c).ok()).ok_or("invalid bearer token")?;
+        let (header, claims) = signed.split_once('.').ok_or("invalid bearer token")?;
+        let read = |part: &str| -> Option<Value> { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok() };
+        let header = read(header).ok_or("invalid bearer token")?;
+        let genuine = match text(&header, &["alg"]) {
+            "HS256" => self.mac(signed).verify_slice(&signature).is_ok(),
+            other => self.token_verifiers.iter().any(|key| key.verifies(other, signed.as_bytes(), &signature)),
+        };
+        let claims = read(claims).filter(|_| genuine).ok_or("invalid bearer token")?;
+        if text(&claims, &["iss"]) == LEGACY_ISSUER {
+            return self.verify_legacy(token, &claims, wanted);
+        }
         if value::int(&claims, &["exp"]).is_none_or(|exp| exp <= now.wall.as_second()) {
             return Err("[invalid bearer token, service account token has expired]".to_owned());
         }
@@ -179,14 +191,55 @@ impl Store {
         if audiences.is_empty() {
             return Err("[invalid bearer token, token audiences do not match]".to_owned());
         }
-        let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
-        let identity = Identity {
-            username: text(&claims, &["sub"]).to_owned(),
-            uid: text(about, &["serviceaccount", "uid"]).to_owned(),
-            groups: groups.map(str::to_owned).to_vec(),
-        };
+        let identity = account(namespace, text(&claims, &["sub"]), text(about, &["serviceaccount", "uid"]));
         Ok((identity, audiences))
     }
+
+    /// A token that kube-controller-manager wrote into a secret: it is worth as much as that secret, has no end, and
+    /// is for this server (`pkg/serviceaccount/legacy.go`).
+    fn verify_legacy(&self, token: &str, claims: &Value, wanted: &[String]) -> Result<(Identity, Vec<String>), String> {
+        let claim = |name: &str| text(claims, &[&format!("kubernetes.io/serviceaccount/{name}")]);
+        let invalid = |why: &str| Err(format!("[invalid bearer token, {why}]"));
+        let (namespace, named, sent) =
+            (claim("namespace"), claim("service-account.name"), claim("service-account.uid"));
+        let subject = format!("system:serviceaccount:{namespace}:{named}");
+        if [namespace, named, sent, claim("secret.name")].contains(&"") || text(claims, &["sub"]) != subject {
+            return Err("invalid bearer token".to_owned());
+        }
+        let secrets = kinds::find("", "v1", "secrets").ok_or("invalid bearer token")?;
+        let secret = self.get(secrets, &key(Some(namespace), claim("secret.name"))).map(Object::unfolded);
+        let Some(secret) = secret.filter(|secret| !value::is_terminating(&secret.value)) else {
+            return invalid("Token has been invalidated");
+        };
+        let kept = STANDARD.decode(text(&secret.value, &["data", "token"])).unwrap_or_default();
+        if kept != token.as_bytes() {
+            return invalid("Token does not match server's copy");
+        }
+        let found = self.get(KNOWN.service_accounts, &key(Some(namespace), named)).map(Object::unfolded);
+        let Some(found) = found.filter(|found| !value::is_terminating(&found.value)) else {
+            return invalid(&format!("ServiceAccount {namespace}/{named} has been deleted"));
+        };
+        if uid(&found.value) != sent {
+            let why = format!("ServiceAccount UID ({}) does not match claim ({sent})", uid(&found.value));
+            return invalid(&why);
+        }
+        if !wanted.is_empty() && !wanted.iter().any(|audience| audience == ISSUER) {
+            return invalid("token audiences do not match");
+        }
+        Ok((account(namespace, &subject, sent), vec![ISSUER.to_owned()]))
+    }
+
+    /// Accepts tokens of service accounts that are signed for one of `keys`, beside those that this server signs.
+    pub fn trust_tokens(&mut self, keys: Vec<PublicKey>) {
+        self.token_verifiers = keys;
+    }
+}
+
+/// Whom the token of an account stands for.
+fn account(namespace: &str, username: &str, uid: &str) -> Identity {
+    let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+    let groups = groups.map(str::to_owned).to_vec();
+    Identity { username: username.to_owned(), uid: uid.to_owned(), groups }
 }
 
 /// How long the token is to live (`pkg/apis/authentication/validation`).

@@ -157,8 +157,10 @@ impl Store {
         }
         let mut errors = keep_system_fields(&mut object, &old.value);
         prepare(kind, target.part, &mut object, &old.value, now);
-        if target.part == Part::Main {
-            self.admit_update(kind, &mut object, &old.value)?;
+        match target.part {
+            Part::Main => self.admit_update(kind, &mut object, &old.value)?,
+            Part::Resize if !is_terminating(&old.value) => self.check_limits(kind, &object)?,
+            _ => {}
         }
         if kind == KNOWN.definitions && self.turns_storage(&object, &old.value) {
             let why = "this server does not convert stored objects: delete them first, or keep the storage version";
@@ -166,21 +168,26 @@ impl Store {
         }
         initial::count_generation(kind, &mut object, &old.value);
         initial::count_template(kind, &mut object, &old.value);
-        errors.extend(validate::update(kind, target.part, &object, &old.value));
+        // A scale changes the object itself.
+        let written = if target.part == Part::Scale { Part::Main } else { target.part };
+        errors.extend(validate::update(kind, written, &object, &old.value));
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));
         }
-        let subresource = if target.part == Part::Status { "status" } else { "" };
         let request = Attributes {
             kind: served,
-            subresource,
+            subresource: target.part.subresource(),
+            named: &target.name,
             operation: "UPDATE",
             namespace: target.namespace.as_deref(),
             object: &object,
             old: &old.value,
         };
-        self.check_pod_security(&request)?;
-        self.check_policies(&request)?;
+        // Of a scale they have been asked, with the Scale.
+        if target.part != Part::Scale {
+            self.check_pod_security(&request)?;
+            self.check_policies(&request)?;
+        }
         let charges = match target.part {
             Part::Main | Part::Resize => self.charge(now, kind, &object, Some(&old.value))?,
             _ => Vec::new(),

@@ -90,3 +90,57 @@ fn an_expression_that_cannot_be_evaluated_is_refused_with_its_policy() {
         assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);
     }
 }
+
+/// A policy on these resources, bound.
+fn bound_to(resources: Value, expression: &str) -> Machine {
+    let mut m = Machine::new();
+    let rules = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": resources}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": expression, "messageExpression": "request.kind.kind + ' ' + request.subResource"}]});
+    m.create("validatingadmissionpolicies", json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+    m.create("validatingadmissionpolicybindings", binding(&json!({}))).unwrap();
+    m
+}
+
+fn deployment() -> Value {
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": pod("x")["spec"]});
+    json!({"metadata": {"name": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}})
+}
+
+#[test]
+fn a_policy_on_a_subresource_sees_what_is_written_there_and_one_on_the_object_does_not() {
+    let mut m = bound_to(json!(["deployments/scale"]), "object.spec.replicas < 4");
+    m.create("deployments", deployment()).unwrap();
+    let scale = |n: i64| json!({"spec": {"replicas": n}});
+    assert!(m.patch("deployments", "web", Part::Scale, scale(3)).is_ok());
+    let refused = m.patch("deployments", "web", Part::Scale, scale(4)).unwrap_err();
+    assert!(refused.message.ends_with("denied request: Scale scale"), "{}", refused.message);
+    // The replicas of the object itself are another matter.
+    assert!(m.patch("deployments", "web", Part::Main, scale(4)).is_ok());
+
+    let mut m = bound_to(json!(["deployments"]), "request.operation == 'CREATE'");
+    m.create("deployments", deployment()).unwrap();
+    assert!(m.patch("deployments", "web", Part::Scale, scale(3)).is_ok());
+    assert!(m.patch("deployments", "web", Part::Main, scale(4)).is_err());
+
+    let mut m = bound_to(json!(["pods/binding", "pods/eviction", "serviceaccounts/token"]), "false");
+    m.create("pods", pod("p")).unwrap();
+    let (namespace, name) = ("default".to_owned(), "p".to_owned());
+    let binding = json!({"target": {"kind": "Node", "name": "n"}});
+    let bind = Command::Bind { namespace: namespace.clone(), name: name.clone(), binding, dry_run: false };
+    let evict = Command::Evict { namespace: namespace.clone(), name, eviction: json!({}), dry_run: false };
+    let request = json!({"spec": {}});
+    let token = Command::RequestToken { namespace, name: "default".to_owned(), request, dry_run: false };
+    for (command, said) in [(bind, "Binding binding"), (evict, "Eviction eviction"), (token, "TokenRequest token")] {
+        let refused = m.apply(command).unwrap_err();
+        assert!(refused.message.ends_with(said), "{}", refused.message);
+    }
+    // An eviction is none of the business of a policy on deletions.
+    let mut m = bound_to(json!(["pods"]), "request.operation != 'DELETE'");
+    m.create("pods", pod("p")).unwrap();
+    let evict = |eviction| Command::Evict { namespace: "default".into(), name: "p".into(), eviction, dry_run: false };
+    assert!(m.delete("pods", "p", DeleteOptions::default()).is_err());
+    assert!(m.apply(evict(json!({}))).is_ok());
+}

@@ -153,6 +153,8 @@ fn limits_of_a_namespace_fill_in_and_refuse() {
         pod["spec"]["containers"][0]["resources"],
         json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}})
     );
+    let said = "LimitRanger plugin set: cpu request for container c; cpu limit for container c";
+    assert_eq!(pod["metadata"]["annotations"]["kubernetes.io/limit-ranger"], said);
     let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "11Gi"}}}});
     let refused = m.create("persistentvolumeclaims", claim).unwrap_err();
     let why = "maximum storage usage per PersistentVolumeClaim is 10Gi, but request is 11Gi";
@@ -203,4 +205,69 @@ fn both_versions_of_an_autoscaler_are_one_object() {
     assert_eq!(stored["apiVersion"], "autoscaling/v2");
     assert_eq!(stored["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 60);
     assert_eq!(stored["spec"]["minReplicas"], 1);
+}
+
+/// What a namespace with one limit says to a pod whose containers have these resources; empty when it takes it.
+fn under(limit: &Value, containers: &[Value], init: &[Value]) -> String {
+    let mut m = Machine::new();
+    m.create("limitranges", json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}})).unwrap();
+    let of = |prefix: &str, all: &[Value]| -> Value {
+        let named = |(i, resources): (usize, &Value)| json!({"name": format!("{prefix}{i}"), "image": "i", "resources": resources});
+        all.iter().enumerate().map(named).collect()
+    };
+    let spec = json!({"containers": of("c", containers), "initContainers": of("i", init)});
+    match m.create("pods", json!({"metadata": {"name": "p"}, "spec": spec})) {
+        Ok(_) => String::new(),
+        Err(refused) => {
+            assert_eq!(refused.code, 403);
+            refused.message.strip_prefix("pods \"p\" is forbidden: ").unwrap().to_owned()
+        }
+    }
+}
+
+#[test]
+fn a_pod_as_a_whole_and_its_ratios_are_limited_too() {
+    let both = |request: &str, limit: &str| json!({"requests": {"cpu": request}, "limits": {"cpu": limit}});
+    let max = json!({"type": "Pod", "max": {"cpu": "1"}});
+    assert_eq!(under(&max, &[both("400m", "500m"), both("400m", "500m")], &[]), "");
+    let said = under(&max, &[both("400m", "600m"), both("400m", "600m")], &[]);
+    assert_eq!(said, "maximum cpu usage per Pod is 1, but limit is 1200m");
+    // Init containers run one after the other, before the rest.
+    let said = under(&max, &[both("1", "1")], &[both("1", "1"), both("2", "2")]);
+    assert_eq!(said, "maximum cpu usage per Pod is 1, but limit is 2");
+    assert_eq!(under(&max, &[json!({})], &[]), "maximum cpu usage per Pod is 1.  No limit is specified");
+    let min = json!({"type": "Pod", "min": {"memory": "64Mi"}});
+    assert_eq!(under(&min, &[json!({})], &[]), "minimum memory usage per Pod is 64Mi.  No request is specified");
+    let ratio = json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}});
+    assert_eq!(under(&ratio, &[both("500m", "1")], &[]), "");
+    let said = under(&ratio, &[both("400m", "1")], &[]);
+    assert_eq!(said, "cpu max limit to request ratio per Container is 2, but provided ratio is 2.500000");
+    let said = under(&ratio, &[json!({})], &[]);
+    assert_eq!(said, "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0");
+    let ratio = json!({"type": "Pod", "maxLimitRequestRatio": {"cpu": "1500m"}});
+    let said = under(&ratio, &[both("1", "2")], &[]);
+    assert_eq!(said, "cpu max limit to request ratio per Pod is 1500m, but provided ratio is 2.000000");
+}
+
+#[test]
+fn a_claim_is_held_to_its_limits_when_it_is_made_and_when_it_grows() {
+    let mut m = Machine::new();
+    let limit = json!({"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"storage": "10Gi"}});
+    m.create("limitranges", json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}})).unwrap();
+    m.create("storageclasses", json!({"metadata": {"name": "c"}, "provisioner": "x", "allowVolumeExpansion": true}))
+        .unwrap();
+    let claim = |size: &str| {
+        json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "storageClassName": "c", "resources": {"requests": {"storage": size}}}})
+    };
+    let refused = m.create("persistentvolumeclaims", claim("1Gi")).unwrap_err();
+    let why = "minimum storage usage per PersistentVolumeClaim is 2Gi, but request is 1Gi";
+    assert_eq!(refused.message, format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
+    m.create("persistentvolumeclaims", claim("5Gi")).unwrap();
+    m.patch("persistentvolumeclaims", "c", Part::Status, json!({"status": {"phase": "Bound"}})).unwrap();
+    let grown = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
+    let refused = m.patch("persistentvolumeclaims", "c", Part::Main, grown("11Gi")).unwrap_err();
+    let why = "maximum storage usage per PersistentVolumeClaim is 10Gi, but request is 11Gi";
+    assert!(refused.message.ends_with(why), "{}", refused.message);
+    assert!(m.patch("persistentvolumeclaims", "c", Part::Main, grown("10Gi")).is_ok());
 }

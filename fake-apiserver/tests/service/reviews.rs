@@ -96,3 +96,67 @@ fn requests_for_tokens_that_make_no_sense_are_refused() {
         assert_eq!(dry["status"]["token"], "");
     });
 }
+
+/// A token as kube-controller-manager writes it into a secret.
+fn legacy_token(uid: &str, secret: &str) -> String {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+    use ring::{rand::SystemRandom, rsa::KeyPair, signature::RSA_PKCS1_SHA256};
+    let pem = include_str!("../../testdata/service-accounts.key");
+    let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let der = base64::engine::general_purpose::STANDARD.decode(body).unwrap();
+    let pair = KeyPair::from_der(&der).unwrap();
+    let claims = json!({
+        "iss": "kubernetes/serviceaccount",
+        "kubernetes.io/serviceaccount/namespace": "default",
+        "kubernetes.io/serviceaccount/secret.name": secret,
+        "kubernetes.io/serviceaccount/service-account.name": "default",
+        "kubernetes.io/serviceaccount/service-account.uid": uid,
+        "sub": "system:serviceaccount:default:default",
+    });
+    let header = json!({"alg": "RS256", "kid": "x"});
+    let signed = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
+    let mut signature = vec![0; pair.public().modulus_len()];
+    pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).unwrap();
+    format!("{signed}.{}", BASE64.encode(signature))
+}
+
+#[test]
+fn a_token_in_a_secret_is_good_as_long_as_the_secret_when_its_signer_is_known() {
+    let keys = fake_apiserver::keys::PublicKey::parse_all(include_str!("../../testdata/service-accounts.key")).unwrap();
+    let review = |token: &str| json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let accounts = "/api/v1/namespaces/default/serviceaccounts/default";
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = |token: &str| {
+        let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "default"}});
+        json!({"metadata": metadata, "type": "Opaque", "stringData": {"token": token}})
+    };
+    story_with(fake_apiserver::Config { token_keys: keys, ..Default::default() }, |client| async move {
+        let uid = client.get(accounts).await.1["metadata"]["uid"].as_str().unwrap().to_owned();
+        let token = legacy_token(&uid, "t");
+        let (_, early) = client.post(reviews, review(&token)).await;
+        assert_eq!(early["status"]["error"], "[invalid bearer token, Token has been invalidated]", "{early}");
+        assert_eq!(client.post(secrets, secret(&token)).await.0, 201);
+        let (_, good) = client.post(reviews, review(&token)).await;
+        assert_eq!(good["status"]["authenticated"], true, "{good}");
+        assert_eq!(good["status"]["user"]["username"], "system:serviceaccount:default:default");
+        assert_eq!(good["status"]["user"]["uid"], uid.as_str());
+        let damaged = token.replace(".ey", ".Ey");
+        let (_, bad) = client.post(reviews, review(&damaged)).await;
+        assert_eq!(bad["status"]["error"], "invalid bearer token", "{bad}");
+        let (_, bad) = client.post(reviews, review(&legacy_token("another", "t"))).await;
+        assert_eq!(bad["status"]["error"], "[invalid bearer token, Token does not match server's copy]", "{bad}");
+        client.delete(&format!("{secrets}/t")).await;
+        let (_, late) = client.post(reviews, review(&token)).await;
+        assert!(late["status"]["authenticated"] != true, "{late}");
+    });
+    // Who signed it is nobody that this server knows.
+    story(|client| async move {
+        let uid = client.get(accounts).await.1["metadata"]["uid"].as_str().unwrap().to_owned();
+        let token = legacy_token(&uid, "t");
+        client.post(secrets, secret(&token)).await;
+        let (_, unknown) = client.post(reviews, review(&token)).await;
+        assert_eq!(unknown["status"]["error"], "invalid bearer token", "{unknown}");
+    });
+}

@@ -60,6 +60,17 @@ fn answer(url: &str, request: &Value) -> Option<Value> {
             response["allowed"] = false.into();
             response["status"] = json!({"message": "not this one", "code": 422});
         }
+        // Whoever writes to what is below an object.
+        "below" => {
+            if request["subResource"] == "scale" && request["object"]["spec"]["replicas"] == 5 {
+                let patch = json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]);
+                response["patch"] = STANDARD.encode(patch.to_string()).into();
+                response["patchType"] = "JSONPatch".into();
+            }
+            if request["object"]["target"]["name"] == "forbidden" {
+                response["allowed"] = false.into();
+            }
+        }
         "warn" => response["warnings"] = json!(["mind the gap"]),
         "odd" => response["uid"] = "other".into(),
         "gone" => return None,
@@ -157,5 +168,87 @@ fn a_write_that_is_only_tried_asks_too() {
         assert_eq!((code, &tried["metadata"]["labels"]["seen"]), (201, &json!("CREATE")));
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
         assert_eq!(hooks.asked(), ["label CREATE"]);
+    });
+}
+
+/// `subResource operation Kind name oldKind` of what was asked.
+fn below(hooks: &Hooks) -> Vec<String> {
+    let asked = std::mem::take(&mut *hooks.asked.lock().unwrap());
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    asked
+        .iter()
+        .map(|(_, r)| {
+            let kind = format!("{}/{}", text(&r["kind"]["group"]), text(&r["kind"]["kind"]));
+            assert_eq!(r["object"]["kind"], r["kind"]["kind"], "{r}");
+            assert!(r["oldObject"].is_null() || r["oldObject"]["kind"] == r["kind"]["kind"], "{r}");
+            format!("{} {} {kind} {}", text(&r["subResource"]), text(&r["operation"]), text(&r["name"]))
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_written_below_an_object_is_asked_about_as_what_it_is() {
+    let hooks = Hooks::default();
+    story_with(hooks.config(), |client| async move {
+        let rules = json!({"rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
+            "resources": ["pods/*", "deployments/scale", "serviceaccounts/token"]}]});
+        assert_eq!(client.post(MUTATING, configuration("below", &rules)).await.0, 201);
+        let labels = json!({"app": "web"});
+        let template = json!({"metadata": {"labels": labels}, "spec": pod("x")["spec"]});
+        let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        client.post(deployments, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+        client.post(PODS, pod("p")).await;
+        assert_eq!(below(&hooks), Vec::<String>::new(), "the objects themselves are not meant");
+
+        // A Scale, of which a webhook changes the number.
+        let scale = format!("{deployments}/web/scale");
+        let (code, scaled) = client.merge(&scale, json!({"spec": {"replicas": 5}})).await;
+        assert_eq!((code, &scaled["kind"], &scaled["spec"]["replicas"]), (200, &json!("Scale"), &json!(3)), "{scaled}");
+        assert_eq!(client.get(&format!("{deployments}/web")).await.1["spec"]["replicas"], 3);
+        let (code, scaled) = client
+            .put(
+                &scale,
+                json!({"metadata": {"name": "web", "namespace": "default"},
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 2}}),
+            )
+            .await;
+        assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(2)), "{scaled}");
+        assert_eq!(below(&hooks), ["scale UPDATE autoscaling/Scale web", "scale UPDATE autoscaling/Scale web"]);
+
+        let bind = |node: &str| json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": node}});
+        let (code, refused) = client.post(&format!("{PODS}/p/binding"), bind("forbidden")).await;
+        assert_eq!(code, 403, "{refused}");
+        assert!(client.get(&format!("{PODS}/p")).await.1["spec"]["nodeName"].is_null());
+        assert_eq!(client.post(&format!("{PODS}/p/binding"), bind("n")).await.0, 201);
+        assert_eq!(below(&hooks), ["binding CREATE /Binding p", "binding CREATE /Binding p"]);
+
+        let status = json!({"status": {"phase": "Running"}});
+        assert_eq!(client.merge(&format!("{PODS}/p/status"), status).await.0, 200);
+        let added = json!({"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}});
+        assert_eq!(client.merge(&format!("{PODS}/p/ephemeralcontainers"), added).await.0, 200);
+        assert_eq!(below(&hooks), ["status UPDATE /Pod p", "ephemeralcontainers UPDATE /Pod p"]);
+        let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        assert_eq!(client.post(token, json!({"spec": {"audiences": []}})).await.0, 201);
+        assert_eq!(below(&hooks), ["token CREATE authentication.k8s.io/TokenRequest default"]);
+        assert_eq!(client.post(&format!("{PODS}/p/eviction"), json!({"metadata": {"name": "p"}})).await.0, 201);
+        assert_eq!(below(&hooks), ["eviction CREATE policy/Eviction p"]);
+    });
+}
+
+#[test]
+fn each_object_of_a_collection_that_is_deleted_is_asked_about() {
+    let hooks = Hooks::default();
+    story_with(hooks.config(), |client| async move {
+        client.post(CONFIGS, config("a")).await;
+        client.post(CONFIGS, config("b")).await;
+        client
+            .post(VALIDATING, configuration("deny", &json!({"objectSelector": {"matchLabels": {"keep": "yes"}}})))
+            .await;
+        client.merge(&format!("{CONFIGS}/b"), json!({"metadata": {"labels": {"keep": "yes"}}})).await;
+        hooks.asked();
+        assert_eq!(client.delete(CONFIGS).await.0, 422);
+        assert_eq!(hooks.asked(), ["deny DELETE"]);
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200, "nothing was deleted");
     });
 }

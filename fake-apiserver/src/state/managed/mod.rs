@@ -76,15 +76,7 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     fn entry(&self, operation: &str, fields: Fields) -> Manager {
-        let subresource = match self.part {
-            Part::Main => "",
-            Part::Status => "status",
-            Part::Finalize => "finalize",
-            Part::EphemeralContainers => "ephemeralcontainers",
-            Part::Resize => "resize",
-            Part::Approval => "approval",
-            Part::Scale => "scale",
-        };
+        let subresource = self.part.subresource();
         Manager {
             name: self.manager.to_owned(),
             operation: operation.to_owned(),

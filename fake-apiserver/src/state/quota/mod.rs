@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use substrate::Now;
 
-use self::usage::{Amounts, add, amounts, in_scope, is_counted, unnamed, usage};
+pub(super) use self::usage::{Amounts, amounts, of_containers};
+use self::usage::{add, in_scope, is_counted, unnamed, usage};
 use super::history::Event;
 use super::list::{prefix, within};
 use super::object::{Key, Object};

@@ -166,6 +166,27 @@ fn take_greater(of: &mut Amounts, other: &Amounts) {
 /// What a pod asks for as a whole (component-helpers `resource.PodRequests`, `PodLimits`); `part` is `requests` or
 /// `limits`.
 fn requests(pod: &Value, part: &str) -> Amounts {
+    let mut sum = of_containers(pod, part);
+    // What the pod says for itself stands above its containers.
+    for (name, amount) in amounts(pod, &["spec", "resources", part]) {
+        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
+            sum.insert(name, amount);
+        }
+    }
+    let overhead = amounts(pod, &["spec", "overhead"]);
+    if part == "requests" {
+        add(&mut sum, &overhead);
+    } else {
+        // Without a limit there is nothing to add to.
+        let limited = overhead.into_iter().filter(|(name, _)| sum.get(name).is_some_and(|have| have.nanos() != 0));
+        let limited: Amounts = limited.collect();
+        add(&mut sum, &limited);
+    }
+    sum
+}
+
+/// What the containers of a pod ask for together: the init containers come one after the other, before the rest.
+pub fn of_containers(pod: &Value, part: &str) -> Amounts {
     let mut sum = Amounts::new();
     for container in list(pod, &["spec", "containers"]) {
         add(&mut sum, &amounts(container, &["resources", part]));
@@ -183,21 +204,6 @@ fn requests(pod: &Value, part: &str) -> Amounts {
         take_greater(&mut most, &own);
     }
     take_greater(&mut sum, &most);
-    // What the pod says for itself stands above its containers.
-    for (name, amount) in amounts(pod, &["spec", "resources", part]) {
-        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
-            sum.insert(name, amount);
-        }
-    }
-    let overhead = amounts(pod, &["spec", "overhead"]);
-    if part == "requests" {
-        add(&mut sum, &overhead);
-    } else {
-        // Without a limit there is nothing to add to.
-        let limited = overhead.into_iter().filter(|(name, _)| sum.get(name).is_some_and(|have| have.nanos() != 0));
-        let limited: Amounts = limited.collect();
-        add(&mut sum, &limited);
-    }
     sum
 }
 

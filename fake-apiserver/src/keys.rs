@@ -1,0 +1,144 @@
+//! Public keys that verify the tokens of service accounts which someone else signs: kube-controller-manager with its
+//! `--service-account-private-key-file` (client-go `util/keyutil`, `pkg/serviceaccount`).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rsa::KeyPair;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
+};
+
+use crate::der;
+
+/// Why a file has no keys.
+#[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
+pub enum KeyError {
+    /// there is no PEM block of a public key, a certificate or an RSA private key
+    None,
+    /// the PEM block {0:?} is damaged
+    Damaged(String),
+    /// the PEM block {0:?} holds a key that is neither RSA nor on P-256 or P-384
+    Unknown(String),
+}
+
+/// What a key verifies (RFC 7518 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    Rs256,
+    Es256,
+    Es384,
+}
+
+/// A key that verifies signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    algorithm: Algorithm,
+    bytes: Vec<u8>,
+}
+
+impl PublicKey {
+    /// All keys of a PEM file. An RSA private key stands for its public half.
+    ///
+    /// # Errors
+    /// See [`KeyError`].
+    pub fn parse_all(pem: &str) -> Result<Vec<Self>, KeyError> {
+        let mut keys = Vec::new();
+        for (label, bytes) in blocks(pem) {
+            let damaged = || KeyError::Damaged(label.to_owned());
+            let bytes = bytes.ok_or_else(damaged)?;
+            let rsa = |bytes| Self { algorithm: Algorithm::Rs256, bytes };
+            let pair = |pair: KeyPair| rsa(pair.public_key().as_ref().to_vec());
+            keys.push(match label {
+                "PUBLIC KEY" => Self::of_info(&bytes, label)?,
+                "CERTIFICATE" => Self::of_info(der::certificate_key(&bytes).ok_or_else(damaged)?, label)?,
+                "RSA PUBLIC KEY" => rsa(bytes),
+                "RSA PRIVATE KEY" => pair(KeyPair::from_der(&bytes).map_err(|_| damaged())?),
+                "PRIVATE KEY" => pair(KeyPair::from_pkcs8(&bytes).map_err(|_| KeyError::Unknown(label.to_owned()))?),
+                // Parameters of a curve, and the like.
+                _ => continue,
+            });
+        }
+        if keys.is_empty() { Err(KeyError::None) } else { Ok(keys) }
+    }
+
+    /// The key of a SubjectPublicKeyInfo (RFC 5280 §4.1).
+    fn of_info(info: &[u8], label: &str) -> Result<Self, KeyError> {
+        let info = der::public_key(info).ok_or_else(|| KeyError::Damaged(label.to_owned()))?;
+        let algorithm = match (info.algorithm, info.curve) {
+            (der::RSA, _) => Algorithm::Rs256,
+            (der::EC, Some(der::P256)) => Algorithm::Es256,
+            (der::EC, Some(der::P384)) => Algorithm::Es384,
+            _ => return Err(KeyError::Unknown(label.to_owned())),
+        };
+        Ok(Self { algorithm, bytes: info.key.to_vec() })
+    }
+
+    /// Whether `signature` of `signed` by the algorithm of that name (`RS256`) is by this key.
+    pub fn verifies(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
+        let verified = match (self.algorithm, algorithm) {
+            (Algorithm::Rs256, "RS256") => {
+                UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.bytes).verify(signed, signature)
+            }
+            (Algorithm::Es256, "ES256") => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.bytes).verify(signed, signature)
+            }
+            (Algorithm::Es384, "ES384") => {
+                UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, &self.bytes).verify(signed, signature)
+            }
+            _ => return false,
+        };
+        verified.is_ok()
+    }
+}
+
+/// The blocks of a PEM file: label, and bytes where they are base64.
+fn blocks(pem: &str) -> Vec<(&str, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut rest = pem;
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        let Some((label, after)) = after.split_once("-----") else { break };
+        let Some((body, after)) = after.split_once("-----END ") else {
+            found.push((label, None));
+            break;
+        };
+        let text: String = body.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        found.push((label, STANDARD.decode(text).ok()));
+        rest = after;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{PublicKeyData, SigningKey};
+
+    use super::*;
+
+    #[test]
+    fn a_key_on_a_curve_is_read_from_its_public_half_and_from_a_certificate() {
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let keys = PublicKey::parse_all(&pair.public_key_pem()).unwrap();
+        assert_eq!((keys.len(), keys[0].algorithm), (1, Algorithm::Es256));
+        let certificate = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap().self_signed(&pair).unwrap();
+        assert_eq!(PublicKey::parse_all(&certificate.pem()).unwrap(), keys);
+        assert!(pair.subject_public_key_info().ends_with(&keys[0].bytes));
+        // A certificate's signature has another form than that of a token.
+        let signature = pair.sign(b"text").unwrap();
+        assert!(!keys[0].verifies("ES256", b"text", &signature) && !keys[0].verifies("RS256", b"text", &signature));
+    }
+
+    #[test]
+    fn what_holds_no_key_says_so() {
+        let error = |pem: &str| PublicKey::parse_all(pem).unwrap_err();
+        assert_eq!(error("nothing"), KeyError::None);
+        assert_eq!(
+            error("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----"),
+            KeyError::Damaged("PUBLIC KEY".into())
+        );
+        assert_eq!(
+            error("-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----"),
+            KeyError::Damaged("PUBLIC KEY".into())
+        );
+        assert_eq!(error("-----BEGIN CERTIFICATE-----\n"), KeyError::Damaged("CERTIFICATE".into()));
+    }
+}
