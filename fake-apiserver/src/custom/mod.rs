@@ -5,6 +5,7 @@
 
 pub mod definition;
 mod fields;
+mod mutation;
 mod path;
 mod prune;
 mod rules;

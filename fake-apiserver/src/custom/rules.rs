@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use cel::{Context, Env, Program, extensions};
 use serde_json::Value;
 
+use super::mutation;
 use crate::state::{FieldError, FieldFault};
 
 /// The longest expression that is compiled; upstream bounds the cost of rules instead.
@@ -104,6 +105,7 @@ pub struct Expression {
     source: String,
     escaped: Vec<(String, String)>,
     program: Program,
+    env: Arc<Env>,
 }
 
 impl std::fmt::Debug for Expression {
@@ -118,6 +120,20 @@ impl Expression {
     /// # Errors
     /// Why it cannot be compiled, or what of it this server does not have.
     pub fn compile(source: &str) -> Result<Self, String> {
+        Self::compile_with(source, &[])
+    }
+
+    /// Compiles an expression that makes objects, or the operations of a JSON patch.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled, or what of it this server does not have.
+    pub fn compile_mutation(source: &str) -> Result<Self, String> {
+        let mut expression = Self::compile_with(source, &["escapeKey"])?;
+        expression.env = mutation::env(mutation::types_made(expression.program.expression())?);
+        Ok(expression)
+    }
+
+    fn compile_with(source: &str, more: &[&str]) -> Result<Self, String> {
         if source.len() > MAX_LENGTH || depth(source) > MAX_DEPTH {
             return Err(format!("the expression is longer than {MAX_LENGTH} bytes or nested deeper than {MAX_DEPTH}"));
         }
@@ -130,7 +146,7 @@ impl Expression {
             let mut unknown: Vec<String> = references
                 .functions()
                 .into_iter()
-                .filter(|f| !f.starts_with(['_', '@', '!', '-']) && !KNOWN.contains(f))
+                .filter(|f| !f.starts_with(['_', '@', '!', '-']) && !KNOWN.contains(f) && !more.contains(f))
                 .map(str::to_owned)
                 .collect();
             unknown.sort();
@@ -141,7 +157,7 @@ impl Expression {
                 "compilation failed: undeclared reference to '{function}': this server has no such function"
             ));
         }
-        Ok(Self { source: source.to_owned(), escaped: escaped(source), program })
+        Ok(Self { source: source.to_owned(), escaped: escaped(source), program, env: ENV.clone() })
     }
 
     /// Whether the expression mentions a variable.
@@ -160,7 +176,7 @@ impl Expression {
     /// Why there is no value.
     pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<cel::Value, String> {
         catch_unwind(AssertUnwindSafe(|| {
-            let mut context = Context::with_env(ENV.clone());
+            let mut context = Context::with_env(self.env.clone());
             for (name, value) in variables {
                 context.add_variable_from_value(*name, to_cel(value, &self.escaped));
             }
@@ -177,6 +193,22 @@ impl Expression {
     /// Why there is no value, or why it cannot stand in a tree.
     pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
         self.evaluate(variables)?.json().map_err(|error| error.to_string())
+    }
+
+    /// Evaluates a mutation to the object that is to be put into the one at hand.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn evaluate_object(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        mutation::object(&self.evaluate(variables)?)
+    }
+
+    /// Evaluates a mutation to the operations of a JSON patch.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn evaluate_json_patch(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        mutation::json_patch(&self.evaluate(variables)?)
     }
 
     /// A variable that it mentions and that is none of `known`.

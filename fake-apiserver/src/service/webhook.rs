@@ -326,14 +326,18 @@ fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
 /// The command that writes what webhooks made of an object.
 fn rewritten(command: &Command, object: Value) -> Command {
     match command.clone() {
-        Command::Create { kind, namespace, options, .. } => {
+        Command::Create { kind, namespace, mut options, .. } => {
+            options.mutated = true;
             let mut object = object;
             value::metadata(&mut object).remove("resourceVersion");
             Command::Create { kind, namespace, object, options }
         }
-        Command::Update { target, options, .. }
-        | Command::Patch { target, options, .. }
-        | Command::Apply { target, options, .. } => Command::Update { target, object, options },
+        Command::Update { target, mut options, .. }
+        | Command::Patch { target, mut options, .. }
+        | Command::Apply { target, mut options, .. } => {
+            options.mutated = true;
+            Command::Update { target, object, options }
+        }
         Command::Bind { namespace, name, dry_run, .. } => Command::Bind { namespace, name, binding: object, dry_run },
         Command::Evict { namespace, name, dry_run, .. } => {
             Command::Evict { namespace, name, eviction: object, dry_run }

@@ -47,7 +47,8 @@ impl Server {
             ("CertificateSigningRequest", "") => Some(self.caller(parts)?.into()),
             _ => None,
         };
-        let options = WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager, requester };
+        let options =
+            WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager, mutated: false, requester };
         let applies = call.verb == "patch" && is_apply(parts);
         if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
         {

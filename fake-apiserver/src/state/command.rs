@@ -164,6 +164,8 @@ pub struct WriteOptions {
     pub strict: bool,
     /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
     pub manager: Arc<str>,
+    /// Whether mutating policies have seen what is written: webhooks changed it after them.
+    pub mutated: bool,
     /// Who writes, for the kinds whose objects say so.
     pub requester: Option<Arc<Identity>>,
 }

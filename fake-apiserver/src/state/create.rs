@@ -62,6 +62,18 @@ impl Store {
         shape::tidy_metadata(metadata);
         metadata.insert("creationTimestamp".into(), value::time(now.wall).into());
         self.admit_create(kind, &mut object)?;
+        let request = Attributes {
+            kind: served,
+            subresource: "",
+            named: "",
+            operation: "CREATE",
+            namespace,
+            object: &object,
+            old: &Value::Null,
+        };
+        if let Some(changed) = self.mutated(&request, options.mutated)? {
+            object = changed;
+        }
         initial::begin(kind, &mut object, now);
         if certificate::is_request(kind) {
             certificate::note_requester(&mut object, options.requester.as_deref());

@@ -21,6 +21,7 @@ mod list;
 mod load;
 mod managed;
 pub mod matching;
+mod mutations;
 mod namespace;
 mod object;
 mod pod_security;
@@ -334,6 +335,8 @@ struct Known {
     definitions: &'static Kind,
     mutating: &'static Kind,
     validating: &'static Kind,
+    mutations: &'static Kind,
+    mutation_bindings: &'static Kind,
     policies: &'static Kind,
     policy_bindings: &'static Kind,
     roles: &'static Kind,
@@ -367,6 +370,8 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         definitions: of("apiextensions.k8s.io", "customresourcedefinitions"),
         mutating: of(ADMISSION, "mutatingwebhookconfigurations"),
         validating: of(ADMISSION, "validatingwebhookconfigurations"),
+        mutations: of(ADMISSION, "mutatingadmissionpolicies"),
+        mutation_bindings: of(ADMISSION, "mutatingadmissionpolicybindings"),
         policies: of(ADMISSION, "validatingadmissionpolicies"),
         policy_bindings: of(ADMISSION, "validatingadmissionpolicybindings"),
         roles: of(RBAC, "roles"),
@@ -401,6 +406,8 @@ mod tests {
             (KNOWN.definitions, "CustomResourceDefinition"),
             (KNOWN.mutating, "MutatingWebhookConfiguration"),
             (KNOWN.validating, "ValidatingWebhookConfiguration"),
+            (KNOWN.mutations, "MutatingAdmissionPolicy"),
+            (KNOWN.mutation_bindings, "MutatingAdmissionPolicyBinding"),
             (KNOWN.policies, "ValidatingAdmissionPolicy"),
             (KNOWN.policy_bindings, "ValidatingAdmissionPolicyBinding"),
             (KNOWN.roles, "Role"),

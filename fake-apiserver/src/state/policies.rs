@@ -23,13 +23,7 @@ impl Store {
         for binding in self.all(KNOWN.policy_bindings) {
             let spec = &binding.value["spec"];
             let Some(policy) = self.get(KNOWN.policies, text(spec, &["policyName"])) else { continue };
-            let concerned = self.concerns(&policy.value["spec"]["matchConstraints"], "resourceRules", request);
-            let narrowed = &spec["matchResources"];
-            // A binding may narrow by selectors alone.
-            let narrowed = narrowed.is_null()
-                || !list(narrowed, &["resourceRules"]).is_empty() && self.concerns(narrowed, "resourceRules", request)
-                || list(narrowed, &["resourceRules"]).is_empty() && self.concerns_by_selectors(narrowed, request);
-            if !concerned || !narrowed {
+            if !self.is_bound(&policy.value["spec"], spec, request) {
                 continue;
             }
             let actions = list(spec, &["validationActions"]);
@@ -59,6 +53,16 @@ impl Store {
             _ => (422, "Invalid"),
         };
         Err(status)
+    }
+
+    /// Whether a policy and its binding, by their specs, are both about a request.
+    pub(super) fn is_bound(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> bool {
+        let narrowed = &binding["matchResources"];
+        // A binding may narrow by selectors alone.
+        let narrowed = narrowed.is_null()
+            || !list(narrowed, &["resourceRules"]).is_empty() && self.concerns(narrowed, "resourceRules", request)
+            || list(narrowed, &["resourceRules"]).is_empty() && self.concerns_by_selectors(narrowed, request);
+        narrowed && self.concerns(&policy["matchConstraints"], "resourceRules", request)
     }
 
     fn concerns_by_selectors(&self, of: &Value, request: &Attributes<'_>) -> bool {
@@ -109,7 +113,7 @@ impl Store {
     }
 
     /// The parameters of a binding: one null for a policy that has none.
-    fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
+    pub(super) fn params(&self, spec: &Value, binding: &Value, request: &Attributes<'_>) -> Result<Vec<Value>, String> {
         let (of, reference) = (&spec["paramKind"], &binding["paramRef"]);
         if of.is_null() || reference.is_null() {
             return Ok(vec![Value::Null]);
@@ -138,7 +142,7 @@ impl Store {
         Ok(chosen)
     }
 
-    fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
+    pub(super) fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
         let namespace = request.namespace.and_then(|n| self.get(KNOWN.namespaces, n)).map(|n| n.value.clone());
         let kind = request.kind;
         let (group, version, of) = request.object_kind();
@@ -172,12 +176,23 @@ struct Failure {
 }
 
 /// The variables of one evaluation.
-struct Scope(Vec<(&'static str, Value)>);
+pub(super) struct Scope(Vec<(&'static str, Value)>);
 
 impl Scope {
+    /// The variables, for an expression.
+    pub(super) fn variables(&self) -> Vec<(&str, &Value)> {
+        self.0.iter().map(|(name, value)| (*name, value)).collect()
+    }
+
+    /// Gives a variable another value.
+    pub(super) fn set(&mut self, name: &str, value: Value) {
+        if let Some((_, slot)) = self.0.iter_mut().find(|(known, _)| *known == name) {
+            *slot = value;
+        }
+    }
+
     fn evaluate(&self, source: &str) -> Result<Value, String> {
-        let variables: Vec<(&str, &Value)> = self.0.iter().map(|(name, value)| (*name, value)).collect();
-        Expression::compile(source)?.evaluate_json(&variables)
+        Expression::compile(source)?.evaluate_json(&self.variables())
     }
 
     fn holds(&self, source: &str) -> Result<bool, String> {
@@ -188,7 +203,7 @@ impl Scope {
         }
     }
 
-    fn holds_all(&self, conditions: &[Value]) -> Result<bool, String> {
+    pub(super) fn holds_all(&self, conditions: &[Value]) -> Result<bool, String> {
         for condition in conditions {
             if !self.holds(text(condition, &["expression"]))? {
                 return Ok(false);
@@ -198,14 +213,12 @@ impl Scope {
     }
 
     /// Evaluates variables in their order; each may use those before it.
-    fn define(&mut self, variables: &[Value]) -> Result<(), String> {
+    pub(super) fn define(&mut self, variables: &[Value]) -> Result<(), String> {
         let mut defined = Map::new();
         for variable in variables {
             let value = self.evaluate(text(variable, &["expression"]))?;
             defined.insert(name_of(variable), value);
-            if let Some((_, slot)) = self.0.iter_mut().find(|(name, _)| *name == "variables") {
-                *slot = Value::Object(defined.clone());
-            }
+            self.set("variables", Value::Object(defined.clone()));
         }
         Ok(())
     }
@@ -233,37 +246,43 @@ pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
             "validations or auditAnnotations must contain at least one item",
         ));
     }
+    check_match(spec, errors);
+    check_sources(spec, "matchConditions", &["expression"], VARIABLES, errors);
+    check_sources(spec, "variables", &["expression"], VARIABLES, errors);
+    check_sources(spec, "validations", &["expression", "messageExpression"], VARIABLES, errors);
+}
+
+/// A policy says what it is about.
+pub(super) fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
     if at(spec, &["matchConstraints", "resourceRules"]).is_none() {
         errors.push(FieldError::required("spec.matchConstraints", ""));
     }
-    for (part, fields) in [
-        ("matchConditions", &["expression"][..]),
-        ("variables", &["expression"]),
-        ("validations", &["expression", "messageExpression"]),
-    ] {
-        for (i, entry) in list(spec, &[part]).iter().enumerate() {
-            for field in fields {
-                let source = text(entry, &[field]);
-                let place = format!("spec.{part}[{i}].{field}");
-                if source.is_empty() {
-                    if *field == "expression" {
-                        errors.push(FieldError::required(place, ""));
-                    }
+}
+
+/// What is wrong with the expressions in `fields` of each entry of the list `part`, which may use the variables `known`.
+pub(super) fn check_sources(spec: &Value, part: &str, fields: &[&str], known: &[&str], errors: &mut Vec<FieldError>) {
+    for (i, entry) in list(spec, &[part]).iter().enumerate() {
+        for field in fields {
+            let source = text(entry, &[field]);
+            let place = format!("spec.{part}[{i}].{field}");
+            if source.is_empty() {
+                if *field == "expression" {
+                    errors.push(FieldError::required(place, ""));
+                }
+                continue;
+            }
+            let unknown = match Expression::compile(source) {
+                Ok(expression) => expression.unknown_variable(known),
+                Err(why) => {
+                    errors.push(FieldError::invalid(place, &source.into(), why));
                     continue;
                 }
-                let unknown = match Expression::compile(source) {
-                    Ok(expression) => expression.unknown_variable(VARIABLES),
-                    Err(why) => {
-                        errors.push(FieldError::invalid(place, &source.into(), why));
-                        continue;
-                    }
-                };
-                if let Some(variable) = unknown {
-                    let why = format!(
-                        "compilation failed: undeclared reference to '{variable}': this server has no such variable"
-                    );
-                    errors.push(FieldError::invalid(place, &source.into(), why));
-                }
+            };
+            if let Some(variable) = unknown {
+                let why = format!(
+                    "compilation failed: undeclared reference to '{variable}': this server has no such variable"
+                );
+                errors.push(FieldError::invalid(place, &source.into(), why));
             }
         }
     }

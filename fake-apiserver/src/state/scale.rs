@@ -107,6 +107,17 @@ impl Store {
     ) -> Result<Reply, Status> {
         let kind = target.kind;
         let old = self.existing(target)?;
+        let request = Attributes {
+            kind,
+            subresource: "scale",
+            named: &target.name,
+            operation: "UPDATE",
+            namespace: target.namespace.as_deref(),
+            object: scale,
+            old: &scale_of(kind, &old.value)?,
+        };
+        let changed = self.mutated(&request, options.mutated)?;
+        let scale = changed.as_ref().unwrap_or(scale);
         let sent = text(scale, &["kind"]);
         if sent != "Scale" {
             return Err(Status::bad_request(format!("the body must be a Scale, not {sent}")));

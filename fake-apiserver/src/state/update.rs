@@ -151,6 +151,20 @@ impl Store {
             return Err(Status::modified(served, &target.name));
         }
         default::apply(kind, &mut object);
+        let request = Attributes {
+            kind: served,
+            subresource: target.part.subresource(),
+            named: &target.name,
+            operation: "UPDATE",
+            namespace: target.namespace.as_deref(),
+            object: &object,
+            old: &old.value,
+        };
+        // Of a scale they have seen the Scale.
+        let changed = if target.part == Part::Scale { None } else { self.mutated(&request, options.mutated)? };
+        if let Some(changed) = changed {
+            object = changed;
+        }
         // A status of a pod may come from before its deletion began (`podStatusStrategy`).
         if kind.kind == "Pod" && target.part == Part::Status {
             value::metadata(&mut object).remove("deletionTimestamp");

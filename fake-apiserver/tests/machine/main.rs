@@ -10,6 +10,7 @@ mod guarantees;
 mod like_upstream;
 mod lists;
 mod matrix;
+mod mutations;
 mod namespaces;
 mod policies;
 mod recorded;

@@ -252,3 +252,29 @@ fn each_object_of_a_collection_that_is_deleted_is_asked_about() {
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 200, "nothing was deleted");
     });
 }
+
+#[test]
+fn mutating_policies_come_before_webhooks_and_are_not_repeated_unless_they_ask() {
+    let hooks = Hooks::default();
+    story_with(hooks.config(), |client| async move {
+        let rules =
+            json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+        let count = "[JSONPatch{op: 'add', path: '/data/n', value: has(object.data.n) ? object.data.n + '+' : '1'}]";
+        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": count}});
+        let spec = json!({"matchConstraints": {"resourceRules": rules}, "reinvocationPolicy": "Never", "mutations": [mutation]});
+        let policies = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+        let (code, made) = client.post(policies, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+        assert_eq!(code, 201, "{made}");
+        let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p"}});
+        client.post("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings", binding).await;
+        client.post(MUTATING, configuration("label", &json!({}))).await;
+        let (_, made) = client.post(CONFIGS, config("a")).await;
+        assert_eq!(
+            (&made["data"]["n"], &made["metadata"]["labels"]["seen"]),
+            (&json!("1"), &json!("CREATE")),
+            "{made}"
+        );
+        let asked = hooks.asked.lock().unwrap();
+        assert_eq!(asked[0].1["object"]["data"]["n"], "1", "the webhook sees what the policy made");
+    });
+}

@@ -289,6 +289,27 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
     }
 }
 
+/// The paths of maps and lists that only their whole can be set of.
+pub fn wholes(value: &Value, topology: Topology, at: &str, found: &mut Vec<String>) {
+    if matches!((topology, value), (Topology::Atomic, Value::Object(_) | Value::Array(_))) {
+        found.push(at.to_owned());
+        return;
+    }
+    match (topology, value) {
+        (_, Value::Object(map)) => {
+            for (key, value) in map {
+                wholes(value, topology.below(key), &format!("{at}.{key}"), found);
+            }
+        }
+        (Topology::Keyed(_, element), Value::Array(list)) => {
+            for (i, value) in list.iter().enumerate() {
+                wholes(value, Topology::of_shape(element), &format!("{at}[{i}]"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Takes fields out of an object; whether nothing is left of it.
 pub fn prune(value: &mut Value, fields: &Fields, topology: Topology) -> bool {
     if fields.own || fields.below.is_empty() {

@@ -203,6 +203,24 @@ fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {
     fields
 }
 
+/// Puts what was made for an object into it, by the topology of its kind, as an apply does, but for the managers.
+///
+/// # Errors
+/// What the kind does not have, or what can only be set as a whole.
+pub(super) fn overlay(kind: &'static Kind, live: &mut Value, made: &Value) -> Result<(), String> {
+    let topology = schema::of(kind).map_or(Topology::Atomic, Topology::Struct);
+    let mut whole = Vec::new();
+    fields::wholes(made, topology, "", &mut whole);
+    if !whole.is_empty() {
+        let whole = whole.join(", ");
+        return Err(format!(
+            "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {whole}"
+        ));
+    }
+    merge(live, made, topology);
+    Ok(())
+}
+
 /// Applies a configuration to an object: gives the new object with its managers.
 ///
 /// # Errors

@@ -39,6 +39,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("", "Event") => event(object, &mut errors),
         ("certificates.k8s.io", "CertificateSigningRequest") => super::certificate::check(object, &mut errors),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => super::policies::check(object, &mut errors),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => super::mutations::check(object, &mut errors),
         ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::kinds(object).1),
         _ => workload::create(kind, object, &mut errors),
     }
@@ -66,6 +67,9 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
         ("coordination.k8s.io", "Lease", _) => lease(object, &mut errors),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", Part::Main) => {
             super::policies::check(object, &mut errors);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy", Part::Main) => {
+            super::mutations::check(object, &mut errors);
         }
         ("apiextensions.k8s.io", _, Part::Main) => {
             errors.extend(crate::custom::definition::kinds(object).1);

@@ -1,0 +1,214 @@
+//! MutatingAdmissionPolicies: expressions that change objects (apiserver `admission/plugin/policy/mutating`).
+
+use std::sync::Arc;
+
+use json_patch::PatchErrorKind;
+use serde_json::Value;
+
+use super::matching::Attributes;
+use super::object::Object;
+use super::policies::{Scope, check_match, check_sources};
+use super::status::Status;
+use super::value::{self, list, name, text};
+use super::{FieldError, KNOWN, Store, default, managed, shape};
+use crate::custom::Expression;
+
+/// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
+const VARIABLES: &[&str] = &["jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
+
+/// What no policy changes: which object it is, and what the server keeps of it.
+const KEPT: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+];
+
+/// One policy for one binding and one of its parameters.
+struct Invocation {
+    policy: Arc<Object>,
+    binding: Arc<Object>,
+    params: Value,
+}
+
+impl Invocation {
+    fn is_repeated(&self) -> bool {
+        text(&self.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded"
+    }
+
+    /// The failure of a policy, unless it says that failures are to be passed over.
+    fn failed(&self, request: &Attributes<'_>, why: &str) -> Result<(), Status> {
+        if text(&self.policy.value, &["spec", "failurePolicy"]) == "Ignore" {
+            return Ok(());
+        }
+        let (policy, binding) = (name(&self.policy.value), name(&self.binding.value));
+        let mut status = Status::forbidden(request.kind, request.name(), why);
+        status.reason = "Invalid";
+        status.message = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
+        Err(status)
+    }
+}
+
+impl Store {
+    /// What the bound policies make of an object that is written; nothing when they leave it as it is. Policies have
+    /// seen an object `before` where webhooks changed what they made of it; then only those that ask for it see it
+    /// again.
+    ///
+    /// # Errors
+    /// 403 when a policy fails that may not.
+    pub(super) fn mutated(&self, request: &Attributes<'_>, before: bool) -> Result<Option<Value>, Status> {
+        if self.shelf(KNOWN.mutation_bindings).objects().is_empty() || request.operation == "DELETE" {
+            return Ok(None);
+        }
+        let mut object = request.object.clone();
+        let mut seen: Vec<(Invocation, Value)> = Vec::new();
+        for binding in self.all(KNOWN.mutation_bindings) {
+            let spec = &binding.value["spec"];
+            let Some(policy) = self.get(KNOWN.mutations, text(spec, &["policyName"])) else { continue };
+            if !self.is_bound(&policy.value["spec"], spec, request) {
+                continue;
+            }
+            let of = |params| Invocation { policy: policy.clone(), binding: binding.clone(), params };
+            let chosen = match self.params(&policy.value["spec"], spec, request) {
+                Ok(chosen) => chosen,
+                Err(why) => {
+                    of(Value::Null).failed(request, &why)?;
+                    continue;
+                }
+            };
+            for params in chosen {
+                let invocation = of(params);
+                if before && !invocation.is_repeated() {
+                    continue;
+                }
+                self.invoke(&invocation, request, &mut object)?;
+                seen.push((invocation, object.clone()));
+            }
+        }
+        // Those that ask for it see once more what others changed after them.
+        for (invocation, was) in seen {
+            if invocation.is_repeated() && was != object {
+                self.invoke(&invocation, request, &mut object)?;
+            }
+        }
+        Ok((object != *request.object).then_some(object))
+    }
+
+    fn invoke(&self, invocation: &Invocation, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
+        let spec = &invocation.policy.value["spec"];
+        let mut scope = self.scope(&Attributes { object, ..*request }, invocation.params.clone());
+        match scope.holds_all(list(spec, &["matchConditions"])) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(why) => return invocation.failed(request, &why),
+        }
+        for mutation in list(spec, &["mutations"]) {
+            // What an earlier mutation changed, the variables of the next one see.
+            scope.set("object", object.clone());
+            let changed =
+                scope.define(list(spec, &["variables"])).and_then(|()| self.change(mutation, &scope, request, object));
+            match changed {
+                Ok(changed) => *object = changed,
+                Err(why) => invocation.failed(request, &why)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What one mutation makes of an object.
+    fn change(
+        &self,
+        mutation: &Value,
+        scope: &Scope,
+        request: &Attributes<'_>,
+        object: &Value,
+    ) -> Result<Value, String> {
+        let mut changed = object.clone();
+        if text(mutation, &["patchType"]) == "JSONPatch" {
+            let source = text(mutation, &["jsonPatch", "expression"]);
+            let patch = Expression::compile_mutation(source)?.evaluate_json_patch(&scope.variables())?;
+            let patch: json_patch::Patch =
+                serde_json::from_value(patch).map_err(|error| format!("JSON Patch: {error}"))?;
+            match json_patch::patch(&mut changed, &patch) {
+                // A test that fails leaves the object as it was.
+                Err(error) if matches!(error.kind, PatchErrorKind::TestFailed) => return Ok(object.clone()),
+                other => other.map_err(|error| format!("JSON Patch: {error}"))?,
+            }
+        } else {
+            let source = text(mutation, &["applyConfiguration", "expression"]);
+            let applied = Expression::compile_mutation(source)?.evaluate_object(&scope.variables())?;
+            if request.object_kind().2 != request.kind.kind {
+                return Err(format!("error applying patch: this server has no schema of {}", request.object_kind().2));
+            }
+            managed::overlay(request.kind, &mut changed, &applied)?;
+        }
+        for field in ["apiVersion", "kind"] {
+            value::set(&mut changed, field, object.get(field).cloned());
+        }
+        for field in KEPT {
+            value::copy_meta(object, &mut changed, field);
+        }
+        if request.object_kind().2 == request.kind.kind {
+            shape::decode(request.kind, &mut changed, true).map_err(|status| status.message)?;
+            default::apply(crate::kinds::stored(request.kind), &mut changed);
+        }
+        Ok(changed)
+    }
+}
+
+/// What is wrong with a policy: its expressions are refused when it is written, not when they are needed.
+pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
+    let spec = &policy["spec"];
+    check_match(spec, errors);
+    let mutations = list(spec, &["mutations"]);
+    if mutations.is_empty() {
+        errors.push(FieldError::required("spec.mutations", "mutations must contain at least one item"));
+    }
+    check_sources(spec, "matchConditions", &["expression"], VARIABLES, errors);
+    check_sources(spec, "variables", &["expression"], VARIABLES, errors);
+    for (i, mutation) in mutations.iter().enumerate() {
+        let at = format!("spec.mutations[{i}]");
+        let part = match text(mutation, &["patchType"]) {
+            "ApplyConfiguration" => "applyConfiguration",
+            "JSONPatch" => "jsonPatch",
+            "" => {
+                errors.push(FieldError::required(format!("{at}.patchType"), ""));
+                continue;
+            }
+            other => {
+                let known = ["ApplyConfiguration", "JSONPatch"];
+                errors.push(FieldError::not_supported(format!("{at}.patchType"), &other.into(), &known));
+                continue;
+            }
+        };
+        let other = if part == "jsonPatch" { "applyConfiguration" } else { "jsonPatch" };
+        if value::has(mutation, &[other]) {
+            let why = format!("may not be specified when patchType is {}", text(mutation, &["patchType"]));
+            errors.push(FieldError::forbidden(format!("{at}.{other}"), why));
+        }
+        let source = text(mutation, &[part, "expression"]);
+        let place = format!("{at}.{part}.expression");
+        if source.trim().is_empty() {
+            errors.push(FieldError::required(place, "expression is not specified"));
+            continue;
+        }
+        let unknown = match Expression::compile_mutation(source) {
+            Ok(expression) => expression.unknown_variable(VARIABLES),
+            Err(why) => {
+                errors.push(FieldError::invalid(place, &source.into(), why));
+                continue;
+            }
+        };
+        if let Some(variable) = unknown {
+            let why =
+                format!("compilation failed: undeclared reference to '{variable}': this server has no such variable");
+            errors.push(FieldError::invalid(place, &source.into(), why));
+        }
+    }
+}
