@@ -20,7 +20,7 @@ use substrate::world::World;
 use crate::all::{LOOPS, agent, run_all};
 use crate::kube::Client;
 use crate::node_agent::serve::Door;
-use crate::node_agent::{self, NodeAgentConfig, Plugins};
+use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use crate::timers::Timers;
 
 /// What both binaries take.
@@ -219,7 +219,7 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     };
     let disk = disk::open(backend, &args.run, &args.node_name, &args.root, &args.volume_dir)
         .with_context(|| format!("--root {}", args.root.display()))?;
-    let registry = args.plugins_registry.clone().unwrap_or_else(|| args.root.join("plugins_registry"));
+    let registry = args.plugins_registry.clone().unwrap_or_else(|| args.root.join(PLUGINS_REGISTRY));
     std::fs::create_dir_all(&registry).with_context(|| format!("--plugins-registry {}", registry.display()))?;
     let mut config =
         NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, Plugins::Directory(registry));

@@ -5,12 +5,13 @@
 use std::path::Path;
 use std::process::Command;
 
-const SCENARIOS: [&str; 6] = [
+const SCENARIOS: [&str; 7] = [
     "first-volume.yaml",
     "migration.yaml",
     "node-crash.yaml",
     "node-crash-short.yaml",
     "out-of-service.yaml",
+    "block.yaml",
     "expansion.yaml",
 ];
 

@@ -72,6 +72,25 @@ fn a_filesystem_grows_under_a_running_pod() {
 }
 
 #[test]
+fn a_raw_device_moves_with_its_bytes() {
+    run("block.yaml", &[]);
+    run("block.yaml", &["--latency", "aws", "--seed", "2"]);
+    if have("root") {
+        let envelope = run("block.yaml", &[&["--live", "--backend", "loop"], &FASTER[..]].concat());
+        assert_eq!(envelope["data"]["summary"]["backend"], "loop");
+        run("block.yaml", &[&["--live", "--processes", "--backend", "loop"], &FASTER[..]].concat());
+    }
+}
+
+#[test]
+fn directories_say_that_they_have_no_raw_devices_live() {
+    let (code, envelope) =
+        run_file(&e2e::scenario("block.yaml"), &["--live", "--backend", "directory", "--time-scale", "30"]);
+    let text = envelope.to_string();
+    assert!(code == Some(1) && text.contains("cannot do this: publish a raw device: there is none"), "{envelope:#}");
+}
+
+#[test]
 fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
     let backend = if have("root") { "loop" } else { "directory" };
     run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());

@@ -9,6 +9,7 @@ use harness::scenario;
 use substrate::world::{Options, simulate};
 
 const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
+const BLOCK: &str = include_str!("../../scenarios/block.yaml");
 const OUT_OF_SERVICE: &str = include_str!("../../scenarios/out-of-service.yaml");
 
 /// Runs a scenario text in virtual time.
@@ -122,6 +123,52 @@ fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
     assert_eq!(busy.len(), 1, "busy once: {busy:?}");
     assert!(unmounted - busy[0] > 14 * 60_000, "busy from {} to {unmounted}", busy[0]);
     assert!((unmounted..unmounted + 5_000).contains(&gone[0]), "it goes when it is unmounted: {gone:?}, {unmounted}");
+}
+
+/// The block story with these faults in force.
+fn raw_with_faults(faults: &str) -> String {
+    let text = BLOCK.replacen("\nsteps:", &format!("\nfaults:\n{faults}\nsteps:"), 1);
+    assert_ne!(text, BLOCK, "the faults are in the text");
+    text
+}
+
+/// At whatever point of whichever call the node's processes end, its raw device moves with all its bytes.
+#[test]
+fn a_raw_device_keeps_its_bytes_wherever_its_node_is_restarted() {
+    let rpcs = ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"];
+    for op in rpcs {
+        for at in ["before", "after_effect", "before_reply"] {
+            let fault = format!("match: {{plane: csi, op: {op}}}, effect: {{crash: self}}, at: {at}");
+            let text = raw_with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}"));
+            let (outcome, exit) = run(&text, 1);
+            assert_eq!(
+                exit,
+                Exit::Passed,
+                "{fault}: {:?} {:?} {:?}",
+                outcome.failure,
+                outcome.violations,
+                outcome.leftovers
+            );
+        }
+    }
+}
+
+#[test]
+fn faults_of_disks_meet_raw_devices_too() {
+    for (seed, fault, told) in [
+        (1, "match: {plane: disk, op: write_at}, effect: {io_error: EIO}", "workload.failed"),
+        (2, "match: {plane: disk, op: sync}, effect: {io_error: EIO}", "workload.failed"),
+        (3, "match: {plane: disk, op: write_at}, effect: {torn_write: true}", "workload.failed"),
+        (4, "match: {plane: disk, op: read_at}, effect: {delay: 3s}", "workload.started"),
+        (5, "match: {plane: disk, op: map}, effect: {wrong_device: true}", "node-agent.operation-failed"),
+        (6, "match: {plane: disk, op: unmap}, effect: {io_error: EBUSY}", "node-agent.operation-failed"),
+    ] {
+        let text = raw_with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}"));
+        let (outcome, exit) = run(&text, seed);
+        let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);
+        assert_eq!(exit, Exit::Passed, "{fault}: {why:?}");
+        assert!(outcome.events.iter().any(|e| e.kind == told), "{fault}: {told}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What the kernel says: which volumes are mounted anywhere on this machine.
 //!
 //! A loop device names its backing file in sysfs, and every mount namespace lists its mounts with the numbers of their
-//! devices. Only files in our own directory are looked for.
+//! devices; a raw device that is published is the bind of a device node, and its line has the node's name. Only files in
+//! our own directory are looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,12 +34,20 @@ pub(crate) fn mounted(dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeSet<Volu
     found
 }
 
-/// The `major:minor` of every mount in `text`, which has the form of `/proc/<pid>/mountinfo`.
+/// The `major:minor` of every mount in `text`, which has the form of `/proc/<pid>/mountinfo`; of the bind of a device
+/// node its root, which is the node's name (`/loop3`).
 fn devices_in(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| line.split(' ').nth(2))
+    text.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (numbers, root) = (fields.next()?, fields.next()?);
+        // /dev is a devtmpfs, and in a container a tmpfs.
+        let of_devices =
+            line.split(" - ").nth(1).is_some_and(|fs| fs.starts_with("devtmpfs ") || fs.starts_with("tmpfs "));
+        Some(if of_devices && root != "/" { root } else { numbers })
+    })
 }
 
-/// The loop devices on files of `volumes` in `dir`, by `major:minor`.
+/// The loop devices on files of `volumes` in `dir`, by `major:minor` and by `/` and their name.
 fn loops(block: &Path, dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeMap<String, VolumeId> {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mut found = BTreeMap::new();
@@ -52,7 +61,8 @@ fn loops(block: &Path, dir: &Path, volumes: &BTreeSet<VolumeId>) -> BTreeMap<Str
             && file.parent() == Some(&dir)
             && volumes.contains(&volume)
         {
-            found.insert(numbers.trim().to_owned(), volume);
+            found.insert(numbers.trim().to_owned(), volume.clone());
+            found.insert(format!("/{}", entry.file_name().display()), volume);
         }
     }
     found
@@ -77,13 +87,15 @@ mod tests {
         fs::create_dir_all(sys.path().join("sda")).unwrap();
         let wanted: BTreeSet<VolumeId> = ["vol-00000001".parse().unwrap()].into();
         let found = loops(sys.path(), &dir, &wanted);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("7:0".to_owned(), "vol-00000001".parse().unwrap())]);
+        let volume: VolumeId = "vol-00000001".parse().unwrap();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["/loop0", "7:0"].map(|k| (k.to_owned(), volume.clone())));
     }
 
     #[test]
     fn mountinfo_names_the_device_of_each_mount() {
         let text = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n\
-                    40 35 7:3 / /var/lib/pods rw - ext4 /dev/loop3 rw\n";
-        assert_eq!(devices_in(text).collect::<Vec<_>>(), ["98:0", "7:3"]);
+                    40 35 7:3 / /var/lib/pods rw - ext4 /dev/loop3 rw\n\
+                    41 35 0:6 /loop4 /var/lib/pods/device rw - devtmpfs udev rw\n";
+        assert_eq!(devices_in(text).collect::<Vec<_>>(), ["98:0", "7:3", "/loop4"]);
     }
 }

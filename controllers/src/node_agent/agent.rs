@@ -9,6 +9,7 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
+use super::block::Devices;
 use super::config::NodeAgentConfig;
 use super::csi::Driver;
 use super::names::Paths;
@@ -32,6 +33,8 @@ pub struct Agent {
     /// The status loop must look before its next tick.
     pub(super) status_due: Notify,
     pub(super) chains: Chains,
+    /// Raw devices that are open for pods.
+    pub(super) devices: Devices,
     volumes: Mutex<VolumeManager>,
     drivers: Mutex<BTreeMap<String, Driver>>,
     pods: Mutex<Pods>,
@@ -57,6 +60,7 @@ impl Agent {
             csi_node_exists: AtomicBool::new(false),
             status_due: Notify::new(),
             chains: Chains::default(),
+            devices: Devices::default(),
             volumes: Mutex::new(VolumeManager::new(initial, max)),
             drivers: Mutex::default(),
             pods: Mutex::default(),

@@ -17,6 +17,9 @@ pub const DEFAULT_ROOT: &str = "/var/lib/kubelet";
 /// kubelet's port.
 pub const KUBELET_PORT: u16 = 10250;
 
+/// Where drivers put their registration sockets, below the root.
+pub const PLUGINS_REGISTRY: &str = "plugins_registry";
+
 /// How the agent finds CSI drivers.
 #[derive(Clone)]
 pub enum Plugins {

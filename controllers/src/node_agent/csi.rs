@@ -8,7 +8,7 @@ use std::time::Duration;
 use csi_proto::Channel;
 use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::node_service_capability::{self, rpc};
-use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{
     CapacityRange, NodeExpandVolumeRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse,
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
@@ -66,12 +66,17 @@ impl Driver {
     }
 
     fn capability(&self, spec: &VolumeSpec) -> VolumeCapability {
-        VolumeCapability {
-            access_type: Some(AccessType::Mount(MountVolume {
+        let access_type = if spec.block {
+            AccessType::Block(BlockVolume {})
+        } else {
+            AccessType::Mount(MountVolume {
                 fs_type: spec.fs_type.clone(),
                 mount_flags: spec.mount_options.clone(),
                 volume_mount_group: String::new(),
-            })),
+            })
+        };
+        VolumeCapability {
+            access_type: Some(access_type),
             access_mode: Some(AccessMode { mode: spec.access_mode(self.single_node_multi_writer).into() }),
         }
     }

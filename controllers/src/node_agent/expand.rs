@@ -117,10 +117,12 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
             patch(json!({ "status": { "allocatedResourceStatuses": { "storage": "NodeResizeInProgress" } } })).await?;
         }
     }
-    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let staging = agent.staging_path(spec);
     let uid = task.pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default();
     let path = match operation {
-        Operation::Expand { .. } => agent.paths.target_path(uid, &spec.pv),
+        Operation::Expand { .. } => agent.target_path(uid, spec),
+        // A raw device is published by now, and mounted nowhere else.
+        _ if spec.block => agent.target_path(uid, spec),
         _ => staging.clone(),
     };
     let node = &agent.config.node_name;

@@ -7,6 +7,7 @@
 
 pub mod affinity;
 mod agent;
+mod block;
 pub mod config;
 pub mod container_log;
 pub mod csi;
@@ -25,6 +26,7 @@ pub mod reconstruct;
 pub mod records;
 mod registration;
 pub mod serve;
+pub mod slots;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
@@ -35,7 +37,7 @@ use substrate::Ctx;
 
 use crate::kube::Client;
 use agent::Agent;
-pub use config::{NodeAgentConfig, Plugins, WorkloadDefaults};
+pub use config::{NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use logs::{Logs, service};
 
 /// Runs the agent of one node in process `ctx`; never ends by itself.

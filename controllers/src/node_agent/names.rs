@@ -94,8 +94,71 @@ impl Paths {
     }
 
     /// The directories of a pod, innermost first, that can go once its volumes are gone.
-    pub fn pod_dirs(&self, uid: &str) -> [PathBuf; 3] {
-        [self.pod_volumes(uid), self.pod(uid).join("volumes"), self.pod(uid)]
+    pub fn pod_dirs(&self, uid: &str) -> [PathBuf; 5] {
+        let pod = self.pod(uid);
+        [self.pod_volumes(uid), pod.join("volumes"), self.pod_devices(uid), pod.join("volumeDevices"), pod]
+    }
+
+    /// The parent of all that belongs to raw devices, beside the pods' own links.
+    fn devices(&self) -> PathBuf {
+        self.drivers().join("volumeDevices")
+    }
+
+    /// What the node agent has of a raw device: `data` with [`VOL_DATA`] in it, and `dev`.
+    pub fn device_dir(&self, pv: &str) -> PathBuf {
+        self.devices().join(pv)
+    }
+
+    /// The directory of a raw device's [`VOL_DATA`].
+    pub fn device_data_dir(&self, pv: &str) -> PathBuf {
+        self.device_dir(pv).join("data")
+    }
+
+    /// The parent of a raw device's further binds, one for each pod that has it (upstream's global map path).
+    pub fn global_map_dir(&self, pv: &str) -> PathBuf {
+        self.device_dir(pv).join("dev")
+    }
+
+    /// Where a raw device is bound for a pod.
+    pub fn global_map_path(&self, uid: &str, pv: &str) -> PathBuf {
+        self.global_map_dir(pv).join(uid)
+    }
+
+    /// The parent of the places at which raw devices are staged.
+    pub fn staged_devices(&self) -> PathBuf {
+        self.devices().join("staging")
+    }
+
+    /// Where a raw device is staged.
+    pub fn device_staging_path(&self, pv: &str) -> PathBuf {
+        self.staged_devices().join(pv)
+    }
+
+    /// The parent of a raw device's target paths.
+    pub fn device_publish_dir(&self, pv: &str) -> PathBuf {
+        self.devices().join("publish").join(pv)
+    }
+
+    /// Where a raw device is published to a pod; the driver makes the file.
+    pub fn device_publish_path(&self, uid: &str, pv: &str) -> PathBuf {
+        self.device_publish_dir(pv).join(uid)
+    }
+
+    /// The PersistentVolume and the pod of a [`Paths::device_publish_path`].
+    pub fn published_device(&self, path: &Path) -> Option<(String, String)> {
+        let mut parts = path.strip_prefix(self.devices().join("publish")).ok()?.iter();
+        let part = |part: Option<&std::ffi::OsStr>| Some(part?.to_str()?.to_owned());
+        Some((part(parts.next())?, part(parts.next())?))
+    }
+
+    /// The parent of a pod's links to raw devices.
+    pub fn pod_devices(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("volumeDevices").join(PLUGIN_DIR)
+    }
+
+    /// A pod's link to a raw device.
+    pub fn device_link(&self, uid: &str, pv: &str) -> PathBuf {
+        self.pod_devices(uid).join(pv)
     }
 }
 
@@ -132,6 +195,19 @@ mod tests {
             staged.to_str(),
             Some(format!("/var/lib/kubelet/plugins/kubernetes.io/csi/d/{hash}/globalmount").as_str())
         );
+        let devices = "/var/lib/kubelet/plugins/kubernetes.io/csi/volumeDevices";
+        let published = Some(("pv".to_owned(), "u1".to_owned()));
+        assert_eq!(paths.published_device(&paths.device_publish_path("u1", "pv")), published);
+        assert_eq!(paths.published_device(&paths.global_map_path("u1", "pv")), None);
+        for (path, upstream) in [
+            (paths.device_staging_path("pv"), format!("{devices}/staging/pv")),
+            (paths.device_publish_path("u1", "pv"), format!("{devices}/publish/pv/u1")),
+            (paths.global_map_path("u1", "pv"), format!("{devices}/pv/dev/u1")),
+            (paths.device_data_dir("pv"), format!("{devices}/pv/data")),
+            (paths.device_link("u1", "pv"), "/var/lib/kubelet/pods/u1/volumeDevices/kubernetes.io~csi/pv".to_owned()),
+        ] {
+            assert_eq!(path.to_str(), Some(&*upstream));
+        }
         assert_eq!(
             vol_data_path(&staged).to_str(),
             Some(format!("/var/lib/kubelet/plugins/kubernetes.io/csi/d/{hash}/vol_data.json").as_str())

@@ -18,7 +18,7 @@ use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts};
 use super::populate::claims;
 use super::volumes::remove_pod_dirs;
-use super::workload::{Writer, settings};
+use super::workload::{Place, Writer, settings};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 
@@ -306,7 +306,7 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
             pod: format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name)),
             reference: object.clone(),
             volume: spec.handle.clone(),
-            dir: agent.paths.target_path(uid, &spec.pv),
+            place: Place::of(agent, uid, &spec),
             readonly: spec.readonly || readonly.get(&volume_in_pod).copied().unwrap_or_default(),
             settings: settings.clone(),
         };

@@ -23,20 +23,38 @@ pub struct ClaimUse {
     pub readonly: bool,
     /// The claim belongs to the pod (a generic ephemeral volume).
     pub ephemeral: bool,
+    /// A container has it in its `volumeMounts`.
+    pub mounted: bool,
+    /// A container has it in its `volumeDevices`.
+    pub device: bool,
 }
 
 /// The claims of a pod that its containers mount, in the pod's order. A volume that no container uses is ignored.
 pub fn claims(pod: &Pod) -> Vec<ClaimUse> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let used: BTreeSet<&str> = containers
-        .flat_map(|c| {
-            let mounts = c.volume_mounts.iter().flatten().map(|m| m.name.as_str());
-            mounts.chain(c.volume_devices.iter().flatten().map(|d| d.name.as_str()))
-        })
-        .collect();
-    let all = spec.volumes.iter().flatten();
-    all.filter(|v| used.contains(v.name.as_str())).filter_map(|v| claim(pod, v)).collect()
+    let (mut mounts, mut devices) = (BTreeSet::new(), BTreeSet::new());
+    for container in containers {
+        mounts.extend(container.volume_mounts.iter().flatten().map(|m| m.name.as_str()));
+        devices.extend(container.volume_devices.iter().flatten().map(|d| d.name.as_str()));
+    }
+    let uses = spec.volumes.iter().flatten().filter_map(|volume| claim(pod, volume)).map(|use_| {
+        let (mounted, device) = (mounts.contains(&*use_.volume), devices.contains(&*use_.volume));
+        ClaimUse { mounted, device, ..use_ }
+    });
+    uses.filter(|use_| use_.mounted || use_.device).collect()
+}
+
+/// That the containers use a volume as what it is.
+///
+/// # Errors
+/// Upstream's text.
+pub fn check_mode(use_: &ClaimUse, block: bool) -> Result<(), String> {
+    let (mode, wrong) = if block { ("Block", "volumeMounts") } else { ("Filesystem", "volumeDevices") };
+    if if block { use_.mounted } else { use_.device } {
+        return Err(format!("volume {} has volumeMode {mode}, but is specified in {wrong}", use_.volume));
+    }
+    Ok(())
 }
 
 fn claim(pod: &Pod, volume: &Volume) -> Option<ClaimUse> {
@@ -46,6 +64,8 @@ fn claim(pod: &Pod, volume: &Volume) -> Option<ClaimUse> {
             claim: source.claim_name.clone(),
             readonly: source.read_only.unwrap_or_default(),
             ephemeral: false,
+            mounted: false,
+            device: false,
         });
     }
     let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -54,6 +74,8 @@ fn claim(pod: &Pod, volume: &Volume) -> Option<ClaimUse> {
         claim: format!("{name}-{}", volume.name),
         readonly: false,
         ephemeral: true,
+        mounted: false,
+        device: false,
     })
 }
 
@@ -144,13 +166,9 @@ async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpe
         .await
         .map_err(|e| context(format!("failed to fetch PV {name} from API server: {e}")))?;
     check_volume(&pv, &claim).map_err(context)?;
-    if pv.spec.as_ref().and_then(|s| s.volume_mode.as_deref()) == Some("Block") {
-        let error =
-            format!("volume {} has volumeMode Block, but this node agent publishes filesystems only", use_.volume);
-        return Err(context(error));
-    }
     let sizes = sizes(&pv, &claim);
     let spec = VolumeSpec::from_pv(pv).map_err(|e| context(e.to_string()))?;
+    check_mode(use_, spec.block)?;
     // A driver without a CSIDriver object is attachable.
     let driver = agent.drivers_of_cluster.get("", &spec.driver);
     let attachable = driver.is_none_or(|d| d.spec.attach_required != Some(false));
@@ -194,6 +212,23 @@ mod tests {
         assert_eq!(found, [("a".to_owned(), true, false), ("p-scratch".to_owned(), false, true)]);
     }
 
+    fn use_(volume: &str) -> ClaimUse {
+        let (volume, claim) = (volume.to_owned(), "a".to_owned());
+        ClaimUse { volume, claim, readonly: false, ephemeral: false, mounted: true, device: false }
+    }
+
+    #[test]
+    fn a_volume_is_used_as_what_it_is() {
+        let mounted = use_("v");
+        assert_eq!(check_mode(&mounted, false), Ok(()));
+        let error = "volume v has volumeMode Block, but is specified in volumeMounts".to_owned();
+        assert_eq!(check_mode(&mounted, true), Err(error));
+        let device = ClaimUse { mounted: false, device: true, ..mounted };
+        assert_eq!(check_mode(&device, true), Ok(()));
+        let error = "volume v has volumeMode Filesystem, but is specified in volumeDevices".to_owned();
+        assert_eq!(check_mode(&device, false), Err(error));
+    }
+
     fn claim(phase: &str, volume: Option<&str>) -> PersistentVolumeClaim {
         serde_json::from_value(json!({
             "metadata": { "name": "a", "uid": "c1" }, "spec": { "volumeName": volume }, "status": { "phase": phase },
@@ -204,7 +239,7 @@ mod tests {
     #[test]
     fn only_a_bound_claim_names_its_volume() {
         let pod = pod(json!({ "containers": [] }));
-        let use_ = ClaimUse { volume: "v".to_owned(), claim: "a".to_owned(), readonly: false, ephemeral: false };
+        let use_ = ClaimUse { ephemeral: false, ..use_("v") };
         assert_eq!(volume_of_claim(&claim("Bound", Some("pv")), &pod, &use_), Ok("pv".to_owned()));
         assert_eq!(volume_of_claim(&claim("Pending", Some("pv")), &pod, &use_), Err("PVC is not bound".to_owned()));
         let mine = ClaimUse { ephemeral: true, ..use_ };

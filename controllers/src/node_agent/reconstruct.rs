@@ -1,8 +1,11 @@
-//! What a restarted kubelet finds on its disk: one entry per volume directory of a pod (upstream
-//! `reconciler/reconstruct.go`). A directory is enough: after a reboot the mount itself is gone, the rest must
-//! still be taken down.
+//! What a restarted kubelet finds on its disk: one entry per volume directory, or link to a raw device, of a pod
+//! (upstream `reconciler/reconstruct.go`). A directory is enough: after a reboot the mount itself is gone, the rest must
+//! still be taken down. Of a raw device its mount is enough, too.
 
-use csi_mock::disk::DiskError;
+use std::path::Path;
+use std::sync::Arc;
+
+use csi_mock::disk::{Disk, DiskError, MountKind};
 use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
@@ -40,10 +43,38 @@ pub(super) async fn scan(agent: &Agent) -> Result<Vec<FoundMount>, DiskError> {
     let mut found = Vec::new();
     for uid in disk.list_dir(&paths.pods()).await?.unwrap_or_default() {
         for pv in disk.list_dir(&paths.pod_volumes(&uid)).await?.unwrap_or_default() {
-            let data = disk.read(&paths.volume_dir(&uid, &pv).join(VOL_DATA)).await?;
-            let Some(data) = data.and_then(|bytes| serde_json::from_slice::<VolumeData>(&bytes).ok()) else { continue };
-            found.push(FoundMount { uid: uid.clone(), driver: data.driver_name, handle: data.volume_handle, pv });
+            let Some(data) = data_of(disk, &paths.volume_dir(&uid, &pv)).await? else { continue };
+            found.push(mount(&uid, pv, data, false));
+        }
+        for pv in disk.list_dir(&paths.pod_devices(&uid)).await?.unwrap_or_default() {
+            let Some(data) = data_of(disk, &paths.device_data_dir(&pv)).await? else { continue };
+            found.push(mount(&uid, pv, data, true));
+        }
+    }
+    // Of a raw device the link comes last and goes first; before and after it only mounts tell, and at the very end the
+    // directory in which it is staged. Upstream looks at links alone, and so can leave a device behind.
+    for published in disk.mounts().await?.into_iter().filter(|m| m.kind == MountKind::Block) {
+        let Some((pv, uid)) = paths.published_device(&published.path) else { continue };
+        let known = found.iter().any(|f| f.block && f.pv == pv && f.uid.as_ref() == Some(&uid));
+        if let (false, Some(data)) = (known, data_of(disk, &paths.device_data_dir(&pv)).await?) {
+            found.push(mount(&uid, pv, data, true));
+        }
+    }
+    for pv in disk.list_dir(&paths.staged_devices()).await?.unwrap_or_default() {
+        let known = found.iter().any(|f| f.block && f.pv == pv);
+        if let (false, Some(data)) = (known, data_of(disk, &paths.device_data_dir(&pv)).await?) {
+            found.push(FoundMount { uid: None, ..mount("", pv, data, true) });
         }
     }
     Ok(found)
+}
+
+/// The metadata in a directory, if it can be read.
+async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
+    let data = disk.read(&dir.join(VOL_DATA)).await?;
+    Ok(data.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn mount(uid: &str, pv: String, data: VolumeData, block: bool) -> FoundMount {
+    FoundMount { uid: Some(uid.to_owned()), driver: data.driver_name, handle: data.volume_handle, pv, block }
 }

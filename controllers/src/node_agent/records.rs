@@ -62,7 +62,8 @@ impl Chain {
         Ok(chain)
     }
 
-    fn take(&mut self, line: &[u8], position: u64) -> Result<(), Corruption> {
+    /// Takes the record in `line`, which stands at `position` counted from 1.
+    pub(super) fn take(&mut self, line: &[u8], position: u64) -> Result<(), Corruption> {
         // A filesystem may show the unwritten part of a torn tail as zeros.
         let torn = line.contains(&0) || line.last() == Some(&b'~');
         if torn {

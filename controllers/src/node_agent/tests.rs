@@ -3,6 +3,7 @@
 mod growth;
 mod live;
 mod logs;
+mod raw;
 mod real;
 mod toy;
 

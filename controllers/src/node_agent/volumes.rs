@@ -12,6 +12,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::json;
 
 use super::agent::Agent;
+use super::block;
 use super::csi::{Driver, PublishContext};
 use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
@@ -108,12 +109,12 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         agent.ctx.emit(
             "node-agent.operation-failed",
             json!({
-                "node": agent.config.node_name, "volume": task.spec.handle, "operation": operation.name(),
+                "node": agent.config.node_name, "volume": task.spec.handle, "operation": operation.name(task.spec.block),
                 "error": failure.message,
             }),
         );
         if let Some(pod) = failure.pod {
-            agent.recorder.event(&reference::<Pod>(&pod), "Warning", "FailedMount", failure.message);
+            agent.recorder.event(&reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
         }
     } else {
         let kind = match operation {
@@ -143,6 +144,8 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::Stage => stage(agent, task).await,
         Step::Expand => expand(agent, operation, task).await,
         Step::Publish => publish(agent, operation.uid().unwrap_or_default(), task).await,
+        Step::Map => block::map(agent, operation.uid().unwrap_or_default(), task).await,
+        Step::Unmap => block::unmap(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unpublish => unpublish(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unstage => unstage(agent, spec).await,
     }
@@ -202,13 +205,28 @@ pub(super) fn driver(agent: &Agent, spec: &VolumeSpec, who: &str) -> Result<Driv
     })
 }
 
-fn disk_error(error: &DiskError) -> StepError {
+pub(super) fn disk_error(error: &DiskError) -> StepError {
     StepError::Transient(format!("kubernetes.io/csi: {error}"))
 }
 
-async fn write_data(agent: &Agent, beside: &Path, data: &VolumeData) -> Result<(), StepError> {
-    let text = serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))?;
-    agent.config.disk.write(&vol_data_path(beside), &text).await.map_err(|e| disk_error(&e))
+fn encoded(data: &VolumeData) -> Result<Vec<u8>, StepError> {
+    serde_json::to_vec(data).map_err(|e| StepError::Transient(format!("kubernetes.io/csi: {e}")))
+}
+
+/// The metadata of a volume that is published on this node.
+pub(super) fn volume_data(agent: &Agent, spec: &VolumeSpec, life_cycle: &str) -> Result<Vec<u8>, StepError> {
+    encoded(&VolumeData {
+        spec_vol_id: spec.pv.clone(),
+        volume_handle: spec.handle.clone(),
+        driver_name: spec.driver.clone(),
+        node_name: agent.config.node_name.clone(),
+        attachment_id: attachment_name(&spec.handle, &spec.driver, &agent.config.node_name),
+        volume_lifecycle_mode: life_cycle.to_owned(),
+    })
+}
+
+async fn write_data(agent: &Agent, beside: &Path, data: &[u8]) -> Result<(), StepError> {
+    agent.config.disk.write(&vol_data_path(beside), data).await.map_err(|e| disk_error(&e))
 }
 
 async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
@@ -218,8 +236,16 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         return Ok(());
     }
     let context = publish_context(agent, task).await?;
-    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let staging = agent.staging_path(spec);
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
+    if spec.block {
+        block::remember(agent, spec).await?;
+        let result = driver.stage(&agent.ctx, spec, &staging, context).await;
+        if matches!(result, Err(StepError::Final(_))) {
+            block::clear(agent, spec).await;
+        }
+        return result;
+    }
     let data = VolumeData {
         spec_vol_id: String::new(),
         volume_handle: spec.handle.clone(),
@@ -228,7 +254,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         attachment_id: String::new(),
         volume_lifecycle_mode: String::new(),
     };
-    write_data(agent, &staging, &data).await?;
+    write_data(agent, &staging, &encoded(&data)?).await?;
     let result = driver.stage(&agent.ctx, spec, &staging, context).await;
     if matches!(result, Err(StepError::Final(_))) {
         clear(agent, &staging).await;
@@ -240,19 +266,16 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     let spec = &task.spec;
     let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
     let context = publish_context(agent, task).await?;
-    let target = agent.paths.target_path(uid, &spec.pv);
-    agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
-    let data = VolumeData {
-        spec_vol_id: spec.pv.clone(),
-        volume_handle: spec.handle.clone(),
-        driver_name: spec.driver.clone(),
-        node_name: agent.config.node_name.clone(),
-        attachment_id: attachment_name(&spec.handle, &spec.driver, &agent.config.node_name),
-        volume_lifecycle_mode: "Persistent".to_owned(),
-    };
-    write_data(agent, &target, &data).await?;
-    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
     let readonly = task.readonly || spec.readonly;
+    if spec.block {
+        block::remember(agent, spec).await?;
+        let parent = agent.paths.device_publish_dir(&spec.pv);
+        agent.config.disk.make_dir(&parent).await.map_err(|e| disk_error(&e))?;
+        return driver.publish(&agent.ctx, spec, (&staging, &target), readonly, context).await;
+    }
+    agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
+    write_data(agent, &target, &volume_data(agent, spec, "Persistent")?).await?;
     let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, context).await;
     if matches!(result, Err(StepError::Final(_))) {
         clear(agent, &target).await;
@@ -262,15 +285,25 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
 
 async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
-    let target = agent.paths.target_path(uid, &spec.pv);
+    let target = agent.target_path(uid, spec);
     driver.unpublish(&agent.ctx, &spec.handle, &target).await?;
-    clear(agent, &target).await;
+    if !spec.block {
+        clear(agent, &target).await;
+    }
     Ok(())
 }
 
 async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     let driver = driver(agent, spec, "attacher.UnmountDevice failed to create newCsiDriverClient")?;
-    let staging = agent.paths.staging_target_path(&spec.driver, &spec.handle);
+    let staging = agent.staging_path(spec);
+    if spec.block {
+        block::unreferenced(agent, spec).await?;
+        if driver.stage_unstage {
+            driver.unstage(&agent.ctx, &spec.handle, &staging).await?;
+        }
+        block::clear(agent, spec).await;
+        return Ok(());
+    }
     let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
     let references: Vec<String> = mounts
         .iter()
@@ -323,7 +356,7 @@ mod tests {
             "spec": { "attacher": "d", "nodeName": "n", "source": {} },
         }))
         .expect("an attachment");
-        attached(&attachment, &VolumeSpec::reconstructed("d", "vol-1", "pv"))
+        attached(&attachment, &VolumeSpec::reconstructed("d", "vol-1", "pv", false))
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! The modelled workload of a pod: one writer per claim, which verifies what it finds and then writes records.
+//! The modelled workload of a pod: one writer per claim, which verifies what it finds and then writes records, to a file
+//! or to the raw device.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use csi_mock::disk::DiskError;
+use csi_mock::disk::{DiskError, RawDevice};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use serde_json::json;
 use substrate::fault::Span;
@@ -15,8 +16,10 @@ use super::agent::Agent;
 use super::config::WorkloadDefaults;
 use super::logs::LogFile;
 use super::records::{Chain, Corruption};
+use super::slots;
+use super::volume_manager::VolumeSpec;
 
-/// The file in the root of each volume.
+/// The file in the root of each filesystem.
 pub const FILE: &str = "mooring-records";
 /// Annotation: time between two records, as in `500ms`.
 pub const WRITE_EVERY: &str = "mooring.dev/write-every";
@@ -53,6 +56,28 @@ pub fn settings(pod: &Pod, defaults: &WorkloadDefaults) -> Result<WorkloadDefaul
     Ok(settings)
 }
 
+/// Where a writer's records are.
+pub(super) enum Place {
+    /// In a file of a filesystem.
+    File(PathBuf),
+    /// On a raw device; nothing when the pod has none.
+    Device(Option<Arc<dyn RawDevice>>),
+}
+
+impl Place {
+    /// Where a pod that has the volume keeps its records.
+    pub(super) fn of(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Self {
+        if spec.block {
+            Self::Device(agent.devices.get(uid, &spec.name))
+        } else {
+            Self::File(agent.target_path(uid, spec).join(FILE))
+        }
+    }
+}
+
+/// How much of a raw device is read at once, in bytes.
+const PIECE: usize = 128 * slots::SLOT;
+
 /// One writer.
 pub(super) struct Writer {
     pub(super) agent: Arc<Agent>,
@@ -65,8 +90,8 @@ pub(super) struct Writer {
     pub(super) reference: ObjectReference,
     /// The volume handle.
     pub(super) volume: String,
-    /// Where the volume is published.
-    pub(super) dir: PathBuf,
+    /// Where the records are.
+    pub(super) place: Place,
     pub(super) readonly: bool,
     pub(super) settings: WorkloadDefaults,
 }
@@ -75,6 +100,18 @@ pub(super) struct Writer {
 enum Trouble {
     Corrupt(Corruption),
     Disk(DiskError),
+}
+
+impl From<Corruption> for Trouble {
+    fn from(what: Corruption) -> Self {
+        Self::Corrupt(what)
+    }
+}
+
+impl From<DiskError> for Trouble {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
 }
 
 impl Writer {
@@ -131,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Reads the file and checks it from its first record.
+    /// Reads all records and checks them from the first on.
     async fn verify(&self) -> Result<u64, Trouble> {
         let chain = self.agent.chains.of(&self.volume);
         let mut chain = chain.lock().await;
@@ -143,8 +180,44 @@ impl Writer {
     }
 
     async fn read(&self) -> Result<Chain, Trouble> {
-        let bytes = self.agent.config.disk.read(&self.dir.join(FILE)).await.map_err(Trouble::Disk)?;
-        Chain::verify(&bytes.unwrap_or_default()).map_err(Trouble::Corrupt)
+        match &self.place {
+            Place::File(path) => {
+                let bytes = self.agent.config.disk.read(path).await?;
+                Ok(Chain::verify(&bytes.unwrap_or_default())?)
+            }
+            Place::Device(device) => {
+                let device = self.opened(device.as_ref())?;
+                let (mut reader, mut at) = (slots::Reader::default(), 0);
+                loop {
+                    let piece = device.read_at(at, PIECE).await?;
+                    at += piece.len() as u64;
+                    if piece.is_empty() || !reader.feed(&piece)? {
+                        return Ok(reader.chain());
+                    }
+                }
+            }
+        }
+    }
+
+    fn opened<'a>(&self, device: Option<&'a Arc<dyn RawDevice>>) -> Result<&'a dyn RawDevice, DiskError> {
+        device.map(|device| &**device).ok_or_else(|| DiskError::NotPlugged(self.volume.clone()))
+    }
+
+    /// Adds one record, durably.
+    async fn put(&self, last: &Chain, line: &[u8]) -> Result<(), DiskError> {
+        match &self.place {
+            Place::File(path) => {
+                self.agent.config.disk.append(path, line).await?;
+                self.agent.config.disk.sync(path).await
+            }
+            Place::Device(device) => {
+                let device = self.opened(device.as_ref())?;
+                let too_long = || std::io::Error::other("a record is longer than a sector");
+                let slot = slots::slot(line).ok_or_else(|| DiskError::io("write", &self.pod, too_long()))?;
+                device.write_at(slots::next_offset(last), &slot).await?;
+                device.sync().await
+            }
+        }
     }
 
     /// Writes one record and makes it durable.
@@ -157,10 +230,7 @@ impl Writer {
             None => self.read().await?,
         };
         let (bytes, next) = last.next(&self.pod);
-        let path = self.dir.join(FILE);
-        let disk = &self.agent.config.disk;
-        disk.append(&path, &bytes).await.map_err(Trouble::Disk)?;
-        disk.sync(&path).await.map_err(Trouble::Disk)?;
+        self.put(&last, &bytes).await?;
         let record = next.last;
         *chain = Some(next);
         Ok(record)

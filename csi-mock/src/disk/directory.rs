@@ -7,13 +7,15 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::ready;
 use serde::{Deserialize, Serialize};
 
 use super::blocking::Gate;
 use super::files::file_operations;
 use super::root::Root;
 use super::{
-    Backend, Device, Disk, DiskError, DiskFuture, Mount, MountKind, Plug, Publish, Published, Stage, Staged, Usage,
+    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, MountKind, Plug, Publish, Published, RawDevice,
+    Stage, Staged, Usage,
 };
 
 /// The node's own directory below its root: one record for each device and each mount.
@@ -366,6 +368,15 @@ impl Disk for DirectoryDisk {
     fn publish<'a>(&'a self, publish: &'a Publish) -> DiskFuture<'a, Published> {
         let publish = publish.clone();
         self.run(move |disk| disk.publish(&publish))
+    }
+
+    fn map<'a>(&'a self, _: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
+        Box::pin(ready(Err(cannot("open a raw device", "there is none"))))
+    }
+
+    /// There is nothing to take away: no device was ever published.
+    fn unmap<'a>(&'a self, _: &'a Mapping) -> DiskFuture<'a, ()> {
+        Box::pin(ready(Ok(())))
     }
 
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {

@@ -7,11 +7,15 @@ use rustix::io::Errno;
 use substrate::Ctx;
 use substrate::fault::{Effect, Moment, Plane, Point};
 
-use super::{Backend, Device, Disk, DiskError, DiskFuture, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+use super::{
+    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
+    Usage,
+};
 
 /// A disk whose operations meet the faults of the plane `disk` first. Operations are named as the trait names them
-/// (`append`, `sync`, `stage`); faults can match `volume`, `node` and `path`.
-#[derive(Debug)]
+/// (`append`, `sync`, `stage`), those of an open raw device as its trait names them (`write_at`, `sync`); faults can match
+/// `volume`, `node` and `path`.
+#[derive(Clone, Debug)]
 struct FaultyDisk {
     ctx: Ctx,
     disk: Arc<dyn Disk>,
@@ -167,6 +171,7 @@ impl Disk for FaultyDisk {
         unstage(volume: &'a str, path: &'a Path) -> bool, volume, path;
         publish(publish: &'a Publish) -> Published, &publish.volume, &publish.path;
         unpublish(volume: &'a str, path: &'a Path) -> bool, volume, path;
+        unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
         expand(volume: &'a str, path: &'a Path) -> u64, volume, path;
         usage(path: &'a Path) -> Usage, "", path;
         make_dir(path: &'a Path) -> (), "", path;
@@ -175,6 +180,17 @@ impl Disk for FaultyDisk {
         write(path: &'a Path, data: &'a [u8]) -> (), "", path;
         read(path: &'a Path) -> Option<Vec<u8>>, "", path;
         remove_file(path: &'a Path) -> (), "", path;
+    }
+
+    fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
+        Box::pin(async move {
+            if self.before("map", &mapping.volume, &mapping.device).await? == Way::Wrong {
+                return Err(self.not_ours(&mapping.volume));
+            }
+            let device = self.disk.map(mapping).await?;
+            let faulty = FaultyDevice { disk: self.clone(), mapping: mapping.clone(), device };
+            Ok(Arc::new(faulty) as Arc<dyn RawDevice>)
+        })
     }
 
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
@@ -197,6 +213,63 @@ impl Disk for FaultyDisk {
                 Way::Lost => Ok(()),
                 Way::Torn => Err(DiskError::errno("fsync", path.display().to_string(), Errno::IO)),
                 Way::Free | Way::Wrong => self.disk.sync(path).await,
+            }
+        })
+    }
+}
+
+/// An open raw device of a [`FaultyDisk`].
+#[derive(Debug)]
+struct FaultyDevice {
+    disk: FaultyDisk,
+    mapping: Mapping,
+    device: Arc<dyn RawDevice>,
+}
+
+impl FaultyDevice {
+    async fn before(&self, op: &'static str) -> Result<Way, DiskError> {
+        match self.disk.before(op, &self.mapping.volume, &self.mapping.device).await? {
+            Way::Wrong => Err(self.disk.not_ours(&self.mapping.volume)),
+            way => Ok(way),
+        }
+    }
+
+    fn failed(&self, op: &'static str) -> DiskError {
+        DiskError::errno(op, self.mapping.device.display().to_string(), Errno::IO)
+    }
+}
+
+impl RawDevice for FaultyDevice {
+    fn size(&self) -> DiskFuture<'_, u64> {
+        self.device.size()
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> DiskFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            self.before("read_at").await?;
+            self.device.read_at(offset, length).await
+        })
+    }
+
+    fn write_at<'a>(&'a self, offset: u64, data: &'a [u8]) -> DiskFuture<'a, ()> {
+        Box::pin(async move {
+            match self.before("write_at").await? {
+                Way::Lost => Ok(()),
+                Way::Torn => {
+                    self.device.write_at(offset, &data[..data.len() / 2]).await?;
+                    Err(self.failed("write"))
+                }
+                Way::Free | Way::Wrong => self.device.write_at(offset, data).await,
+            }
+        })
+    }
+
+    fn sync(&self) -> DiskFuture<'_, ()> {
+        Box::pin(async move {
+            match self.before("sync").await? {
+                Way::Lost => Ok(()),
+                Way::Torn => Err(self.failed("fsync")),
+                Way::Free | Way::Wrong => self.device.sync().await,
             }
         })
     }

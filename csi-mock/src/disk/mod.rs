@@ -23,6 +23,7 @@ mod files;
 mod loopback;
 mod memory;
 mod paced;
+mod raw;
 mod root;
 mod stat;
 
@@ -35,6 +36,7 @@ pub use faulty::faulty;
 pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;
 pub use paced::{Pace, paced};
+pub use raw::{Mapping, RawDevice};
 
 /// The disk of a live node with the backend that was asked for; `None` takes the best one that works here.
 ///
@@ -149,6 +151,15 @@ pub enum MountKind {
     Target,
     /// The raw device at a pod's target path.
     Block,
+    /// The raw device once more, below the node agent's own directory ([`Mapping::global`]).
+    Map,
+}
+
+impl MountKind {
+    /// Whether the device itself is mounted and not a filesystem on it.
+    pub fn is_raw(self) -> bool {
+        matches!(self, Self::Block | Self::Map)
+    }
 }
 
 /// A mount of a volume on a node.
@@ -296,6 +307,17 @@ pub trait Disk: fmt::Debug + Send + Sync {
 
     /// Takes the volume away from the target path and deletes the path; true when it was mounted.
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool>;
+
+    /// Makes a published raw device known to a pod and opens it; it stays open for as long as the value lives. It may be
+    /// repeated, and then opens the device once more.
+    ///
+    /// # Errors
+    /// [`DiskError::NotPlugged`]; [`DiskError::NotOurs`] when what is published is another device than the volume's;
+    /// [`DiskError::BadPath`] when it is no device; [`DiskError::Occupied`].
+    fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>>;
+
+    /// Closes the device that was opened by [`Disk::map`] and takes it away from the pod; the published device stays.
+    fn unmap<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, ()>;
 
     /// Makes the device, and the filesystem when one is mounted at `path`, as large as the volume; returns the size of
     /// the device in bytes. It may be done while the volume is in use, and repeated.

@@ -8,7 +8,9 @@ use rand_core::Rng;
 use substrate::Ctx;
 use substrate::seed::unit;
 
-use super::{Backend, Device, Disk, DiskFuture, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+use super::{
+    Backend, Device, Disk, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged, Usage,
+};
 
 /// How long the slow operations of a disk take: each from the first of the pair to the second, drawn evenly.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +115,8 @@ impl Disk for PacedDisk {
         find(volume: &'a str) -> Option<Device>;
         unstage(volume: &'a str, path: &'a Path) -> bool;
         unpublish(volume: &'a str, path: &'a Path) -> bool;
+        map(mapping: &'a Mapping) -> Arc<dyn RawDevice>;
+        unmap(mapping: &'a Mapping) -> ();
         expand(volume: &'a str, path: &'a Path) -> u64;
         usage(path: &'a Path) -> Usage;
         make_dir(path: &'a Path) -> ();

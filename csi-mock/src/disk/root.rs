@@ -32,6 +32,10 @@ const DIR_MODE: Mode = Mode::from_raw_mode(0o755);
 /// Mode of files that we make.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 
+/// What opening a read-only device for writing ends with.
+#[cfg(target_os = "linux")]
+const REFUSES_WRITES: [Option<i32>; 2] = [Some(Errno::ACCESS.raw_os_error()), Some(Errno::ROFS.raw_os_error())];
+
 fn text(path: &Path) -> String {
     path.display().to_string()
 }
@@ -294,6 +298,21 @@ impl Root {
         let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
         let fd = open_beneath(self.fd.as_fd(), &relative, flags, mode).map_err(|e| Self::fail(op, path, e))?;
         Ok(File::from(fd))
+    }
+
+    /// Opens the device at `path` and says whether it takes no writes.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(target_os = "linux")]
+    pub fn device(&self, path: &Path) -> Result<(File, bool), DiskError> {
+        match self.file("open", path, OFlags::RDWR) {
+            // The kernel has no writer for a device that refuses writes.
+            Err(DiskError::Io { source, .. }) if REFUSES_WRITES.contains(&source.raw_os_error()) => {
+                self.file("open", path, OFlags::RDONLY).map(|file| (file, true))
+            }
+            file => file.map(|file| (file, false)),
+        }
     }
 
     /// Adds bytes to a file.

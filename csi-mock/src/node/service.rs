@@ -19,7 +19,7 @@ use super::table::Table;
 use crate::calls::{About, Calls};
 use crate::capabilities::Feature;
 use crate::check::{self, Capability};
-use crate::disk::{Device, Disk, DiskError, Mount};
+use crate::disk::{Device, Disk, DiskError, Mount, MountKind};
 use crate::identity::{WELL_KNOWN_ZONE_KEY, ZONE_KEY};
 
 /// The Node service of one node.
@@ -75,9 +75,10 @@ impl NodeService {
         self.calls.ctx().emit(kind, fields);
     }
 
+    /// The mounts of a volume that this driver made: what the node agent makes of a raw device is the agent's.
     pub(super) async fn mounts(&self, volume: &str) -> Result<Vec<Mount>, Status> {
         let mut mounts = self.disk().mounts().await.map_err(|e| status(&e))?;
-        mounts.retain(|m| m.volume == volume);
+        mounts.retain(|m| m.volume == volume && m.kind != MountKind::Map);
         Ok(mounts)
     }
 

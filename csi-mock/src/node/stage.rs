@@ -98,7 +98,8 @@ impl NodeService {
             return Err(self.refused(call, &DiskError::NotPlugged(volume.to_owned())));
         }
         if !self.table().is_staged(volume) {
-            self.emit("disk.staged", volume, json!({ "path": path, "readonly": readonly, "formatted": false }));
+            let done = json!({ "path": path, "readonly": readonly, "formatted": false, "raw": true });
+            self.emit("disk.staged", volume, done);
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use substrate::Event;
 pub(super) struct Hold {
     /// Staged, and whether it may be written.
     pub staged: Option<bool>,
+    /// It is a raw device: that it is staged shows nowhere on the node.
+    pub raw: bool,
     /// Target paths, and whether they may be written.
     pub published: BTreeMap<String, bool>,
     /// A forced detach from this node is on record: what is mounted there no longer reaches the volume.
@@ -96,6 +98,9 @@ impl Facts {
             "ad.detach" if event.fields.get("forced") == Some(&Value::Bool(true)) => self.on_forced(event, "node"),
             "disk.staged" | "disk.published" | "disk.unpublished" | "disk.unstaged" => self.on_mount(event),
             "disk.crashed" => self.on_crash(event),
+            "csi.done" if event.str("rpc") == Some("NodeUnstageVolume") && event.str("code") == Some("OK") => {
+                self.on_unstaged(event);
+            }
             "api.commit" => self.on_commit(event),
             _ => {}
         }
@@ -142,6 +147,7 @@ impl Facts {
         match event.kind.as_str() {
             "disk.staged" => {
                 hold.staged = Some(writable);
+                hold.raw = event.fields.get("raw") == Some(&Value::Bool(true));
                 hold.forced = false;
                 hold.generation += 1;
             }
@@ -156,6 +162,19 @@ impl Facts {
         }
         if hold.staged.is_none() && hold.published.is_empty() {
             self.holds.remove(&key);
+        }
+    }
+
+    /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts is
+    /// that it said so. Of a filesystem the mount must have gone.
+    fn on_unstaged(&mut self, event: &Event) {
+        let (Some(volume), Some(node)) = (event.str("volume"), event.str("node")) else { return };
+        let key = (volume.to_owned(), self.name(node).to_owned());
+        if let Some(hold) = self.holds.get_mut(&key).filter(|hold| hold.raw) {
+            hold.staged = None;
+            if hold.published.is_empty() {
+                self.holds.remove(&key);
+            }
         }
     }
 

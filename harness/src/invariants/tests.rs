@@ -148,6 +148,23 @@ fn i2_fires_when_somebody_detaches_in_the_cloud() {
     assert_eq!(ids(&run), ["I2"]);
 }
 
+/// A driver that was started anew says that it unstaged, and no mount tells it. Of a filesystem that is not enough.
+#[test]
+fn i2_takes_the_word_of_the_driver_for_raw_devices_only() {
+    let mut run = without("disk.unstaged", |_| true);
+    for (ended, (kind, fields)) in run.clone().into_iter().enumerate().rev() {
+        if kind == "disk.unpublished" {
+            let done = json!({ "rpc": "NodeUnstageVolume", "volume": VOL, "node": fields["node"], "code": "OK" });
+            run.insert(ended + 1, ("csi.done", done));
+        }
+    }
+    assert_eq!(ids(&run)[0], "I2");
+    for (_, fields) in run.iter_mut().filter(|(kind, _)| *kind == "disk.staged") {
+        fields["raw"] = json!(true);
+    }
+    assert_eq!(ids(&run), [""; 0]);
+}
+
 #[test]
 fn i2_lets_a_forced_detach_pass() {
     let mut run = without("disk.unstaged", |_| true);

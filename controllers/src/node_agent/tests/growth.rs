@@ -3,14 +3,14 @@
 use super::*;
 
 /// Says in both objects how large the volume is.
-fn sizes(rig: &Rig, volume: &str, claim: &str) {
+pub(super) fn sizes(rig: &Rig, volume: &str, claim: &str) {
     rig.toy.patch("persistentvolumes", "", "pv-1", &json!({ "spec": { "capacity": { "storage": volume } } }));
     let capacity = json!({ "status": { "capacity": { "storage": claim } } });
     rig.toy.patch("persistentvolumeclaims", "default", "data", &capacity);
 }
 
 /// What the resizer leaves behind when the rest is the node's.
-fn pending(rig: &Rig) {
+pub(super) fn pending(rig: &Rig) {
     let pending = json!({ "status": {
         "allocatedResourceStatuses": { "storage": "NodeResizePending" },
         "conditions": [{ "type": "FileSystemResizePending", "status": "True" }],
@@ -22,7 +22,7 @@ fn claim(rig: &Rig) -> Value {
     rig.toy.get("persistentvolumeclaims", "default", "data")["status"].clone()
 }
 
-fn grown(rig: &Rig) -> bool {
+pub(super) fn grown(rig: &Rig) -> bool {
     claim(rig)["capacity"]["storage"] == "2Gi"
 }
 

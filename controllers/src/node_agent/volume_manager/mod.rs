@@ -37,14 +37,16 @@ pub struct Reconciled {
 /// A mount that a restarted kubelet found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundMount {
-    /// The pod's uid.
-    pub uid: String,
+    /// The pod's uid; none for a raw device that is staged and not published any more.
+    pub uid: Option<String>,
     /// The CSI driver.
     pub driver: String,
     /// The volume handle.
     pub handle: String,
     /// The PersistentVolume's name.
     pub pv: String,
+    /// It is a raw device.
+    pub block: bool,
 }
 
 /// How far reconstruction after a start has come.
@@ -94,7 +96,7 @@ impl VolumeManager {
     pub fn reconstruct(&mut self, found: &[FoundMount]) {
         let mut names = BTreeSet::new();
         for mount in found {
-            let spec = Arc::new(VolumeSpec::reconstructed(&mount.driver, &mount.handle, &mount.pv));
+            let spec = Arc::new(VolumeSpec::reconstructed(&mount.driver, &mount.handle, &mount.pv, mount.block));
             names.insert(spec.name.clone());
             let volume = self.actual.mark_attached(spec, Attachability::Uncertain);
             volume.device = MountState::Uncertain;
@@ -105,7 +107,9 @@ impl VolumeManager {
                 volume_in_pod: String::new(),
                 pod: String::new(),
             };
-            volume.pods.insert(mount.uid.clone(), pod);
+            if let Some(uid) = &mount.uid {
+                volume.pods.insert(uid.clone(), pod);
+            }
         }
         self.reconstruction =
             if names.is_empty() { Reconstruction::Done } else { Reconstruction::NeedsNodeStatus(names) };
@@ -348,7 +352,7 @@ impl VolumeManager {
     }
 
     fn start(&mut self, now: Duration, operation: Operation, task: Task, done: &mut Reconciled) {
-        match self.pending.start(now, &operation.key(), operation.name()) {
+        match self.pending.start(now, &operation.key(), operation.name(task.spec.block)) {
             Ok(()) => {
                 self.running.insert(operation.clone(), task);
                 done.started.push(operation);
@@ -367,6 +371,7 @@ impl VolumeManager {
     /// the volume is checked against.
     pub fn begin(&mut self, now: Duration, operation: &Operation, node: &operation::NodeFacts) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
+        let block = task.spec.block;
         match operation {
             Operation::VerifyControllerAttached { .. } => {
                 if !task.attachable {
@@ -379,16 +384,20 @@ impl VolumeManager {
                 if let Some(pv) = &task.spec.object
                     && let Err(error) = super::affinity::check(pv, &node.name, &node.labels)
                 {
-                    return self.fail(now, operation, "MountVolume.NodeAffinity check", &error, true);
+                    let mode = if block { "MapVolume" } else { "MountVolume" };
+                    let what = format!("{mode}.NodeAffinity check failed");
+                    // Upstream has this one reason for both kinds of volumes.
+                    return self.fail(now, operation, &what, &error, Some("FailedMount"));
                 }
                 if task.spec.is_read_write_once_pod() && self.actual.is_mounted_elsewhere(volume, uid) {
                     let error = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
-                    return self.fail(now, operation, "MountVolume.SetUp", error, true);
+                    let step = if block { Step::Stage } else { Step::Publish };
+                    return self.failed(now, operation, &task, step, error);
                 }
                 if task.attachable { Next::Do(Step::WaitForAttach) } else { self.after_attach(volume) }
             }
             Operation::Expand { .. } => Next::Do(Step::Expand),
-            Operation::Unmount { .. } => Next::Do(Step::Unpublish),
+            Operation::Unmount { .. } => Next::Do(if block { Step::Unmap } else { Step::Unpublish }),
             Operation::UnmountDevice { .. } => Next::Do(Step::Unstage),
         }
     }
@@ -396,15 +405,22 @@ impl VolumeManager {
     /// Takes the result of a step and says what follows.
     pub fn advance(&mut self, now: Duration, operation: &Operation, step: Step, result: Result<(), StepError>) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
+        match result {
+            Ok(()) => self.done(now, operation, task, step),
+            Err(error) => self.not_done(now, operation, &task, step, &error),
+        }
+    }
+
+    fn done(&mut self, now: Duration, operation: &Operation, task: Task, step: Step) -> Next {
         let volume = operation.volume();
-        match (step, result) {
-            (Step::VerifyControllerAttached, Ok(())) => {
+        let block = task.spec.block;
+        let grows = task.sizes.claim != 0 && task.sizes.volume > task.sizes.claim && !task.readonly;
+        match step {
+            Step::VerifyControllerAttached => {
                 self.actual.mark_attached(task.spec, Attachability::True);
-                self.finish(now, operation, None)
             }
-            (Step::WaitForAttach, Ok(())) => self.after_attach(volume),
-            (Step::Stage, Ok(())) => {
-                let grows = task.sizes.claim != 0 && task.sizes.volume > task.sizes.claim && !task.readonly;
+            Step::WaitForAttach => return self.after_attach(volume),
+            Step::Stage => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Mounted;
                     attached.device_reconstructed = false;
@@ -412,74 +428,73 @@ impl VolumeManager {
                     attached.expansion_refused = false;
                     attached.spec = task.spec;
                 }
-                Next::Do(if grows { Step::Expand } else { Step::Publish })
+                return Next::Do(if grows && !block { Step::Expand } else { Step::Publish });
             }
-            (Step::Expand, Ok(())) => {
+            Step::Expand => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.size = task.sizes.volume;
                 }
                 if matches!(operation, Operation::Mount { .. }) {
-                    return Next::Do(Step::Publish);
+                    if !block {
+                        return Next::Do(Step::Publish);
+                    }
+                    self.mark_mounted(operation, &task, MountState::Mounted);
                 }
-                self.finish(now, operation, None)
             }
-            (Step::Publish, Ok(())) => {
-                self.mark_mounted(operation, &task, MountState::Mounted);
-                self.finish(now, operation, None)
-            }
-            (Step::Unpublish, Ok(())) => {
+            Step::Publish if block => return Next::Do(Step::Map),
+            Step::Map if grows => return Next::Do(Step::Expand),
+            Step::Publish | Step::Map => self.mark_mounted(operation, &task, MountState::Mounted),
+            Step::Unmap => return Next::Do(Step::Unpublish),
+            Step::Unpublish => {
                 if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid()) {
                     attached.pods.remove(uid);
                 }
-                self.finish(now, operation, None)
             }
-            (Step::Unstage, Ok(())) => {
+            Step::Unstage => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::NotMounted;
                     attached.device_reconstructed = false;
                 }
-                self.finish(now, operation, None)
             }
-            (Step::VerifyControllerAttached, Err(error)) => {
-                self.fail(now, operation, "VerifyControllerAttachedVolume", error.message(), false)
+        }
+        self.finish(now, operation, None)
+    }
+
+    fn not_done(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &StepError) -> Next {
+        let volume = operation.volume();
+        let block = task.spec.block;
+        let mounts = matches!(operation, Operation::Mount { .. });
+        match step {
+            Step::VerifyControllerAttached | Step::WaitForAttach => {}
+            Step::Stage => self.device_failed(volume, error),
+            Step::Expand if !mounts => {
+                return self.fail(now, operation, "NodeExpandVolume failed", error.message(), None);
             }
-            (Step::WaitForAttach, Err(error)) => {
-                self.fail(now, operation, "MountVolume.WaitForAttach", error.message(), true)
-            }
-            (Step::Stage, Err(error)) => {
-                self.device_failed(volume, &error);
-                self.fail(now, operation, "MountVolume.MountDevice", error.message(), true)
-            }
-            (Step::Expand, Err(error)) if matches!(operation, Operation::Mount { .. }) => {
-                // The next mount must stage, and so expand, again.
+            // A raw device is mapped by now: it must be taken down with its pod, which must not use it yet.
+            Step::Expand | Step::Map if block => self.mark_mounted(operation, task, MountState::Uncertain),
+            // The next mount must stage, and so expand, again.
+            Step::Expand | Step::Map => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Uncertain;
                 }
-                let what = "MountVolume.MountDevice failed while expanding volume";
-                self.fail(now, operation, what, error.message(), true)
             }
-            (Step::Expand, Err(error)) => self.fail(now, operation, "NodeExpandVolume", error.message(), false),
-            (Step::Publish, Err(error)) => {
-                self.mount_failed(operation, &task, &error);
-                self.fail(now, operation, "MountVolume.SetUp", error.message(), true)
-            }
-            (Step::Unpublish, Err(error)) => {
-                // Tear-down may be half done: the next use must publish again.
+            Step::Publish => self.mount_failed(operation, task, error),
+            // Tear-down may be half done: the next use must publish again.
+            Step::Unmap | Step::Unpublish => {
                 if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid())
                     && let Some(pod) = attached.pods.get_mut(uid)
                 {
                     pod.state = MountState::Uncertain;
                 }
-                self.fail(now, operation, "UnmountVolume.TearDown", error.message(), false)
             }
-            (Step::Unstage, Err(error)) => {
-                // The same for the device: the next use must stage again (k#86360, k#106729).
+            // The same for the device: the next use must stage again (k#86360, k#106729).
+            Step::Unstage => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::Uncertain;
                 }
-                self.fail(now, operation, "UnmountDevice", error.message(), false)
             }
         }
+        self.failed(now, operation, task, step, error.message())
     }
 
     fn after_attach(&self, volume: &VolumeName) -> Next {
@@ -525,14 +540,26 @@ impl VolumeManager {
         }
     }
 
-    fn fail(&mut self, now: Duration, operation: &Operation, what: &str, error: &str, event: bool) -> Next {
-        let message = self
-            .running
-            .get(operation)
-            .map(|task| format!("{what} failed for volume \"{}\" : {error}", task.spec.pv))
-            .unwrap_or_default();
-        let pod = self.running.get(operation).and_then(|task| task.pod.clone()).filter(|_| event);
-        self.finish(now, operation, Some(Failure { message, pod }))
+    /// Ends an operation that failed in `step`. Mounts tell the pod, everything else is only logged upstream.
+    fn failed(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &str) -> Next {
+        let block = task.spec.block;
+        let reason = if block { "FailedMapVolume" } else { "FailedMount" };
+        let told = matches!(operation, Operation::Mount { .. }).then_some(reason);
+        self.fail(now, operation, step.what(block), error, told)
+    }
+
+    fn fail(
+        &mut self,
+        now: Duration,
+        operation: &Operation,
+        what: &str,
+        error: &str,
+        told: Option<&'static str>,
+    ) -> Next {
+        let task = self.running.get(operation);
+        let message = task.map(|task| format!("{what} for volume \"{}\" : {error}", task.spec.pv)).unwrap_or_default();
+        let pod = task.and_then(|task| task.pod.clone()).filter(|_| told.is_some());
+        self.finish(now, operation, Some(Failure { message, pod, reason: told.unwrap_or_default() }))
     }
 
     fn finish(&mut self, now: Duration, operation: &Operation, failure: Option<Failure>) -> Next {

@@ -54,13 +54,16 @@ impl Operation {
         }
     }
 
-    /// Upstream's operation name; backoff applies per name.
-    pub fn name(&self) -> &'static str {
+    /// Upstream's operation name, which is another one for raw devices (`block`); backoff applies per name.
+    pub fn name(&self, block: bool) -> &'static str {
         match self {
             Self::VerifyControllerAttached { .. } => "verify_controller_attached_volume",
+            Self::Mount { .. } if block => "map_volume",
             Self::Mount { .. } => "volume_mount",
+            Self::Unmount { .. } if block => "unmap_volume",
             Self::Unmount { .. } => "volume_unmount",
             Self::Expand { .. } => "volume_fs_resize",
+            Self::UnmountDevice { .. } if block => "unmap_device",
             Self::UnmountDevice { .. } => "unmount_device",
         }
     }
@@ -137,14 +140,42 @@ pub enum Step {
     WaitForAttach,
     /// NodeStageVolume.
     Stage,
-    /// NodeExpandVolume, between staging and publishing or while pods use the volume.
+    /// NodeExpandVolume, before a volume is published, after a raw device is mapped, or while pods use the volume.
     Expand,
     /// NodePublishVolume.
     Publish,
+    /// MapBlockVolume: a published raw device is opened and made known to the pod.
+    Map,
+    /// UnmapBlockVolume: it is closed again.
+    Unmap,
     /// NodeUnpublishVolume.
     Unpublish,
     /// NodeUnstageVolume.
     Unstage,
+}
+
+impl Step {
+    /// What upstream says has failed when this step of a mount or unmount did; raw devices (`block`) have names of their
+    /// own.
+    pub fn what(self, block: bool) -> &'static str {
+        match (self, block) {
+            (Self::VerifyControllerAttached, _) => "VerifyControllerAttachedVolume failed",
+            (Self::WaitForAttach, false) => "MountVolume.WaitForAttach failed",
+            (Self::WaitForAttach, true) => "MapVolume.WaitForAttach failed",
+            (Self::Stage, false) => "MountVolume.MountDevice failed",
+            (Self::Stage, true) => "MapVolume.SetUpDevice failed",
+            (Self::Expand, false) => "MountVolume.MountDevice failed while expanding volume",
+            (Self::Expand, true) => "MapVolume.MarkVolumeAsMounted failed while expanding volume",
+            (Self::Publish, false) => "MountVolume.SetUp failed",
+            (Self::Publish, true) => "MapVolume.MapPodDevice failed",
+            (Self::Map, _) => "MapVolume.MapBlockVolume failed",
+            (Self::Unmap, _) => "UnmapVolume.UnmapBlockVolume failed",
+            (Self::Unpublish, false) => "UnmountVolume.TearDown failed",
+            (Self::Unpublish, true) => "UnmapVolume.UnmapPodDevice failed",
+            (Self::Unstage, false) => "UnmountDevice failed",
+            (Self::Unstage, true) => "UnmapDevice failed",
+        }
+    }
 }
 
 /// How a step failed; decides what the volume manager believes afterwards (storage-controllers §9 "Error classes").
@@ -173,8 +204,10 @@ impl StepError {
 pub struct Failure {
     /// `<Step> failed for volume "<pv>" : <error>`.
     pub message: String,
-    /// The pod that gets a `FailedMount` event; none for failures that upstream only logs.
+    /// The pod that gets an event; none for failures that upstream only logs.
     pub pod: Option<Arc<Pod>>,
+    /// The event's reason: `FailedMount`, or `FailedMapVolume` for raw devices.
+    pub reason: &'static str,
 }
 
 /// What follows.

@@ -33,6 +33,8 @@ pub struct VolumeSpec {
     pub driver: String,
     /// The CSI volume handle.
     pub handle: String,
+    /// `spec.volumeMode` is Block: pods get the device itself.
+    pub block: bool,
     /// `spec.csi.fsType`; empty leaves the choice to the driver.
     pub fs_type: String,
     /// `spec.mountOptions`.
@@ -65,6 +67,7 @@ impl VolumeSpec {
             name: VolumeName::new(&csi.driver, &csi.volume_handle),
             driver: csi.driver.clone(),
             handle: csi.volume_handle.clone(),
+            block: spec.and_then(|s| s.volume_mode.as_deref()) == Some("Block"),
             fs_type: csi.fs_type.clone().unwrap_or_default(),
             attributes: csi.volume_attributes.clone().unwrap_or_default(),
             readonly: csi.read_only.unwrap_or_default(),
@@ -76,12 +79,13 @@ impl VolumeSpec {
     }
 
     /// What a restarted kubelet knows of a volume that it finds on disk.
-    pub fn reconstructed(driver: &str, handle: &str, pv: &str) -> Self {
+    pub fn reconstructed(driver: &str, handle: &str, pv: &str, block: bool) -> Self {
         Self {
             name: VolumeName::new(driver, handle),
             pv: pv.to_owned(),
             driver: driver.to_owned(),
             handle: handle.to_owned(),
+            block,
             fs_type: String::new(),
             mount_options: Vec::new(),
             attributes: BTreeMap::new(),

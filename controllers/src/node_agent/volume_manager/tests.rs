@@ -31,6 +31,7 @@ struct Rig {
     now: Duration,
     staged: BTreeSet<VolumeName>,
     published: BTreeSet<(VolumeName, String)>,
+    mapped: BTreeSet<(VolumeName, String)>,
     attached: BTreeSet<String>,
     log: Vec<String>,
     events: Vec<String>,
@@ -44,7 +45,7 @@ fn pod(uid: &str) -> Arc<Pod> {
 }
 
 fn spec(handle: &str, mode: &str) -> Arc<VolumeSpec> {
-    let mut spec = VolumeSpec::reconstructed("d", handle, &format!("pv-{handle}"));
+    let mut spec = VolumeSpec::reconstructed("d", handle, &format!("pv-{handle}"), handle.starts_with("raw"));
     spec.access_modes = vec![mode.to_owned()];
     Arc::new(spec)
 }
@@ -64,6 +65,7 @@ impl Rig {
             now: Duration::ZERO,
             staged: BTreeSet::new(),
             published: BTreeSet::new(),
+            mapped: BTreeSet::new(),
             attached: BTreeSet::new(),
             log: Vec::new(),
             events: Vec::new(),
@@ -154,7 +156,21 @@ impl Rig {
                     self.published.remove(&(volume, uid));
                 }
             }
+            Step::Map => {
+                self.log.push(format!("map {volume} {uid}"));
+                assert!(self.published.contains(&(volume.clone(), uid.clone())), "mapped before it was published");
+                if done {
+                    self.mapped.insert((volume, uid));
+                }
+            }
+            Step::Unmap => {
+                self.log.push(format!("unmap {volume} {uid}"));
+                if done {
+                    self.mapped.remove(&(volume, uid));
+                }
+            }
             Step::Unpublish => {
+                assert!(!self.mapped.contains(&(volume.clone(), uid.clone())), "unpublished while it is mapped");
                 self.log.push(format!("unpublish {volume} {uid}"));
                 if done {
                     self.published.remove(&(volume, uid));
@@ -192,6 +208,72 @@ fn a_volume_is_staged_then_published_and_taken_down_in_reverse() {
     rig.ticks(3);
     assert_eq!(rig.log(), ["stage v", "publish v p", "unpublish v p", "unstage v"]);
     assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
+}
+
+#[test]
+fn a_raw_device_is_mapped_once_it_is_published_and_unmapped_before_it_is_not() {
+    let mut rig = Rig::new();
+    rig.want("raw", "p");
+    rig.attach("raw");
+    rig.ticks(3);
+    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), Vec::<&str>::new());
+    rig.only(&[]);
+    rig.ticks(3);
+    let whole = ["stage raw", "publish raw p", "map raw p", "unmap raw p", "unpublish raw p", "unstage raw"];
+    assert_eq!(rig.log(), whole);
+}
+
+#[test]
+fn a_raw_device_that_cannot_be_mapped_is_taken_down_with_its_pod() {
+    let mut rig = Rig::new();
+    rig.want("raw", "p");
+    rig.attach("raw");
+    rig.script.insert(Step::Map, vec![Answer::Final; 9]);
+    rig.ticks(3);
+    assert_eq!(rig.events[0], "MapVolume.MapBlockVolume failed for volume \"pv-raw\" : no");
+    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), ["raw"]);
+    rig.only(&[]);
+    rig.ticks(9);
+    let (log, down) = (rig.log(), ["unmap raw p", "unpublish raw p", "unstage raw"]);
+    assert_eq!(log[log.len() - 3..], down);
+}
+
+#[test]
+fn a_raw_device_that_grew_before_is_expanded_once_it_is_mapped() {
+    let mut rig = Rig::new();
+    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
+    rig.script.insert(Step::Expand, vec![Answer::Final]);
+    rig.want("raw", "p");
+    rig.attach("raw");
+    rig.ticks(20);
+    let again = ["publish raw p", "map raw p", "expand raw"];
+    assert_eq!(rig.log(), [&["stage raw"][..], &again, &again].concat());
+    assert_eq!(rig.events, ["MapVolume.MarkVolumeAsMounted failed while expanding volume for volume \"pv-raw\" : no"]);
+    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), Vec::<&str>::new());
+}
+
+#[test]
+fn raw_devices_have_step_names_of_their_own() {
+    let mut rig = Rig::new();
+    rig.want_mode("raw", "p", "ReadWriteOncePod");
+    rig.attach("raw");
+    for step in [Step::WaitForAttach, Step::Stage, Step::Publish] {
+        rig.script.insert(step, vec![Answer::Final]);
+    }
+    rig.ticks(40);
+    rig.want_mode("raw", "q", "ReadWriteOncePod");
+    rig.ticks(2);
+    let failed = |what: &str, why: &str| format!("MapVolume.{what} failed for volume \"pv-raw\" : {why}");
+    let twice = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+    assert_eq!(
+        rig.events,
+        [
+            failed("WaitForAttach", "no"),
+            failed("SetUpDevice", "no"),
+            failed("MapPodDevice", "no"),
+            failed("SetUpDevice", twice)
+        ]
+    );
 }
 
 #[test]
@@ -336,7 +418,9 @@ fn a_failing_mount_backs_off_and_says_when_to_look_again() {
 }
 
 fn found(uid: &str, handle: &str) -> FoundMount {
-    FoundMount { uid: uid.to_owned(), driver: "d".to_owned(), handle: handle.to_owned(), pv: format!("pv-{handle}") }
+    let (driver, pv) = ("d".to_owned(), format!("pv-{handle}"));
+    let uid = Some(uid.to_owned());
+    FoundMount { uid, driver, handle: handle.to_owned(), pv, block: handle.starts_with("raw") }
 }
 
 #[test]
@@ -385,7 +469,8 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let step = prop_oneof![Just(Step::Stage), Just(Step::Publish), Just(Step::Unpublish), Just(Step::Unstage)];
+    let steps = [Step::Stage, Step::Publish, Step::Map, Step::Unmap, Step::Unpublish, Step::Unstage];
+    let step = proptest::sample::select(steps.to_vec());
     let answer = prop_oneof![Just(Answer::Final), Just(Answer::Uncertain)];
     let event = prop_oneof![
         (0..2u8, 0..3u8).prop_map(|(v, p)| Event::Want(v, p)),
@@ -398,8 +483,9 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Never published before staged, never unstaged while published (asserted by the model driver), always in use
-    /// while staged, and nothing left in the end.
+    /// Never published before staged or unstaged while published, and a raw device never mapped before it is published or
+    /// unpublished while it is mapped (asserted by the model driver); always in use while staged, and nothing left in the
+    /// end. The first volume has a filesystem, the second is a raw device.
     #[test]
     fn every_history_is_safe_and_ends_clean(events in events()) {
         let mut rig = Rig::new();
@@ -408,13 +494,13 @@ proptest! {
             match event {
                 Event::Want(v, p) => {
                     wanted.insert(format!("p{p}"));
-                    rig.want(&format!("v{v}"), &format!("p{p}"));
+                    rig.want(["v", "raw"][usize::from(v)], &format!("p{p}"));
                 }
                 Event::Drop(p) => {
                     wanted.remove(&format!("p{p}"));
                     rig.vm.retain_pods(&wanted);
                 }
-                Event::Attach(v) => rig.attach(&format!("v{v}")),
+                Event::Attach(v) => rig.attach(["v", "raw"][usize::from(v)]),
                 Event::Answer(step, answer) => rig.script.entry(step).or_default().push(answer),
                 Event::Ticks(n) => {
                     for _ in 0..n {
@@ -434,6 +520,7 @@ proptest! {
             rig.tick();
         }
         prop_assert!(rig.staged.is_empty() && rig.published.is_empty(), "left behind: {:?} {:?}", rig.staged, rig.published);
+        prop_assert!(rig.mapped.is_empty(), "still mapped: {:?}", rig.mapped);
         prop_assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
     }
 }
@@ -466,7 +553,7 @@ fn a_volume_that_grew_before_is_expanded_between_staging_and_publishing() {
     rig.ticks(20);
     // A failed expansion fails the mount, and the next one begins with the device.
     assert_eq!(rig.log(), ["stage v", "expand v", "stage v", "expand v", "publish v p"]);
-    assert_eq!(rig.events, ["MountVolume.MountDevice failed while expanding volume failed for volume \"pv-v\" : no"],);
+    assert_eq!(rig.events, ["MountVolume.MountDevice failed while expanding volume for volume \"pv-v\" : no"]);
 }
 
 #[test]

@@ -17,10 +17,13 @@ use crate::disk::{DiskError, Mount, MountKind, Publish, Published};
 
 /// What is written down of a published raw device.
 #[derive(Debug, Serialize, Deserialize)]
-struct BlockRecord {
-    volume: String,
-    number: u32,
-    readonly: bool,
+pub(super) struct BlockRecord {
+    pub volume: String,
+    pub number: u32,
+    pub readonly: bool,
+    /// It is the node agent's own bind.
+    #[serde(default)]
+    pub map: bool,
 }
 
 impl Inner {
@@ -34,12 +37,20 @@ impl Inner {
         let number: u32 = entry.root.to_str()?.strip_prefix("/loop")?.parse().ok()?;
         let record = self.root.read(&self.block_record(&entry.path)).ok().flatten();
         let record = record.and_then(|data| serde_json::from_slice::<BlockRecord>(&data).ok());
-        let (volume, readonly) = match record.filter(|r| r.number == number) {
-            Some(record) => (record.volume, record.readonly),
+        let (volume, readonly, map) = match record.filter(|r| r.number == number) {
+            Some(record) => (record.volume, record.readonly, record.map),
             // Without a record the device itself tells whose it is, if it is ours.
-            None => (tagged_volume(&proof_of(number)?.tag)?.to_owned(), false),
+            None => (tagged_volume(&proof_of(number)?.tag)?.to_owned(), false, false),
         };
-        Some(Mount { volume, path: entry.path.clone(), kind: MountKind::Block, readonly })
+        let kind = if map { MountKind::Map } else { MountKind::Block };
+        Some(Mount { volume, path: entry.path.clone(), kind, readonly })
+    }
+
+    /// Writes down what is about to be mounted at `path`: a record without a mount is nothing.
+    pub fn write_block_record(&self, path: &Path, record: &BlockRecord) -> Result<(), DiskError> {
+        let data = serde_json::to_vec(record)
+            .map_err(|e| DiskError::io("write", record.volume.clone(), std::io::Error::other(e)))?;
+        self.root.write(&self.block_record(path), &data)
     }
 
     pub fn publish_block(&self, publish: &Publish) -> Result<Published, DiskError> {
@@ -55,7 +66,7 @@ impl Inner {
         let plugged = self.get(&publish.volume).ok_or_else(|| DiskError::NotPlugged(publish.volume.clone()))?;
         let mut own = mounts.iter().filter(|m| m.volume == publish.volume);
         let busy = |by: String| Err(DiskError::Busy { volume: publish.volume.clone(), by });
-        if let Some(m) = own.clone().find(|m| m.kind != MountKind::Block) {
+        if let Some(m) = own.clone().find(|m| !m.kind.is_raw()) {
             return busy(format!("its filesystem is mounted at {}", m.path.display()));
         }
         if own.any(|m| m.readonly != publish.readonly) {
@@ -63,11 +74,8 @@ impl Inner {
         }
         plugged.device.set_readonly(publish.readonly)?;
         let number = plugged.device.number;
-        let record = BlockRecord { volume: publish.volume.clone(), number, readonly: publish.readonly };
-        let data = serde_json::to_vec(&record)
-            .map_err(|e| DiskError::io("write", publish.volume.clone(), std::io::Error::other(e)))?;
-        // The record goes first: a record without a mount is nothing.
-        self.root.write(&self.block_record(&path), &data)?;
+        let record = BlockRecord { volume: publish.volume.clone(), number, readonly: publish.readonly, map: false };
+        self.write_block_record(&path, &record)?;
         self.root.append(&path, b"")?;
         let target = self.root.handle(&path)?;
         let device = plugged.device.path();

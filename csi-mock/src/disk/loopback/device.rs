@@ -53,7 +53,8 @@ pub(super) fn proof_of(number: u32) -> Option<Proof> {
     kernel_proof(&fd).ok()
 }
 
-fn kernel_proof(fd: &impl AsFd) -> Result<Proof, Errno> {
+/// What the kernel says that an open loop device is; ENXIO or ENOTTY when it is none in use.
+pub(super) fn kernel_proof(fd: &impl AsFd) -> Result<Proof, Errno> {
     let info = ioctl::status(fd)?;
     Ok(Proof { tag: info.tag(), inode: info.inode, device: split(info.device) })
 }
@@ -82,7 +83,8 @@ impl LoopDevice {
             match ioctl::configure(&held, file.as_fd(), tag) {
                 Ok(()) => {
                     let device = Self { number, proof, held };
-                    device.verify()?;
+                    // The kernel keeps this flag with the number, and its last owner may have died with it set.
+                    device.set_readonly(false)?;
                     return Ok(device);
                 }
                 // Somebody else took it between the two calls.
@@ -183,6 +185,8 @@ impl LoopDevice {
         self.verify()?;
         let (number, proof) = (self.number, self.proof.clone());
         let name = self.path().display().to_string();
+        // Whoever gets the number next is not to inherit a read-only device; if it fails, we still want it gone.
+        let _ = ioctl::set_readonly(&self.held, false);
         match ioctl::clear(&self.held) {
             Ok(()) | Err(Errno::NXIO) => {}
             Err(error) => return Err(DiskError::errno("LOOP_CLR_FD", name, error)),

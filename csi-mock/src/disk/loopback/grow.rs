@@ -14,7 +14,7 @@ const SLACK: u64 = 64 << 10;
 impl Inner {
     pub fn usage(&self, path: &Path) -> Result<Usage, DiskError> {
         let absolute = self.root.absolute(path)?;
-        let block = self.mounts()?.into_iter().rfind(|m| m.path == absolute).filter(|m| m.kind == MountKind::Block);
+        let block = self.mounts()?.into_iter().rfind(|m| m.path == absolute).filter(|m| m.kind.is_raw());
         if let Some(mount) = block {
             let plugged = self.get(&mount.volume).ok_or_else(|| DiskError::errno("stat", text(path), Errno::IO))?;
             return Ok(Usage { total_bytes: plugged.device.size_bytes(), ..Usage::default() });
@@ -38,7 +38,7 @@ impl Inner {
         };
         let plugged = self.get(volume).ok_or_else(|| DiskError::NotPlugged(volume.to_owned()))?;
         let size = plugged.device.refresh()?;
-        if asked.kind != MountKind::Block {
+        if !asked.kind.is_raw() {
             let staged = mounts.iter().find(|m| m.volume == volume && m.kind == MountKind::Staging).unwrap_or(asked);
             self.grow(&plugged, &staged.path, staged.readonly)?;
         }

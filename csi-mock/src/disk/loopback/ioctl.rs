@@ -149,10 +149,22 @@ pub(super) fn set_readonly(device: impl AsFd, readonly: bool) -> Result<(), Errn
 
 /// Has the device begin at this offset of its file.
 pub(super) fn set_offset(device: impl AsFd, offset: u64) -> Result<(), Errno> {
-    let mut info = status(&device)?;
-    info.offset = offset;
+    let info = status(&device)?;
+    set_status(device, Info { offset, ..info })
+}
+
+fn set_status(device: impl AsFd, info: Info) -> Result<(), Errno> {
     // SAFETY: the kernel reads one loop_info64, whose layout and size are those of Info (asserted above).
     unsafe { ioctl(device, Setter::<LOOP_SET_STATUS64, Info>::new(info)) }
+}
+
+/// Gives the device another tag, as if it were somebody else's.
+#[cfg(test)]
+pub(super) fn set_tag(device: impl AsFd, tag: &[u8]) -> Result<(), Errno> {
+    let mut info = status(&device)?;
+    info.file_name = [0; TAG];
+    info.file_name[..tag.len()].copy_from_slice(tag);
+    set_status(device, info)
 }
 
 /// Unties a loop device, at once or at its last close.

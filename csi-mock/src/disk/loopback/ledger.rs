@@ -226,7 +226,7 @@ impl Inner {
         if let Some(mount) = mounts.first() {
             // The disk is pulled: what was not synced is lost, and the device goes with its last mount or opener.
             let pulled = match mount.kind {
-                MountKind::Block => Err(DiskError::Environment(String::new())),
+                MountKind::Block | MountKind::Map => Err(DiskError::Environment(String::new())),
                 MountKind::Staging | MountKind::Target => mount::shutdown(&mount.path),
             };
             // A raw device, or a filesystem that cannot be shut down: every later access lies beyond its end.
@@ -252,8 +252,9 @@ impl Inner {
                 first = done;
             }
         };
+        self.close_held();
         let mounts = self.mounts()?;
-        for mount in mounts.iter().filter(|m| m.kind != MountKind::Block) {
+        for mount in mounts.iter().filter(|m| !m.kind.is_raw()) {
             let cut = |e| self.get(&mount.volume).map_or(Err(e), |plugged| plugged.device.cut_off());
             keep(mount::shutdown(&mount.path).or_else(cut));
         }

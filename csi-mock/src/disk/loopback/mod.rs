@@ -18,6 +18,7 @@ mod mount;
 mod mountinfo;
 mod namespace;
 mod publish;
+mod raw;
 mod stage;
 mod superblock;
 #[cfg(test)]
@@ -26,15 +27,19 @@ pub(super) mod tools;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use self::ledger::{Plugged, volume_id};
 pub use self::namespace::private_mounts;
+use self::raw::{Held, LoopRaw};
 use super::blocking::Gate;
 use super::directory::plain_name;
 use super::files::file_operations;
 use super::root::Root;
-use super::{Backend, Device, Disk, DiskError, DiskFuture, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+use super::{
+    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
+    Usage,
+};
 
 /// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;
@@ -59,6 +64,8 @@ struct Inner {
     ledger: Mutex<BTreeMap<String, Arc<Plugged>>>,
     /// One lock for each volume that was ever touched: plug, stage and their opposites exclude one another.
     serial: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+    /// The raw devices that were mapped by this value and may still be open.
+    held: Mutex<Vec<Weak<Held>>>,
 }
 
 impl LoopDisk {
@@ -82,6 +89,7 @@ impl LoopDisk {
             gate: Gate::default(),
             ledger: Mutex::default(),
             serial: Mutex::default(),
+            held: Mutex::default(),
         };
         for dir in [
             format!("{RECORDS}/devices"),
@@ -107,9 +115,18 @@ impl LoopDisk {
         volume: &str,
         act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
     ) -> DiskFuture<'a, T> {
+        let own = volume.to_owned();
+        self.in_turn(volume, move |disk| volume_id(&own).and_then(|()| act(disk)))
+    }
+
+    /// The same for a volume that may be one of another driver, with ids of another form.
+    fn in_turn<'a, T: Send + 'static>(
+        &'a self,
+        volume: &str,
+        act: impl FnOnce(&Inner) -> Result<T, DiskError> + Send + 'static,
+    ) -> DiskFuture<'a, T> {
         let volume = volume.to_owned();
         self.run(move |disk| {
-            volume_id(&volume)?;
             let lock = lock(&disk.serial).entry(volume).or_default().clone();
             let _alone = lock_of(&lock);
             act(disk)
@@ -182,6 +199,17 @@ impl Disk for LoopDisk {
     fn unpublish<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
         let (own, path) = (volume.to_owned(), path.to_owned());
         self.alone(volume, move |disk| disk.unpublish(&own, &path))
+    }
+
+    fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
+        let own = mapping.clone();
+        let held = self.in_turn(&mapping.volume, move |disk| disk.map(&own));
+        Box::pin(async move { Ok(Arc::new(LoopRaw::new(self.0.clone(), held.await?)) as Arc<dyn RawDevice>) })
+    }
+
+    fn unmap<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, ()> {
+        let own = mapping.clone();
+        self.in_turn(&mapping.volume, move |disk| disk.unmap(&own))
     }
 
     fn resize<'a>(&'a self, volume: &'a str, size_bytes: u64) -> DiskFuture<'a, bool> {

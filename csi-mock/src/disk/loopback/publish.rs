@@ -55,6 +55,7 @@ impl Inner {
         let mounted = match self.mounts()?.into_iter().rfind(|m| m.path == path) {
             Some(m) if m.volume != volume => return Err(occupied(&path, format!("volume {} is mounted", m.volume))),
             Some(m) if m.kind == MountKind::Staging => return Err(occupied(&path, "the volume is staged here")),
+            Some(m) if m.kind == MountKind::Map => return Err(occupied(&path, "the node agent has the device here")),
             Some(m) if m.kind == MountKind::Block => return self.unpublish_block(&m),
             Some(_) => {
                 mount::unmount(&self.root.place(&path)?, &path, false)?;

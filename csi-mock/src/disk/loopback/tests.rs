@@ -380,6 +380,146 @@ fn a_raw_device_that_is_pulled_gives_eio_and_goes_with_its_last_opener() {
     });
 }
 
+fn mapping(disk: &LoopDisk, volume: &str, pod: &str) -> Mapping {
+    Mapping {
+        volume: volume.into(),
+        device: at(disk, "pods/p/b"),
+        global: at(disk, &format!("plugins/pv/dev/{pod}")),
+        link: at(disk, &format!("pods/{pod}/devices/pv")),
+    }
+}
+
+async fn published_raw(bench: &Bench, disk: &LoopDisk) {
+    disk.plug(&bench.volume(VOLUME)).await.unwrap();
+    disk.make_dir(&at(disk, "pods/p")).await.unwrap();
+    disk.publish(&Publish { block: true, ..publish(disk, VOLUME, "pods/p/b", false) }).await.unwrap();
+}
+
+#[test]
+fn a_mapped_raw_device_stays_while_it_is_held_even_when_the_driver_is_gone() {
+    live("map", async |bench| {
+        let (driver, agent) = (bench.node("a"), bench.node("a"));
+        published_raw(&bench, &driver).await;
+        let mapping = mapping(&agent, VOLUME, "p");
+        let device = agent.map(&mapping).await.unwrap();
+        assert_eq!(device.size().await.unwrap(), 64 * MIB);
+        device.write_at(MIB, b"raw bytes").await.unwrap();
+        device.sync().await.unwrap();
+        assert_eq!(device.read_at(64 * MIB - 2, 9).await.unwrap(), [0, 0], "a device ends");
+        assert!(matches!(device.write_at(64 * MIB - 1, b"xx").await, Err(DiskError::Io { .. })));
+        let kinds: Vec<_> = agent.mounts().await.unwrap().into_iter().map(|m| (m.kind, m.volume)).collect();
+        assert_eq!(kinds, [(MountKind::Map, VOLUME.to_owned()), (MountKind::Block, VOLUME.to_owned())]);
+        assert_eq!(std::fs::read_link(&mapping.link).unwrap(), mapping.device);
+        assert_eq!(
+            std::fs::metadata(&mapping.global).unwrap().rdev(),
+            std::fs::metadata(&mapping.device).unwrap().rdev()
+        );
+        // Whoever plugged it dies: with autoclear only an opener keeps the device.
+        drop(driver);
+        device.write_at(0, b"more").await.unwrap();
+        device.sync().await.unwrap();
+        assert_eq!(bench.loops().len(), 1);
+        // The driver comes back, finds its device, and publishes and unpublishes as before.
+        let driver = bench.node("a");
+        driver.plug(&bench.volume(VOLUME)).await.unwrap();
+        assert_eq!(bench.loops().len(), 1);
+        assert!(matches!(driver.unplug(VOLUME, false).await, Err(DiskError::Busy { .. })));
+        let again = agent.map(&mapping).await.unwrap();
+        assert_eq!(again.read_at(MIB, 9).await.unwrap(), b"raw bytes");
+        assert_eq!(agent.mounts().await.unwrap().len(), 2, "a repeat binds nothing");
+        assert!(matches!(driver.unpublish(VOLUME, &mapping.global).await, Err(DiskError::Occupied { .. })));
+        agent.unmap(&mapping).await.unwrap();
+        agent.unmap(&mapping).await.unwrap();
+        assert!(again.read_at(0, 1).await.unwrap_err().is_eio(), "an unmapped device is closed for everybody");
+        assert!(!mapping.link.exists() && !mapping.global.exists());
+        assert!(driver.unpublish(VOLUME, &mapping.device).await.unwrap());
+        assert!(driver.unplug(VOLUME, false).await.unwrap());
+        assert!(bench.loops().is_empty());
+        assert_eq!(&std::fs::read(bench.backing(VOLUME)).unwrap()[..4], b"more");
+    });
+}
+
+#[test]
+fn a_raw_device_that_is_another_now_is_not_touched() {
+    live("map-other", async |bench| {
+        let a = bench.node("a");
+        published_raw(&bench, &a).await;
+        let mapping = mapping(&a, VOLUME, "p");
+        let device = a.map(&mapping).await.unwrap();
+        device.write_at(0, b"kept").await.unwrap();
+        device.sync().await.unwrap();
+        let node = File::open(a.find(VOLUME).await.unwrap().unwrap().path).unwrap();
+        ioctl::set_tag(&node, b"somebody/else").unwrap();
+        for refused in [
+            device.write_at(0, b"lost").await,
+            device.sync().await,
+            device.read_at(0, 1).await.map(drop),
+            device.size().await.map(drop),
+            a.map(&mapping).await.map(drop),
+        ] {
+            assert!(matches!(refused, Err(DiskError::NotOurs { .. })), "{refused:?}");
+        }
+        ioctl::set_tag(&node, a.0.tag(VOLUME).as_bytes()).unwrap();
+        assert_eq!(device.read_at(0, 4).await.unwrap(), b"kept");
+        let elsewhere = Mapping { volume: "vol-00000000000000001".into(), ..mapping.clone() };
+        assert!(matches!(a.map(&elsewhere).await, Err(DiskError::NotOurs { .. })), "it holds another volume");
+        std::fs::write(at(&a, "pods/p/file"), "x").unwrap();
+        let file = Mapping { device: at(&a, "pods/p/file"), ..mapping.clone() };
+        assert!(matches!(a.map(&file).await, Err(DiskError::BadPath { .. })), "a file is no device");
+        drop(node);
+        a.crash().await.unwrap();
+        assert!(bench.loops().is_empty());
+    });
+}
+
+#[test]
+fn a_held_raw_device_that_is_pulled_gives_eio_and_power_loss_closes_it() {
+    live("map-pull", async |bench| {
+        let a = bench.node("a");
+        published_raw(&bench, &a).await;
+        let mapping = mapping(&a, VOLUME, "p");
+        let device = a.map(&mapping).await.unwrap();
+        device.write_at(0, b"kept").await.unwrap();
+        device.sync().await.unwrap();
+        assert!(a.unplug(VOLUME, true).await.unwrap());
+        for pulled in [device.write_at(0, b"lost").await, device.sync().await, device.read_at(0, 1).await.map(drop)] {
+            assert!(pulled.unwrap_err().is_eio());
+        }
+        assert!(matches!(a.map(&mapping).await, Err(DiskError::NotPlugged(_))));
+        a.unmap(&mapping).await.unwrap();
+        assert!(a.unpublish(VOLUME, &mapping.device).await.unwrap());
+        assert!(bench.loops().is_empty() && a.mounts().await.unwrap().is_empty());
+        assert_eq!(&std::fs::read(bench.backing(VOLUME)).unwrap()[..4], b"kept");
+
+        published_raw(&bench, &a).await;
+        let device = a.map(&mapping).await.unwrap();
+        a.crash().await.unwrap();
+        assert!(device.read_at(0, 1).await.is_err());
+        assert!(bench.loops().is_empty() && a.mounts().await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_read_only_raw_device_is_mapped_and_takes_no_writes() {
+    live("map-ro", async |bench| {
+        let a = bench.node("a");
+        a.plug(&bench.volume(VOLUME)).await.unwrap();
+        a.make_dir(&at(&a, "pods/p")).await.unwrap();
+        a.publish(&Publish { block: true, ..publish(&a, VOLUME, "pods/p/b", true) }).await.unwrap();
+        let mapping = mapping(&a, VOLUME, "p");
+        let device = a.map(&mapping).await.unwrap();
+        assert_eq!(device.read_at(0, 2).await.unwrap(), [0, 0]);
+        assert!(device.write_at(0, b"x").await.is_err());
+        a.crash().await.unwrap();
+        assert!(bench.loops().is_empty());
+        // The kernel keeps the flag with the device's number, whoever has it next.
+        a.plug(&bench.volume(VOLUME)).await.unwrap();
+        a.publish(&Publish { block: true, ..publish(&a, VOLUME, "pods/p/b", false) }).await.unwrap();
+        a.map(&mapping).await.unwrap().write_at(0, b"x").await.unwrap();
+        a.crash().await.unwrap();
+    });
+}
+
 #[test]
 fn a_volume_is_given_to_its_group_with_all_that_is_in_it() {
     live("group", async |bench| {

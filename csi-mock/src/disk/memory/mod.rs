@@ -9,6 +9,7 @@
 mod files;
 mod model;
 mod mounting;
+mod raw;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -20,7 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::ready;
 
 use self::model::{Node, State, Volume, clean};
-use super::{Backend, Device, Disk, DiskError, DiskFuture, Mount, Plug, Publish, Published, Stage, Staged, Usage};
+use self::raw::MemoryDevice;
+use super::{
+    Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
+    Usage,
+};
 
 /// The shared bytes of all volumes of a simulated world. Cheap to clone; all clones are one store.
 #[derive(Clone, Debug, Default)]
@@ -185,6 +190,16 @@ impl Disk for MemoryDisk {
         self.with(|volumes, node| node.unpublish(volumes, volume, path))
     }
 
+    fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
+        let (node, state) = (self.node.clone(), self.state.clone());
+        let opened = |opening| Arc::new(MemoryDevice::new(node, state, opening, mapping)) as Arc<dyn RawDevice>;
+        self.with(|_, node| node.map(mapping).map(opened))
+    }
+
+    fn unmap<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.unmap(volumes, mapping))
+    }
+
     fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64> {
         self.with(|volumes, node| node.expand(volumes, volume, path))
     }
@@ -198,6 +213,7 @@ impl Disk for MemoryDisk {
             node.caches.clear();
             node.mounts.clear();
             node.devices.clear();
+            node.open.clear();
             Ok(())
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::tree::Tree;
-use crate::disk::{Device, DiskError, MAX_PATH, Mount, MountKind};
+use crate::disk::{Device, DiskError, MAX_PATH, Mount};
 
 /// The whole world of disks.
 #[derive(Debug, Default)]
@@ -38,8 +38,12 @@ pub(super) struct Node {
     pub caches: BTreeMap<String, Cache>,
     /// By path.
     pub mounts: Tree<Mount>,
-    /// The root disk: directories (no content) and files.
+    /// The root disk: directories (no content) and files. A link is a file with its target in it.
     pub root: Tree<Option<Vec<u8>>>,
+    /// Raw devices that somebody has open, by the number of the opening: the volume and where it is published.
+    pub open: BTreeMap<u64, (String, PathBuf)>,
+    /// How often a raw device was opened.
+    pub openings: u64,
 }
 
 /// The page cache of one mounted filesystem.
@@ -51,7 +55,7 @@ pub(super) struct Cache {
     pub files: BTreeMap<String, Cached>,
 }
 
-/// A file in a page cache.
+/// A file in a page cache, or the written beginning of a raw device.
 #[derive(Debug, Default)]
 pub(super) struct Cached {
     pub data: Vec<u8>,
@@ -160,7 +164,7 @@ impl Node {
                 volume: mount.volume.clone(),
                 name,
                 readonly: mount.readonly,
-                block: mount.kind == MountKind::Block,
+                block: mount.kind.is_raw(),
             },
             None => Place::Root,
         }

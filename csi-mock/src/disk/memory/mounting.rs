@@ -10,7 +10,7 @@ use crate::disk::{DiskError, Mount, MountKind, Publish, Published, Stage, Staged
 
 type Volumes = BTreeMap<String, Volume>;
 
-fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
+pub(super) fn occupied(path: &Path, by: impl Into<String>) -> DiskError {
     DiskError::Occupied { path: text(path), by: by.into() }
 }
 
@@ -93,6 +93,14 @@ impl Node {
         }
     }
 
+    /// The same, once a raw device is neither mounted nor open; a filesystem is closed by its unstage.
+    pub fn close_unused(&mut self, volumes: &mut Volumes, volume: &str) {
+        let open = self.open.values().any(|(held, _)| held == volume);
+        if !open && self.mounts_of(volume).next().is_none() {
+            self.close(volumes, volume);
+        }
+    }
+
     pub fn publish(&mut self, volumes: &mut Volumes, publish: &Publish) -> Result<Published, DiskError> {
         if publish.block {
             return self.publish_block(volumes, publish);
@@ -121,7 +129,7 @@ impl Node {
         if let Some(done) = self.published(publish, &path)? {
             return Ok(done);
         }
-        if let Some(mounted) = self.mounts_of(&publish.volume).find(|m| m.kind != MountKind::Block) {
+        if let Some(mounted) = self.mounts_of(&publish.volume).find(|m| !m.kind.is_raw()) {
             let by = format!("its filesystem is mounted at {}", mounted.path.display());
             return Err(DiskError::Busy { volume: publish.volume.clone(), by });
         }
@@ -160,14 +168,12 @@ impl Node {
                 return Err(occupied(&path, format!("volume {} is mounted", m.volume)));
             }
             Some(m) if m.kind == MountKind::Staging => return Err(occupied(&path, "the volume is staged here")),
+            Some(m) if m.kind == MountKind::Map => return Err(occupied(&path, "the node agent has the device here")),
             found => found.is_some(),
         };
         self.mounts.remove(&path);
         self.root.remove(&path);
-        if self.mounts_of(volume).next().is_none() {
-            // The last opener of a raw device; a filesystem is closed by its unstage.
-            self.close(volumes, volume);
-        }
+        self.close_unused(volumes, volume);
         Ok(mounted)
     }
 
@@ -176,7 +182,7 @@ impl Node {
         let Some(mount) = self.mounts.get(&path).filter(|m| m.volume == volume) else {
             return Err(DiskError::NotStaged { volume: volume.to_owned(), path: text(&path) });
         };
-        let (readonly, block) = (mount.readonly, mount.kind == MountKind::Block);
+        let (readonly, block) = (mount.readonly, mount.kind.is_raw());
         self.alive(volume, "resize", &path)?;
         let bytes = volumes.entry(volume.to_owned()).or_default();
         if let Some(device) = self.devices.get_mut(volume) {

@@ -129,6 +129,80 @@ fn a_raw_device_has_bytes_of_its_own_and_no_filesystem() {
 }
 
 #[test]
+fn a_mapped_raw_device_is_read_and_written_and_a_crash_loses_what_was_not_synced() {
+    let disks = MemoryDisks::new();
+    let disk = disks.node("a");
+    let publish = Publish { block: true, ..publish("vol-1", "/publish/p", false) };
+    let mapping = Mapping {
+        volume: "vol-1".into(),
+        device: "/publish/p".into(),
+        global: "/dev/p".into(),
+        link: "/pods/p/devices/pv".into(),
+    };
+    let up = || {
+        now(disk.make_dir(Path::new("/publish"))).unwrap();
+        now(disk.plug(&plug("vol-1"))).unwrap();
+        now(disk.publish(&publish)).unwrap();
+        now(disk.map(&mapping)).unwrap()
+    };
+    assert!(now(disk.map(&mapping)).is_err(), "nothing is published");
+    let device = up();
+    assert_eq!(now(device.size()).unwrap(), 1 << 20);
+    now(device.write_at(512, b"synced")).unwrap();
+    now(device.sync()).unwrap();
+    now(device.write_at(512, b"SYN")).unwrap();
+    now(device.write_at(2048, b"lost")).unwrap();
+    assert_eq!(now(device.read_at(510, 8)).unwrap(), b"\0\0SYNced");
+    assert_eq!(now(device.read_at((1 << 20) - 2, 9)).unwrap(), [0, 0], "a device ends");
+    assert!(matches!(now(device.write_at((1 << 20) - 1, b"xx")), Err(DiskError::Io { .. })));
+    let kinds: Vec<_> = now(disk.mounts()).unwrap().into_iter().map(|m| m.kind).collect();
+    assert_eq!(kinds, [MountKind::Map, MountKind::Block]);
+    assert_eq!(now(disk.list_dir(Path::new("/pods/p/devices"))).unwrap(), Some(vec!["pv".to_owned()]));
+    now(disk.crash()).unwrap();
+    assert!(now(device.read_at(0, 1)).unwrap_err().is_eio());
+
+    let again = up();
+    assert!(now(device.read_at(0, 1)).unwrap_err().is_eio(), "what was open before the crash stays closed");
+    assert_eq!(now(again.read_at(512, 6)).unwrap(), b"synced");
+    assert_eq!(now(again.read_at(2048, 4)).unwrap(), [0; 4]);
+    now(again.write_at(0, b"late")).unwrap();
+    now(disk.unmap(&mapping)).unwrap();
+    now(disk.unmap(&mapping)).unwrap();
+    assert!(now(again.read_at(0, 1)).unwrap_err().is_eio());
+    assert!(now(disk.unpublish("vol-1", Path::new("/publish/p"))).unwrap());
+    assert!(!disks.is_held("vol-1"));
+    assert_eq!(disks.durable("vol-1", "").unwrap()[..4], *b"late", "the last close writes back");
+    assert!(now(disk.unplug("vol-1", false)).unwrap());
+
+    let device = up();
+    assert!(now(disk.unplug("vol-1", true)).unwrap());
+    assert!(now(device.write_at(0, b"x")).unwrap_err().is_eio());
+    assert!(now(disk.map(&mapping)).unwrap_err().is_eio());
+}
+
+#[test]
+fn a_raw_device_stays_open_for_who_holds_it_and_refuses_writes_when_it_is_read_only() {
+    let disks = MemoryDisks::new();
+    let disk = disks.node("a");
+    now(disk.make_dir(Path::new("/publish"))).unwrap();
+    now(disk.plug(&plug("vol-1"))).unwrap();
+    now(disk.publish(&Publish { block: true, ..publish("vol-1", "/publish/p", true) })).unwrap();
+    let mapping =
+        Mapping { volume: "vol-1".into(), device: "/publish/p".into(), global: "/dev/p".into(), link: "/link".into() };
+    let device = now(disk.map(&mapping)).unwrap();
+    assert!(matches!(now(device.write_at(0, b"x")), Err(DiskError::Io { .. })));
+    let other = Mapping { volume: "vol-2".into(), ..mapping.clone() };
+    assert!(matches!(now(disk.map(&other)), Err(DiskError::Occupied { .. })));
+    assert!(matches!(now(disk.unpublish("vol-1", Path::new("/dev/p"))), Err(DiskError::Occupied { .. })));
+    now(disk.unpublish("vol-1", Path::new("/publish/p"))).unwrap();
+    assert!(disks.is_held("vol-1"));
+    assert_eq!(now(device.read_at(0, 1)).unwrap(), [0]);
+    now(disk.unmap(&mapping)).unwrap();
+    drop(device);
+    assert!(!disks.is_held("vol-1"));
+}
+
+#[test]
 fn a_volume_grows_while_it_is_mounted_and_a_copy_before_it_is() {
     let disks = MemoryDisks::new();
     let disk = staged(&disks, "a");

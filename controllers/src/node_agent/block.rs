@@ -1,0 +1,124 @@
+//! Raw devices: what kubelet does beside the driver's calls (upstream `csi_block.go`, `volumepathhandler`).
+//!
+//! A published device is bound once more below the agent's own directory, linked from the pod's, and held open for as
+//! long as it is published: else the device could vanish, and its number become another's, while the pod has only its
+//! name. A restarted agent finds the link, maps the device anew and so opens it again.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_mock::disk::{Mapping, RawDevice};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::agent::Agent;
+use super::names::{VOL_DATA, VolumeName};
+use super::volume_manager::{StepError, Task, VolumeSpec};
+use super::volumes::{disk_error, volume_data};
+use crate::kube::reference;
+
+/// The devices that are published to pods, by pod and volume.
+#[derive(Debug, Default)]
+pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
+
+impl Devices {
+    /// The device of a pod, when it is mapped.
+    pub fn get(&self, uid: &str, volume: &VolumeName) -> Option<Arc<dyn RawDevice>> {
+        let devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        devices.get(&(uid.to_owned(), volume.clone())).cloned()
+    }
+
+    fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
+        let key = (uid.to_owned(), volume.clone());
+        let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = match device {
+            Some(device) => devices.insert(key, device),
+            None => devices.remove(&key),
+        };
+        // Whoever closes a device may have to wait for it.
+        drop(devices);
+        drop(old);
+    }
+}
+
+impl Agent {
+    /// Where a volume is staged.
+    pub(super) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
+        if spec.block {
+            self.paths.device_staging_path(&spec.pv)
+        } else {
+            self.paths.staging_target_path(&spec.driver, &spec.handle)
+        }
+    }
+
+    /// Where a volume is published to a pod.
+    pub(super) fn target_path(&self, uid: &str, spec: &VolumeSpec) -> PathBuf {
+        if spec.block { self.paths.device_publish_path(uid, &spec.pv) } else { self.paths.target_path(uid, &spec.pv) }
+    }
+
+    fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
+        Mapping {
+            volume: spec.handle.clone(),
+            device: self.target_path(uid, spec),
+            global: self.paths.global_map_path(uid, &spec.pv),
+            link: self.paths.device_link(uid, &spec.pv),
+        }
+    }
+}
+
+/// Writes down whose device it is, before anything is asked of the driver.
+pub(super) async fn remember(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    let dir = agent.paths.device_data_dir(&spec.pv);
+    agent.config.disk.make_dir(&dir).await.map_err(|e| disk_error(&e))?;
+    // Upstream's mapper, unlike its mounter, names no life cycle: raw devices are persistent.
+    let data = volume_data(agent, spec, "")?;
+    agent.config.disk.write(&dir.join(VOL_DATA), &data).await.map_err(|e| disk_error(&e))
+}
+
+/// Makes a published device known to a pod, and opens it.
+pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
+    let spec = &task.spec;
+    let device = agent.config.disk.map(&agent.mapping(uid, spec)).await;
+    agent.devices.put(uid, &spec.name, Some(device.map_err(|e| disk_error(&e))?));
+    let global = agent.paths.global_map_dir(&spec.pv);
+    let link = agent.paths.pod_devices(uid);
+    for (what, path) in [("globalMapPath", global), ("volumeMapPath", link)] {
+        if let Some(pod) = &task.pod {
+            let message = format!("MapVolume.MapPodDevice succeeded for volume {:?} {what} {path:?}", spec.pv);
+            agent.recorder.event(&reference::<Pod>(pod), "Normal", "SuccessfulMountVolume", message);
+        }
+    }
+    let fields = json!({ "volume": spec.handle, "node": agent.config.node_name, "pod": task.pod_name });
+    agent.ctx.emit("node-agent.mapped", fields);
+    Ok(())
+}
+
+/// Closes a device and takes it away from a pod.
+pub(super) async fn unmap(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    agent.devices.put(uid, &spec.name, None);
+    agent.config.disk.unmap(&agent.mapping(uid, spec)).await.map_err(|e| disk_error(&e))
+}
+
+/// That no pod has the device any more (`GetDeviceBindMountRefs`).
+pub(super) async fn unreferenced(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
+    let dir = agent.paths.global_map_dir(&spec.pv);
+    let names = agent.config.disk.list_dir(&dir).await.map_err(|e| disk_error(&e))?.unwrap_or_default();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let paths: Vec<_> = names.iter().map(|name| dir.join(name).display().to_string()).collect();
+    Err(StepError::Transient(format!("the device {dir:?} is still referenced from other Pods [{}]", paths.join(" "))))
+}
+
+/// Removes what is left of a device that is staged no more (`cleanupOrphanDeviceFiles`).
+pub(super) async fn clear(agent: &Agent, spec: &VolumeSpec) {
+    let (disk, paths) = (&agent.config.disk, &agent.paths);
+    // Upstream logs what it cannot remove; the next attempt finds it again.
+    let _ = disk.remove_dir(&paths.device_publish_dir(&spec.pv)).await;
+    let _ = disk.remove_dir(&paths.device_staging_path(&spec.pv)).await;
+    let _ = disk.remove_file(&paths.device_data_dir(&spec.pv).join(VOL_DATA)).await;
+    for dir in [paths.device_data_dir(&spec.pv), paths.global_map_dir(&spec.pv), paths.device_dir(&spec.pv)] {
+        let _ = disk.remove_dir(&dir).await;
+    }
+}
