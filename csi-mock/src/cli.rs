@@ -113,6 +113,9 @@ struct Args {
     /// the system's directory for temporary files].
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Leaves it to somebody else to make the node's devices appear, such as to `mooring up --without csi-mock`.
+    #[arg(long)]
+    no_plug: bool,
     /// Tags loop devices, so that one can tell whose they are.
     #[arg(long, value_name = "NAME", default_value = "csi-mock")]
     run: String,
@@ -330,9 +333,11 @@ impl Plan {
                 ..NodeConfig::new(&name, id, &self.args.zone, disk.clone())
             };
             routes = node::add(routes, &calls, config);
-            let token = self.args.ec2_admin_token.as_ref().map(|t| t.reveal().to_owned());
-            let plug = PlugConfig { token, ..PlugConfig::new(ec2, id, &name, disk) };
-            ctx.spawn(plug::run(ctx.clone(), plug));
+            if !self.args.no_plug {
+                let token = self.args.ec2_admin_token.as_ref().map(|t| t.reveal().to_owned());
+                let plug = PlugConfig { token, ..PlugConfig::new(ec2, id, &name, disk) };
+                ctx.spawn(plug::run(ctx.clone(), plug));
+            }
         }
         let mut router = routes.into_axum_router();
         // Over TCP only where no token is asked for: calls of CSI carry none.

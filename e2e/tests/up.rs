@@ -2,13 +2,13 @@
 //! that are busy while they are mounted.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::http::send;
 use e2e::{CLAIM_AND_POD, Up, eventually, have};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
 
@@ -57,6 +57,145 @@ fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
         Ok(())
     })
     .unwrap();
+}
+
+/// A driver of another name, as a program of its own; ended when dropped.
+struct Foreign(std::process::Child);
+
+impl Foreign {
+    fn start(up: &Up, args: &[&str]) -> Result<Self> {
+        let log = tempfile::NamedTempFile::new()?.into_file();
+        let child = Command::new(MOORING)
+            .args(["component", "csi-mock", "--driver-name", FOREIGN, "--time-scale", "10"])
+            .args(["--ec2-endpoint", up.ready("ec2")])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const FOREIGN: &str = "other.example.com";
+
+/// Sends an object to the API server, or asks for one.
+fn api(up: &Up, method: &str, path: &str, object: &Value) -> Result<Value> {
+    let body = if object.is_null() { String::new() } else { object.to_string() };
+    let answer = send(up.ready("kubernetesHttp"), method, path, &[("content-type", "application/json")], &body)?;
+    ensure!(answer.status < 300, "{method} {path}: {answer:?}");
+    Ok(serde_json::from_str(&answer.body)?)
+}
+
+/// The foreign driver serves from directories of its own choice: only its registration sockets and the endpoint that
+/// was given say where it is.
+#[test]
+fn a_driver_that_is_not_ours_is_found_as_kubelet_finds_it_live() {
+    let sockets = tempfile::tempdir().unwrap();
+    let at = |name: &str| format!("unix://{}", sockets.path().join(name).display());
+    let controller = at("c.sock");
+    let leave_out = ["--without", "csi-mock", "--csi", &controller];
+    let up = Up::start(
+        MOORING,
+        &[&["--backend", "directory", "--nodes", "2", "--time-scale", "10"][..], &leave_out].concat(),
+    )
+    .unwrap();
+    let says = |text: &str| {
+        eventually(Duration::from_secs(60), || {
+            let log = up.log();
+            ensure!(log.contains(text), "{text:?} is not in\n{log}");
+            Ok(())
+        })
+        .unwrap();
+    };
+    says(&format!("no CSI driver answers at {controller}"));
+    says("--without csi-mock,csi-attacher,csi-provisioner,csi-resizer");
+    let _controller = Foreign::start(&up, &["--mode", "controller", "--endpoint", &controller]).unwrap();
+    says(&format!("driver {FOREIGN} answers at {controller}"));
+    let mut nodes = Vec::new();
+    for node in up.all_ready()["nodes"].as_array().unwrap() {
+        let text = |key: &str| node[key].as_str().unwrap();
+        let endpoint = at(&format!("{}.sock", text("node")));
+        let args = [
+            ["--mode", "node"],
+            ["--endpoint", &endpoint],
+            ["--node-id", text("instance")],
+            ["--node-name", text("node")],
+            ["--root", text("root")],
+            ["--volume-dir", up.ready("volumeDir")],
+            ["--backend", "directory"],
+            ["--registration-dir", text("pluginsRegistry")],
+        ];
+        nodes.push(Foreign::start(&up, &[&args.concat()[..], &["--no-plug"]].concat()).unwrap());
+        says(&format!("{}: driver {FOREIGN} is registered", text("node")));
+        let csi_node = api(&up, "GET", &format!("/apis/storage.k8s.io/v1/csinodes/{}", text("node")), &Value::Null);
+        let driver = &csi_node.unwrap()["spec"]["drivers"][0];
+        assert_eq!((&driver["name"], &driver["nodeID"]), (&FOREIGN.into(), &node["instance"]));
+    }
+
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "other" },
+        "provisioner": FOREIGN, "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    api(&up, "POST", "/apis/storage.k8s.io/v1/storageclasses", &class).unwrap();
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "other",
+            "resources": { "requests": { "storage": "1Gi" } },
+        },
+    });
+    api(&up, "POST", "/api/v1/namespaces/default/persistentvolumeclaims", &claim).unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web" },
+        "spec": {
+            "containers": [{
+                "name": "writer", "image": "mooring/writer",
+                "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+            }],
+            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }],
+        },
+    });
+    api(&up, "POST", "/api/v1/namespaces/default/pods", &pod).unwrap();
+    let path = "/api/v1/namespaces/default/pods/web";
+    eventually(Duration::from_secs(90), || {
+        let pod = api(&up, "GET", path, &Value::Null)?;
+        ensure!(pod["status"]["phase"] == "Running", "{:#}\n{}", pod["status"], up.log());
+        Ok(())
+    })
+    .unwrap();
+    let volumes = api(&up, "GET", "/api/v1/persistentvolumes", &Value::Null).unwrap();
+    assert_eq!(volumes["items"][0]["spec"]["csi"]["driver"], FOREIGN);
+
+    // It is taken down by the same driver.
+    api(&up, "DELETE", path, &Value::Null).unwrap();
+    api(&up, "DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/data", &Value::Null).unwrap();
+    eventually(Duration::from_secs(90), || {
+        let volumes = api(&up, "GET", "/api/v1/persistentvolumes", &Value::Null)?;
+        ensure!(volumes["items"].as_array().is_some_and(Vec::is_empty), "{volumes:#}\n{}", up.log());
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_endpoint_of_a_driver_beside_ours_is_a_usage_error() {
+    for (args, wrong) in [
+        (&["--csi", "unix:///x"][..], "--without csi-mock"),
+        (&["--without", "csi-mock", "--csi", "/x"], "unix:///ABSOLUTE/PATH"),
+    ] {
+        let output = Command::new(MOORING).arg("up").args(args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(wrong), "{error}");
+    }
 }
 
 #[test]

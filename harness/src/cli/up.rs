@@ -48,6 +48,10 @@ pub(super) struct Args {
     /// means all of its controllers.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     without: Vec<String>,
+    /// Where the controller service of a driver answers that replaces ours (with --without csi-mock). On the nodes it is
+    /// found by its registration sockets, in the directories that the ready file names.
+    #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
+    csi: Option<String>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: String,
@@ -88,6 +92,10 @@ fn token(text: &str) -> Result<Secret, String> {
     }
 }
 
+fn csi_endpoint(text: &str) -> Result<String, String> {
+    substrate::dial::grpc(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
+}
+
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     match serve(args, format) {
         Ok(code) => code,
@@ -113,6 +121,9 @@ fn environment(message: impl Into<String>) -> Refusal {
 fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     let without = controllers::left_out(args.without.iter().map(String::as_str));
     let without = without.map_err(|why| usage(format!("--without {why}")))?;
+    if args.csi.is_some() && !without.contains("csi-mock") {
+        return Err(usage("--csi: our own driver answers; leave it out with --without csi-mock"));
+    }
     let zones = if args.zones.is_empty() {
         ["a", "b", "c"].map(|z| format!("{}{z}", args.region)).to_vec()
     } else {
@@ -184,13 +195,25 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             kubernetes_http: args.http_listen,
             allowed_hosts: args.allow_host.clone(),
             kubernetes_token: kubernetes_token(args)?,
+            csi: args.csi.clone(),
         };
         let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|e| environment(e.to_string()))?;
         let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
         defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
         announce(args, &endpoints, &kubeconfig, &site, &progress, format)?;
-        let code = stop.wait().await;
+        let say = {
+            let progress = progress.clone();
+            move |line: &str| progress.note(line)
+        };
+        let watch = async {
+            cluster.watch_driver(say).await;
+            std::future::pending::<()>().await;
+        };
+        let code = tokio::select! { biased;
+            code = stop.wait() => code,
+            () = watch => ExitCode::SUCCESS,
+        };
         progress.note("taking everything down");
         cluster.stop().await;
         Ok(code)
@@ -221,7 +244,9 @@ fn announce(
         "kubernetes": endpoints.kubernetes,
         "kubernetesHttp": endpoints.kubernetes_http,
         "kubeconfig": kubeconfig,
-        "csi": format!("unix://{}", endpoints.csi.display()),
+        "csi": endpoints.csi,
+        "nodes": endpoints.machines,
+        "volumeDir": endpoints.volume_dir,
         "admin": format!("{}/admin/v1", endpoints.ec2),
     });
     if let Some(path) = &args.ready_file {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use controllers::Timers;
 use controllers::kube::Client;
-use controllers::node_agent::{self, NodeAgentConfig, Plugins};
+use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::{self, Disk, Pace};
 use csi_mock::node::NodeConfig;
@@ -265,9 +265,14 @@ impl Yard {
             return pending().await;
         }
         let client = Client::new(ctx, self.wiring.connect(ctx, "apiserver")?, "kubelet");
-        let plugins = Plugins::Known {
-            registration: self.wiring.connect(ctx, &registration)?,
-            csi: self.wiring.connect(ctx, &csi)?,
+        let plugins = if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
+            // As kubelet does: whoever the driver is, it shows up there.
+            Plugins::Directory(root.join(PLUGINS_REGISTRY))
+        } else {
+            Plugins::Known {
+                registration: self.wiring.connect(ctx, &registration)?,
+                csi: self.wiring.connect(ctx, &csi)?,
+            }
         };
         let config = NodeAgentConfig {
             region: self.spec.region.clone(),

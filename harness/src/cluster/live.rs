@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use controllers::node_agent::PLUGINS_REGISTRY;
 use csi_mock::disk::{self, Disk};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use substrate::World;
@@ -10,7 +11,7 @@ use substrate::World;
 use super::assemble::{ClusterError, Parts};
 use super::namespace::{self, NamespaceError};
 pub use super::sockets::{Addresses, SocketError, Sockets};
-use super::{Cluster, ClusterSpec, Metadata, Node};
+use super::{Cluster, ClusterSpec, Machine, Metadata, Node};
 
 /// Which disks to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -194,6 +195,11 @@ impl Cluster {
         let mut disks = std::collections::BTreeMap::new();
         let mut roots = std::collections::BTreeMap::new();
         for node in &spec.nodes {
+            if spec.without.contains("csi-mock") {
+                let registry = site.node_root(&node.name).join(PLUGINS_REGISTRY);
+                std::fs::create_dir_all(&registry)
+                    .map_err(|e| ClusterError::Wiring(format!("{}: {e}", registry.display())))?;
+            }
             disks.insert(node.name.clone(), site.disk(&node.name)?);
             roots.insert(node.name.clone(), site.node_root(&node.name));
         }
@@ -211,11 +217,23 @@ impl Cluster {
             kubernetes: sockets.endpoint("apiserver-tls").to_owned(),
             kubernetes_http: sockets.endpoint("apiserver").to_owned(),
             ca_pem: tls.ca_pem,
-            csi: sockets.unix_path("csi-controller"),
+            csi: sockets.csi_endpoint(),
+            volume_dir: site.volume_dir(),
+            machines: cluster.machines(site),
             imds: cluster.metadata(&sockets),
             token: addresses.kubernetes_token.clone(),
         });
         Ok(cluster)
+    }
+
+    /// Where the parts of each node are that a driver has to know.
+    fn machines(&self, site: &Site) -> Vec<Machine> {
+        let place = |(name, node): (&String, &Node)| {
+            let root = site.node_root(name);
+            let plugins_registry = root.join(PLUGINS_REGISTRY);
+            Machine { node: name.clone(), instance: node.instance.clone(), root, plugins_registry }
+        };
+        self.nodes.iter().map(place).collect()
     }
 
     /// Where the metadata services of the instances are.

@@ -2,6 +2,7 @@
 
 pub mod assemble;
 mod faults;
+mod foreign;
 pub mod live;
 mod member;
 pub mod namespace;
@@ -15,6 +16,7 @@ mod supervisor;
 pub mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,12 +56,30 @@ pub struct Endpoints {
     pub kubernetes_http: String,
     /// The CA of the API server's certificate, PEM.
     pub ca_pem: String,
-    /// The CSI controller's socket.
-    pub csi: std::path::PathBuf,
+    /// The CSI driver's controller service, `unix://…` or `tcp://…`.
+    pub csi: String,
+    /// Where the cloud keeps the volumes' bytes.
+    pub volume_dir: PathBuf,
+    /// Where a driver finds the nodes.
+    pub machines: Vec<Machine>,
     /// The metadata service of each instance.
     pub imds: Vec<Metadata>,
     /// What clients of the API server with TLS send as bearer token; without one anything will do.
     pub token: Option<Secret>,
+}
+
+/// What a driver has to know of a node.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    /// The node.
+    pub node: String,
+    /// Its instance.
+    pub instance: String,
+    /// kubelet's directory: every path of a node request lies below it.
+    pub root: PathBuf,
+    /// Where kubelet looks for registration sockets when the driver is somebody else's.
+    pub plugins_registry: PathBuf,
 }
 
 /// Where an instance's metadata service is.

@@ -14,6 +14,9 @@ use substrate::{Ctx, HttpService, dial, listen};
 use super::Secret;
 use super::wiring::Wiring;
 
+/// The name of the driver's controller service.
+const CONTROLLER: &str = "csi-controller";
+
 /// Where the servers of a live cluster listen.
 #[derive(Debug, Default)]
 pub struct Addresses {
@@ -29,6 +32,8 @@ pub struct Addresses {
     pub allowed_hosts: Vec<String>,
     /// What users of the API server with TLS must send; anyone may call without one.
     pub kubernetes_token: Option<Secret>,
+    /// The controller service of a driver that is not ours, `unix:///PATH` or `tcp://HOST:PORT`.
+    pub csi: Option<String>,
 }
 
 /// One name's listeners.
@@ -50,6 +55,7 @@ pub struct Sockets {
     endpoints: BTreeMap<String, String>,
     directory: PathBuf,
     allowed_hosts: Vec<String>,
+    csi: Option<String>,
 }
 
 /// A socket that cannot be had.
@@ -100,7 +106,13 @@ impl Sockets {
             endpoints.insert(format!("imds-{node}"), format!("http://{}", reachable(&listener, &[])));
             doors.insert(format!("imds-{node}"), vec![Door::open(listener)]);
         }
-        Ok(Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts: addresses.allowed_hosts.clone() })
+        let (allowed_hosts, csi) = (addresses.allowed_hosts.clone(), addresses.csi.clone());
+        Ok(Self { doors, endpoints, directory: directory.to_owned(), allowed_hosts, csi })
+    }
+
+    /// Where the driver's controller service is, ours or somebody else's.
+    pub fn csi_endpoint(&self) -> String {
+        self.csi.clone().unwrap_or_else(|| format!("unix://{}", self.unix_path(CONTROLLER).display()))
     }
 
     /// The endpoint of `ec2`, `apiserver` (plain), `apiserver-tls` or `imds-<node>`.
@@ -160,6 +172,7 @@ impl Wiring for Sockets {
     fn connect(&self, ctx: &Ctx, name: &str) -> Result<HttpService, String> {
         let wire = match self.endpoints.get(name) {
             Some(endpoint) => dial::http(endpoint).map_err(|e| e.to_string())?,
+            None if name == CONTROLLER => dial::grpc(&self.csi_endpoint()).map_err(|e| e.to_string())?,
             None => dial::unix(self.unix_path(name)),
         };
         Ok(Link::over(ctx, name, wire))

@@ -1,0 +1,70 @@
+//! A driver that is left to somebody else: whether it is there yet.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::Channel;
+use csi_proto::csi::GetPluginInfoRequest;
+use csi_proto::csi::identity_client::IdentityClient;
+use substrate::dial;
+
+use super::Cluster;
+
+/// The loops that call a driver's controller service.
+const SIDECARS: [&str; 3] = ["csi-attacher", "csi-provisioner", "csi-resizer"];
+/// How often is looked, and how long one look takes at most.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// Tells of the driver of a live cluster that runs without ours: what waits for it as long as nobody answers, and
+    /// that it answers; and of each registration on a node. Ends once the controller service answers.
+    pub async fn watch_driver(&self, say: impl Fn(&str) + Clone + Send + Sync + 'static) {
+        let Some(endpoints) = self.endpoints().filter(|_| self.spec.without.contains("csi-mock")) else { return };
+        self.tell_registrations(say.clone());
+        let waiting: Vec<&str> = SIDECARS.into_iter().filter(|name| !self.spec.without.contains(*name)).collect();
+        // An endpoint that was given was read before, and ours is one.
+        let (Ok(service), false) = (dial::grpc(&endpoints.csi), waiting.is_empty()) else { return };
+        let mut told = false;
+        loop {
+            let mut identity = IdentityClient::new(Channel(service.clone()));
+            let error = match tokio::time::timeout(LOOK, identity.get_plugin_info(GetPluginInfoRequest {})).await {
+                Ok(Ok(info)) => {
+                    return say(&format!("driver {} answers at {}", info.into_inner().name, endpoints.csi));
+                }
+                Ok(Err(status)) => status.message().to_owned(),
+                Err(_) => format!("no answer within {LOOK:?}"),
+            };
+            if !std::mem::replace(&mut told, true) {
+                say(&format!(
+                    "no CSI driver answers at {} ({error}); {} wait for it. Start its controller service there, say \
+                     where it is with --csi, or leave them out too: --without csi-mock,{}",
+                    endpoints.csi,
+                    waiting.join(", "),
+                    waiting.join(",")
+                ));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Tells what becomes of registrations on nodes, each thing once.
+    fn tell_registrations(&self, say: impl Fn(&str) + Send + Sync + 'static) {
+        let told = Mutex::new(BTreeSet::new());
+        self.world.trace().observe(move |event| {
+            let node = event.str("node").unwrap_or_default();
+            let line = match event.kind.as_str() {
+                "node-agent.registered" => {
+                    format!("{node}: driver {} is registered", event.str("driver").unwrap_or_default())
+                }
+                "node-agent.registration-failed" => {
+                    format!("{node}: a driver cannot be registered: {}", event.str("error").unwrap_or_default())
+                }
+                _ => return,
+            };
+            if told.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
+                say(&line);
+            }
+        });
+    }
+}
