@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use substrate::HttpService;
 use substrate::fault::{Fault, Plane};
 
-use crate::calls::{Calls, acts};
-use crate::disk::{self, Disk};
+use crate::calls::{Calls, check_effect};
+use crate::disk::Disk;
 use crate::settings::Change;
 
 /// A JSON answer.
@@ -127,17 +127,14 @@ async fn add(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Respo
         Ok(fault) => fault,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, format!("fault: {error}")),
     };
-    let acts = match fault.matches.plane {
-        Plane::Csi => acts(&fault.effect),
-        Plane::Disk if desk.disk.is_some() => disk::acts(&fault.effect),
+    let possible = match fault.matches.plane {
+        Plane::Csi => check_effect(&fault.effect),
+        Plane::Disk if desk.disk.is_some() => Ok(()),
         Plane::Disk => Err("match.plane: this driver has no node service, and so no disk".to_owned()),
         _ => Err("match.plane: this server acts on faults of the planes csi and disk".to_owned()),
     };
-    if let Err(error) = acts {
-        return refuse(StatusCode::BAD_REQUEST, error);
-    }
     let name = fault.name.clone();
-    match calls.ctx().faults().add(calls.ctx().now().mono, fault) {
+    match possible.and_then(|()| calls.ctx().faults().add(calls.ctx().now().mono, fault)) {
         Ok(()) => (StatusCode::CREATED, Json(json!({ "name": name }))).into_response(),
         Err(error) => refuse(StatusCode::BAD_REQUEST, error),
     }

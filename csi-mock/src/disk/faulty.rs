@@ -26,28 +26,6 @@ pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     Arc::new(FaultyDisk { ctx: ctx.clone(), disk })
 }
 
-/// Whether a fault with this effect does anything to a disk.
-///
-/// # Errors
-/// What does.
-pub(crate) fn acts(effect: &Effect) -> Result<(), String> {
-    match effect {
-        Effect::IoError(_)
-        | Effect::Error(_)
-        | Effect::PauseIo(_)
-        | Effect::Delay(_)
-        | Effect::Hang(_)
-        | Effect::Crash(_)
-        | Effect::Reboot(_)
-        | Effect::LoseUnsynced(_)
-        | Effect::TornWrite(_)
-        | Effect::WrongDevice(_) => Ok(()),
-        _ => Err("effect: a disk knows io_error, error, pause_io, delay, hang, crash, lose_unsynced, torn_write and \
-                  wrong_device"
-            .to_owned()),
-    }
-}
-
 /// The errno of that name; EIO for one that is not known here.
 fn errno(name: &str) -> Errno {
     match name {

@@ -30,7 +30,6 @@ mod stat;
 pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
-pub(crate) use faulty::acts;
 pub use faulty::faulty;
 #[cfg(target_os = "linux")]
 pub use loopback::{LoopDisk, private_mounts};

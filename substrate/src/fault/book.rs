@@ -82,7 +82,7 @@ impl Faults {
     /// Puts a fault in force.
     ///
     /// # Errors
-    /// When the name is empty or taken, or a number in `when` makes no sense.
+    /// When the name is empty or taken, a number in `when` makes no sense, or the effect means nothing on its plane.
     pub fn add(&self, now: Duration, fault: Fault) -> Result<(), String> {
         if fault.name.is_empty() {
             return Err("name: a fault needs a name".to_owned());
