@@ -245,6 +245,50 @@ fn logs_come_from_the_node_and_are_the_same_again() {
     assert_eq!(read(), (text, refused));
 }
 
+/// The operator's hand on the cloud.
+async fn poke(cluster: &Cluster, path: &str, body: &'static str) {
+    let request = http::Request::post(path)
+        .header("host", "localhost")
+        .header("content-type", if body.is_empty() { "application/json" } else { "application/x-www-form-urlencoded" })
+        .header(
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=mooring/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0",
+        )
+        .body(substrate::body::full(body))
+        .unwrap();
+    let response = substrate::body::call(cluster.ec2().clone(), request).await.unwrap();
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+}
+
+#[test]
+fn a_machine_that_the_cloud_crashes_or_stops_runs_no_node_until_it_has_power_again() {
+    simulate(Options::default(), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(2)).unwrap();
+        let seconds = |n| tokio::time::sleep(std::time::Duration::from_secs(n));
+        seconds(20).await;
+        let found = world.trace().events().into_iter().find(|e| e.kind == "cluster.node").unwrap();
+        let (node, instance) = (found.str("node").unwrap().to_owned(), found.str("instance").unwrap().to_owned());
+        let told = |kind: &str| world.trace().events().iter().filter(|e| e.kind == kind && *e.process == *node).count();
+        poke(&cluster, &format!("/admin/v1/instances/{instance}/crash"), "").await;
+        seconds(1).await;
+        assert_eq!((cluster.down_nodes(), told("process.crashed")), (vec![node.clone()], 1));
+        seconds(300).await;
+        assert_eq!(told("process.started"), 1, "it does not come back by itself");
+        let reboot = format!("Action=RebootInstances&Version=2016-11-15&InstanceId.1={instance}");
+        poke(&cluster, "/", reboot.leak()).await;
+        seconds(40).await;
+        assert_eq!((cluster.down_nodes(), told("process.started")), (Vec::<String>::new(), 2));
+        let stop = format!("Action=StopInstances&Version=2016-11-15&InstanceId.1={instance}");
+        poke(&cluster, "/", stop.leak()).await;
+        seconds(60).await;
+        assert_eq!(cluster.down_nodes(), std::slice::from_ref(&node));
+        let start = format!("Action=StartInstances&Version=2016-11-15&InstanceId.1={instance}");
+        poke(&cluster, "/", start.leak()).await;
+        seconds(90).await;
+        assert_eq!((cluster.down_nodes(), told("process.started")), (Vec::<String>::new(), 3));
+    });
+}
+
 fn manifest(scenario: &scenario::model::Scenario, step: &str) -> scenario::model::Manifest {
     let found = scenario.steps.iter().find(|s| s.name.as_deref() == Some(step)).unwrap();
     match &found.action {

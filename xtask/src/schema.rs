@@ -154,6 +154,11 @@ impl Reader {
         if scalar && (pointer || !omitted) {
             say("zero");
         }
+        // `omitempty` says nothing of structs: of those only `omitzero` leaves out what is empty.
+        let empty = options.split(',').any(|o| o == "omitempty") && (pointer || !is_struct(&shape));
+        if !empty && !options.split(',').any(|o| o == "omitzero") {
+            say(if pointer { "null" } else { "written" });
+        }
         rows.push(row);
         Ok(())
     }
@@ -213,6 +218,12 @@ impl Reader {
         found.insert(qualified.clone());
         Ok(qualified)
     }
+}
+
+/// Whether Go has a struct for a shape.
+fn is_struct(shape: &str) -> bool {
+    !shape.starts_with(['[', '{'])
+        && (shape.contains('/') || matches!(shape, "time" | "microtime" | "quantity" | "intstr" | "any"))
 }
 
 fn plain(name: &str) -> Option<&'static str> {

@@ -4,7 +4,8 @@
 //! indented line under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
 //! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
 //! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
-//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes). OpenAPI
+//! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `written` and
+//! `null` (what Go writes of a field that is not set: its zero value, or the null of a pointer). OpenAPI
 //! documents, field validation, patches and protobuf all read this one table. A type is parsed when it is first needed.
 //!
 //! `cargo run -p xtask -- kinds --types DIR` writes the file, from the tags and markers of the fields at v0.36.2:
@@ -26,6 +27,8 @@ pub struct Type {
     pub fields: Vec<Field>,
     /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
     by_name: Box<[Option<u16>]>,
+    /// Positions of the fields that are written when they are not set.
+    unset: Box<[u16]>,
 }
 
 /// A field of a struct.
@@ -53,6 +56,17 @@ pub struct Field {
     pub numbers: Vec<u32>,
     /// Whether a zero on the protobuf wire is a value, rather than nothing.
     pub zero: bool,
+    /// What Go writes for the field when it is not set; nothing for most.
+    pub unset: Option<Unset>,
+}
+
+/// What Go writes for a field that is not set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unset {
+    /// null.
+    Null,
+    /// The zero of a text, a number or a truth value, or a struct with what it writes of its own.
+    Zero,
 }
 
 /// The type of a field.
@@ -233,7 +247,16 @@ impl Type {
             }
             by_name[at] = Some(i);
         }
-        Self { name, fields, by_name }
+        let unset = (0u16..).zip(&fields).filter(|(_, field)| field.unset.is_some()).map(|(i, _)| i).collect();
+        Self { name, fields, by_name, unset }
+    }
+
+    /// The fields that are written when they are not set, and what is written then.
+    pub fn unset(&self) -> impl Iterator<Item = (&Field, Unset)> {
+        self.unset.iter().filter_map(|i| {
+            let field = &self.fields[usize::from(*i)];
+            Some((field, field.unset?))
+        })
     }
 
     /// The field with a JSON name.
@@ -247,6 +270,16 @@ impl Type {
             at = (at + 1) & (self.by_name.len() - 1);
         }
         None
+    }
+}
+
+impl Unset {
+    /// That of a field that is no pointer.
+    fn of(shape: &Shape) -> Self {
+        match shape {
+            Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Time | Shape::MicroTime | Shape::Any => Self::Null,
+            _ => Self::Zero,
+        }
     }
 }
 
@@ -343,6 +376,7 @@ impl Field {
             map_type: None,
             numbers: Vec::new(),
             zero: false,
+            unset: None,
         }
     }
 }
@@ -356,6 +390,8 @@ fn field(row: &'static str) -> Option<Field> {
             None => match word {
                 "required" => field.required = true,
                 "zero" => field.zero = true,
+                "null" => field.unset = Some(Unset::Null),
+                "written" => field.unset = Some(Unset::of(&field.shape)),
                 _ => {}
             },
             Some(("pb", path)) => field.numbers = path.split('.').filter_map(|number| number.parse().ok()).collect(),

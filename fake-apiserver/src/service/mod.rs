@@ -70,8 +70,9 @@ pub struct Config {
     pub nodes: Option<NodeDial>,
     /// Role-based access control; without it everyone may do everything.
     pub rbac: Option<Rbac>,
-    /// Whether every object says from its creation on who manages its fields, as those of a real server do. Otherwise
-    /// only objects that were applied do.
+    /// Whether every object is as a real server keeps it: it says from its creation on who manages its fields, and has
+    /// fields that are not set where Go writes them. Otherwise only objects that were applied say the one, and none has
+    /// the other.
     pub track_managers: bool,
     /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
     /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in

@@ -105,6 +105,7 @@ impl Store {
         }
         value::metadata(&mut object).insert("uid".into(), uid.into());
         if options.dry_run {
+            self.complete(kind, &mut object);
             return Ok(Reply::Created(Object::transient(object)));
         }
         self.settle_charges(now, charges);

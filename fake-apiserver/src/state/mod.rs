@@ -8,6 +8,7 @@ mod autoscaler_view;
 mod bootstrap;
 mod certificate;
 mod command;
+mod complete;
 mod create;
 mod default;
 mod definitions;
@@ -119,7 +120,8 @@ pub struct Store {
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
-    /// Whether managers of fields are kept from an object's creation on.
+    /// Whether objects are as a real server keeps them: with the managers of their fields from their creation on, and
+    /// with fields that are not set where Go writes them.
     tracks: bool,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
@@ -155,7 +157,8 @@ impl Store {
         }
     }
 
-    /// Keeps the managers of every object's fields from its creation on, as a real server does.
+    /// Keeps the managers of every object's fields from its creation on, and what Go writes of fields that are not set,
+    /// as a real server does.
     pub fn track_managers(&mut self) {
         self.tracks = true;
     }
@@ -275,7 +278,8 @@ impl Store {
     }
 
     /// Writes an object: the next revision, one event.
-    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, value: serde_json::Value) -> Arc<Object> {
+    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, mut value: serde_json::Value) -> Arc<Object> {
+        self.complete(kind, &mut value);
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
@@ -289,6 +293,13 @@ impl Store {
             self.expiries.push_back(Expiry { at, key, revision: self.revision });
         }
         object
+    }
+
+    /// Adds what a Go server writes of fields that are not set. In a simulation nobody looks for it.
+    fn complete(&self, kind: &'static Kind, object: &mut serde_json::Value) {
+        if self.tracks {
+            complete::complete(kind, object);
+        }
     }
 
     /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.

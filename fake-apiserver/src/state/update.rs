@@ -180,6 +180,8 @@ impl Store {
             let why = "this server does not convert stored objects: delete them first, or keep the storage version";
             errors.push(FieldError::forbidden("spec.versions", why));
         }
+        // The old object has it, too, and the two are compared from here on.
+        self.complete(kind, &mut object);
         initial::count_generation(kind, &mut object, &old.value);
         initial::count_template(kind, &mut object, &old.value);
         // A scale changes the object itself.

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The value at `path`, or nothing.
+/// The value at `path`, or nothing; null is nothing.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |v, key| v.get(key))
+    path.iter().try_fold(value, |v, key| v.get(key)).filter(|v| !v.is_null())
 }
 
 /// The text at `path`; empty when there is none.

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod admission;
+mod complete;
 mod creation;
 mod definitions;
 mod deletion;

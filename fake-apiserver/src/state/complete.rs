@@ -1,0 +1,136 @@
+//! What a Go server writes of fields that nobody set: those whose tags do not leave out what is empty, and structs,
+//! which `omitempty` says nothing of. So an Event has `eventTime: null`, a CSINode driver `topologyKeys: null` and a
+//! container `resources: {}`.
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Kind;
+use crate::kinds::schema::{self, Field, Shape, Type, Unset};
+
+/// Nothing in it is ever written empty.
+const METADATA: &str = "meta/v1.ObjectMeta";
+
+/// Adds to an object what is written of fields that are not set. Custom kinds are kept as they are sent.
+pub(super) fn complete(kind: &Kind, object: &mut Value) {
+    if kind.custom.is_some() {
+        return;
+    }
+    if let (Some(of), Some(map)) = (schema::of(kind), object.as_object_mut()) {
+        fields(of, map);
+    }
+}
+
+fn fields(of: &'static Type, map: &mut Map<String, Value>) {
+    if of.name == METADATA {
+        return;
+    }
+    for (key, value) in map.iter_mut() {
+        if matches!(value, Value::Object(_) | Value::Array(_))
+            && let Some(field) = of.field(key)
+        {
+            below(&field.shape, value);
+        }
+    }
+    for (field, unset) in of.unset() {
+        if !map.contains_key(field.name) {
+            map.insert(field.name.to_owned(), written(field, unset));
+        }
+    }
+}
+
+fn below(shape: &'static Shape, value: &mut Value) {
+    match (shape, value) {
+        (Shape::Ref(of), Value::Object(map)) => fields(of.get(), map),
+        (Shape::List(element), Value::Array(list)) => list.iter_mut().for_each(|value| below(element, value)),
+        (Shape::Map(values), Value::Object(map)) => map.values_mut().for_each(|value| below(values, value)),
+        _ => {}
+    }
+}
+
+fn written(field: &'static Field, unset: Unset) -> Value {
+    if unset == Unset::Null {
+        return Value::Null;
+    }
+    match &field.shape {
+        Shape::String => "".into(),
+        Shape::Boolean => false.into(),
+        Shape::Int32 | Shape::Int64 | Shape::Number | Shape::IntOrString => 0.into(),
+        Shape::Quantity => "0".into(),
+        Shape::Ref(of) => {
+            let mut map = Map::new();
+            fields(of.get(), &mut map);
+            Value::Object(map)
+        }
+        // What is left is null when it is not set.
+        _ => json!(null),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds;
+
+    fn completed(group: &str, plural: &str, mut object: Value) -> Value {
+        complete(kinds::find(group, "v1", plural).unwrap(), &mut object);
+        object
+    }
+
+    #[test]
+    fn what_go_always_writes_is_there() {
+        let event = completed("", "events", json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}}));
+        assert_eq!(
+            event,
+            json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}, "source": {}, "eventTime": null,
+                "firstTimestamp": null, "lastTimestamp": null, "reportingComponent": "", "reportingInstance": ""})
+        );
+        let node =
+            completed("storage.k8s.io", "csinodes", json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}}));
+        assert_eq!(node["spec"]["drivers"], json!([{"name": "d", "nodeID": "n", "topologyKeys": null}]));
+        assert_eq!(completed("rbac.authorization.k8s.io", "clusterroles", json!({}))["rules"], Value::Null);
+        let pod = json!({"spec": {"containers": [{"name": "c", "env": [{"name": "A"}]}]}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let pod = completed("", "pods", pod);
+        assert_eq!(pod["spec"]["containers"][0], json!({"name": "c", "env": [{"name": "A"}], "resources": {}}));
+        let condition = json!({"type": "Ready", "status": "True", "lastProbeTime": null, "lastTransitionTime": null});
+        assert_eq!(pod["status"]["conditions"][0], condition);
+        // Of 1.34 on nothing is said of when a template was made.
+        let set = json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}});
+        let set = completed("apps", "deployments", set);
+        assert_eq!(set["spec"]["template"]["metadata"], json!({"labels": {"a": "b"}}));
+        assert_eq!(
+            (&set["spec"]["selector"], &set["spec"]["strategy"], &set["status"]),
+            (&Value::Null, &json!({}), &json!({}))
+        );
+    }
+
+    /// Objects of a real server: what they say of fields that are not set is what is added to them without it.
+    #[test]
+    fn objects_of_a_real_server_become_what_they_were() {
+        for line in include_str!("../../testdata/protobuf-vectors.jsonl").lines() {
+            let vector: Value = serde_json::from_str(line).unwrap();
+            let (group_version, name) = (vector["groupVersion"].as_str().unwrap(), vector["kind"].as_str().unwrap());
+            let kind = kinds::find_kind(group_version, name).unwrap();
+            let recorded: Value = match &vector["json"] {
+                Value::String(text) => serde_json::from_str(text).unwrap(),
+                tree => tree.clone(),
+            };
+            let mut object = recorded.clone();
+            complete(kind, &mut object);
+            assert_eq!(object, recorded, "{group_version} {name}: something is added");
+            super::super::shape::decode(kind, &mut object, true).unwrap();
+            complete(kind, &mut object);
+            assert_eq!(object, recorded, "{group_version} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_complete_stays_as_it_is() {
+        for kind in kinds::all() {
+            let mut once = json!({"metadata": {"name": "a"}});
+            complete(kind, &mut once);
+            let mut twice = once.clone();
+            complete(kind, &mut twice);
+            assert_eq!(once, twice, "{}", kind.kind);
+        }
+    }
+}
