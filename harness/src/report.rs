@@ -160,7 +160,7 @@ pub fn trace_line(event: &Event) -> String {
         event.process,
         event.kind
     );
-    for (key, value) in &event.fields {
+    for (key, value) in event.fields.iter() {
         let text = match value {
             Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => text.clone(),
             other => other.to_string(),
@@ -186,7 +186,8 @@ mod tests {
                 fields: json!({ "object": "default/web", "verb": "patch", "rv": n, "pod": { "phase": "Running" } })
                     .as_object()
                     .cloned()
-                    .unwrap_or_default(),
+                    .unwrap_or_default()
+                    .into(),
             })
             .collect()
     }

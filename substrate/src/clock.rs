@@ -29,7 +29,12 @@ pub fn epoch() -> Timestamp {
 }
 
 fn add(t: Timestamp, d: Duration) -> Timestamp {
-    SignedDuration::try_from(d).ok().and_then(|d| t.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+    // By hand, since the clock is read at every step of a simulation.
+    let nanoseconds = t.subsec_nanosecond() + d.subsec_nanos().cast_signed();
+    let carried = nanoseconds / 1_000_000_000;
+    let whole = i64::try_from(d.as_secs()).ok().and_then(|s| t.as_second().checked_add(s));
+    let seconds = whole.and_then(|s| s.checked_add(i64::from(carried)));
+    seconds.and_then(|s| Timestamp::new(s, nanoseconds % 1_000_000_000).ok()).unwrap_or(Timestamp::MAX)
 }
 
 /// Reads time. Cheap to clone; all clones of one world agree.
@@ -65,8 +70,11 @@ impl Clock {
     pub fn now(&self) -> Now {
         let mono = self.mono();
         let base = if self.simulated { add(epoch(), mono) } else { Timestamp::now() };
-        let skew = SignedDuration::from_millis(self.skew_ms.load(Ordering::Relaxed));
-        Now { mono, wall: base.checked_add(skew).unwrap_or(base) }
+        let wall = match self.skew_ms.load(Ordering::Relaxed) {
+            0 => base,
+            skew => base.checked_add(SignedDuration::from_millis(skew)).unwrap_or(base),
+        };
+        Now { mono, wall }
     }
 
     /// Time since the world began.
@@ -109,5 +117,23 @@ impl TimeScale {
     /// `d` divided by the factor.
     pub fn apply(self, d: Duration) -> Duration {
         if self.0 == 1.0 { d } else { d.div_f64(self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_that_of_the_calendar_and_ends_at_its_end() {
+        for (at, after) in
+            [(0, 0), (1, 999_999_999), (999_999_999, 1), (500_000_000, 1_700_000_000), (7, 86_400_000_000_001)]
+        {
+            let (t, d) = (Timestamp::new(1_767_225_600, at).unwrap(), Duration::from_nanos(after));
+            assert_eq!(add(t, d), t.checked_add(SignedDuration::try_from(d).unwrap()).unwrap());
+        }
+        for far in [Duration::MAX, Duration::from_secs(i64::MAX.unsigned_abs()), Duration::from_secs(1 << 45)] {
+            assert_eq!(add(epoch(), far), Timestamp::MAX);
+        }
     }
 }

@@ -147,12 +147,18 @@ impl Fabric {
     /// Returns once no process and no story has anything left to do in this instant.
     async fn rest(&self) {
         loop {
-            // What yielded of its own accord is woken together with this task, and counts from then on.
-            tokio::task::yield_now().await;
-            if self.0.unrest.is_over() {
+            self.0.unrest.over().await;
+            if !self.0.unrest.take_yield() {
                 return;
             }
+            // What yielded of its own accord is woken together with this task, and counts from then on.
+            tokio::task::yield_now().await;
         }
+    }
+
+    /// What is woken and has not run yet.
+    pub(crate) fn unrest(&self) -> &Arc<Unrest> {
+        &self.0.unrest
     }
 
     /// Delivers the first message that was due by the millisecond `due`, unless all of them were lost meanwhile.

@@ -14,6 +14,7 @@ pub mod fault;
 pub mod guard;
 pub mod host;
 pub mod ids;
+mod inbox;
 pub mod latest;
 pub mod link;
 pub mod listen;

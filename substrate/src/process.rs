@@ -3,26 +3,29 @@
 //! In simulation a process is a nested `LocalSet`: dropping it drops everything that the process started, as a
 //! crash does. In the live world it is a `JoinSet` on the multi-thread runtime, with the same effect.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
 
 use crate::clock::{Clock, Now};
 use crate::fault::{Faults, Firing, Point};
+use crate::inbox::{self, Inbox, Task};
 use crate::latest;
+use crate::rest::Unrest;
 use crate::seed::Seed;
 use crate::trace::Trace;
 use crate::world::{World, WorldKind};
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Factory = Arc<dyn Fn(Ctx) -> Task + Send + Sync>;
 
 /// What a component gets from the world that runs it: its name, time, randomness, tasks, faults and the trace.
@@ -35,7 +38,7 @@ struct Inner {
     seed: Seed,
     clock: Clock,
     world: World,
-    tasks: mpsc::UnboundedSender<Task>,
+    tasks: inbox::Sender,
     down: latest::Receiver<bool>,
 }
 
@@ -121,8 +124,7 @@ impl Ctx {
 
     /// Starts a task that ends with the process. From wherever it is called, the task belongs to this process.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // The send fails only when the process is down, and then the task must not run.
-        let _ = self.0.tasks.send(Box::pin(task));
+        self.0.tasks.send(Box::pin(task));
     }
 
     /// Whether the process has crashed or ended.
@@ -200,7 +202,7 @@ impl Process {
     fn launch(&self) {
         let inner = &self.0;
         let incarnation = inner.incarnations.fetch_add(1, Ordering::Relaxed) + 1;
-        let (tasks, inbox) = mpsc::unbounded_channel();
+        let (tasks, inbox) = inbox::channel();
         let down_tx = Arc::new(latest::Sender::new(false));
         let down = down_tx.subscribe();
         let own = inner.world.seed().child(&inner.name);
@@ -215,14 +217,20 @@ impl Process {
         }));
         inner.world.trace().info(&inner.name, "process.started", serde_json::json!({ "incarnation": incarnation }));
         let main = (inner.factory)(ctx.clone());
-        let fuse =
-            Arc::new(Fuse { name: inner.name.clone(), trace: inner.world.trace().clone(), blown: Notify::new() });
+        let fuse = Arc::new(Fuse {
+            name: inner.name.clone(),
+            trace: inner.world.trace().clone(),
+            blown: AtomicBool::new(false),
+            alarm: Notify::new(),
+        });
+        let ended = Ended(down_tx.clone());
         let abort = match inner.world.kind() {
             WorldKind::Simulated => {
-                let (fabric, ended) = (inner.world.fabric().clone(), Ended(down_tx.clone()));
-                tokio::task::spawn_local(fabric.restless(local(main, inbox, fuse, ended))).abort_handle()
+                let fabric = inner.world.fabric();
+                let local = Local::new(main, inbox, fuse, fabric.unrest().clone(), ended);
+                tokio::task::spawn_local(fabric.restless(local)).abort_handle()
             }
-            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, Ended(down_tx.clone()))),
+            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, ended)),
         };
         *self.slot() = Some(Running { ctx, down: down_tx, abort });
     }
@@ -245,7 +253,9 @@ impl Drop for Ended {
 struct Fuse {
     name: Arc<str>,
     trace: Trace,
-    blown: Notify,
+    blown: AtomicBool,
+    /// Tells the same to who waits for it.
+    alarm: Notify,
 }
 
 impl Fuse {
@@ -255,38 +265,75 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             self.trace.info(&self.name, "process.panicked", serde_json::json!({ "error": text }));
-            self.blown.notify_one();
+            self.blown.store(true, Ordering::Relaxed);
+            self.alarm.notify_one();
         }
     }
 }
 
-async fn local(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, fuse: Arc<Fuse>, ended: Ended) {
-    let set = tokio::task::LocalSet::new();
-    set.spawn_local(fuse.clone().guard(main));
-    let spawns = async {
-        while let Some(task) = inbox.recv().await {
-            tokio::task::spawn_local(fuse.clone().guard(task));
-        }
-    };
-    let all = async {
-        set.run_until(spawns).await;
-        set.await;
-    };
-    tokio::select! { biased;
-        () = fuse.blown.notified() => {}
-        () = all => {}
-    }
-    drop(ended);
+/// A process in simulation. It is polled at every step of each of its tasks, and so does little beside them.
+struct Local {
+    set: LocalSet,
+    inbox: Inbox,
+    fuse: Arc<Fuse>,
+    unrest: Arc<Unrest>,
+    _ended: Ended,
 }
 
-async fn threaded(main: Task, mut inbox: mpsc::UnboundedReceiver<Task>, fuse: Arc<Fuse>, ended: Ended) {
+impl Local {
+    fn new(main: Task, inbox: Inbox, fuse: Arc<Fuse>, unrest: Arc<Unrest>, ended: Ended) -> Self {
+        let local = Self { set: LocalSet::new(), inbox, fuse, unrest, _ended: ended };
+        local.set.spawn_local(local.guard(main));
+        local
+    }
+
+    fn guard(&self, task: Task) -> impl Future<Output = ()> + use<> {
+        let (mut guarded, unrest) = (Box::pin(self.fuse.clone().guard(task)), self.unrest.clone());
+        poll_fn(move |cx| {
+            let polled = guarded.as_mut().poll(cx);
+            unrest.note_yield();
+            polled
+        })
+    }
+
+    /// Starts what waits to be started, within the set: from outside, each would wake it once more.
+    fn start(&self, tasks: Vec<Task>, cx: &mut Context<'_>) {
+        let start = self.set.run_until(async {
+            for task in tasks {
+                tokio::task::spawn_local(self.guard(task));
+            }
+        });
+        // It waits for nothing.
+        let _ = pin!(start).poll(cx);
+    }
+}
+
+impl Future for Local {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut open = true;
+        match self.inbox.poll(cx) {
+            Poll::Ready(Some(tasks)) => self.start(tasks, cx),
+            Poll::Ready(None) => open = false,
+            Poll::Pending => {}
+        }
+        let idle = Pin::new(&mut self.set).poll(cx).is_ready();
+        let over = self.fuse.blown.load(Ordering::Relaxed) || idle && !open;
+        if over { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, ended: Ended) {
     let mut set = tokio::task::JoinSet::new();
     set.spawn(fuse.clone().guard(main));
     loop {
         tokio::select! { biased;
-            () = fuse.blown.notified() => return drop(ended),
-            task = inbox.recv() => match task {
-                Some(task) => { set.spawn(fuse.clone().guard(task)); }
+            () = fuse.alarm.notified() => return drop(ended),
+            tasks = poll_fn(|cx| inbox.poll(cx)) => match tasks {
+                Some(tasks) => for task in tasks {
+                    set.spawn(fuse.clone().guard(task));
+                },
                 None => break,
             },
             // Finished tasks are taken out so that the set does not grow.

@@ -1,20 +1,82 @@
 //! When everything that one delivery set off has come to rest: nothing is woken that has not run.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-
-use futures_util::task::AtomicWaker;
 
 /// How many [`Restless`] futures are woken and have not run since.
 #[derive(Debug, Default)]
-pub(crate) struct Unrest(AtomicUsize);
+pub(crate) struct Unrest {
+    woken: AtomicUsize,
+    /// Something gave up its turn of its own accord, and is woken when the runtime goes on.
+    yielded: AtomicBool,
+    waits: Slot,
+}
 
 impl Unrest {
     pub(crate) fn is_over(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.woken.load(Ordering::Relaxed) == 0
+    }
+
+    /// Completes when nothing is woken that has not run, but for what has yielded.
+    pub(crate) async fn over(&self) {
+        poll_fn(|cx| {
+            if self.is_over() {
+                return Poll::Ready(());
+            }
+            self.waits.set(cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Notes that the task that runs now may have yielded: tokio lets no task go on that has used up its budget.
+    pub(crate) fn note_yield(&self) {
+        if !tokio::task::coop::has_budget_remaining() {
+            self.yielded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anything has yielded since this was asked last.
+    pub(crate) fn take_yield(&self) -> bool {
+        self.yielded.swap(false, Ordering::Relaxed)
+    }
+
+    fn settle(&self) {
+        if self.is_over()
+            && let Some(waker) = self.waits.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// A waker that seldom changes.
+#[derive(Debug, Default)]
+struct Slot(Mutex<Option<Waker>>);
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, waker: &Waker) {
+        let mut slot = self.lock();
+        if !slot.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *slot = Some(waker.clone());
+        }
+    }
+
+    fn take(&self) -> Option<Waker> {
+        self.lock().take()
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.lock() {
+            waker.wake_by_ref();
+        }
     }
 }
 
@@ -30,24 +92,25 @@ struct Alarm {
     rings: AtomicBool,
     /// The future is gone: whoever still holds its waker wakes nothing.
     over: AtomicBool,
-    outer: AtomicWaker,
+    outer: Slot,
 }
 
 impl Alarm {
     fn ring(&self) {
         if !self.over.load(Ordering::Relaxed) && !self.rings.swap(true, Ordering::Relaxed) {
-            self.unrest.0.fetch_add(1, Ordering::Relaxed);
+            self.unrest.woken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.silence();
+        self.unrest.settle();
     }
 
     fn silence(&self) {
         if self.rings.swap(false, Ordering::Relaxed) {
-            self.unrest.0.fetch_sub(1, Ordering::Relaxed);
+            self.unrest.woken.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -69,7 +132,7 @@ impl<F: Future> Restless<F> {
             unrest,
             rings: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            outer: AtomicWaker::new(),
+            outer: Slot::default(),
         });
         // It is about to run for the first time.
         alarm.ring();
@@ -82,11 +145,14 @@ impl<F: Future> Future for Restless<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        this.alarm.outer.register(cx.waker());
+        this.alarm.outer.set(cx.waker());
         this.alarm.silence();
         let polled = this.work.as_mut().poll(&mut Context::from_waker(&this.waker));
+        this.alarm.unrest.note_yield();
         if polled.is_ready() {
             this.alarm.end();
+        } else {
+            this.alarm.unrest.settle();
         }
         polled
     }
@@ -100,8 +166,9 @@ impl<F> Drop for Restless<F> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::task::AtomicWaker;
+
     use super::*;
-    use std::future::poll_fn;
 
     #[test]
     fn unrest_is_over_when_all_that_was_woken_has_run_or_is_gone() {

@@ -1,5 +1,7 @@
 //! The trace: one totally ordered list of what happened, with virtual time and ordinal.
 
+mod fields;
+
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use self::fields::Fields;
 use crate::clock::Clock;
 
 /// How much is kept.
@@ -33,7 +36,7 @@ pub struct Event {
     pub kind: String,
     /// What it happened to.
     #[serde(flatten)]
-    pub fields: Map<String, Value>,
+    pub fields: Fields,
 }
 
 impl Event {
@@ -137,7 +140,7 @@ impl Trace {
 
     /// Takes over an event that another OS process recorded, with a new ordinal.
     pub fn adopt(&self, event: Event) {
-        self.record(event.ms, event.process, &event.kind, Value::Object(event.fields));
+        self.record(event.ms, event.process, &event.kind, event.fields.into());
     }
 
     fn record(&self, ms: u64, process: Arc<str>, kind: &str, fields: Value) {
@@ -154,6 +157,7 @@ impl Trace {
             ["ms", "n", "process", "kind"].iter().all(|own| !fields.contains_key(*own)),
             "{kind}: a field has the name of one of the event's own"
         );
+        let fields = Fields::from(fields);
         let event = {
             let mut state = self.state();
             state.n += 1;

@@ -97,9 +97,14 @@ impl ActualStateOfWorld {
         self.unreport(volume, node);
     }
 
+    /// The volume on the node, when it is or may be attached there.
+    pub fn on_node(&self, volume: &str, node: &str) -> Option<&AttachedNode> {
+        self.volumes.get(volume)?.nodes.get(node)
+    }
+
     /// What is known of the volume on the node.
     pub fn state(&self, volume: &str, node: &str) -> AttachState {
-        match self.volumes.get(volume).and_then(|entry| entry.nodes.get(node)) {
+        match self.on_node(volume, node) {
             Some(on) if on.confirmed => AttachState::Attached,
             Some(_) => AttachState::Uncertain,
             None => AttachState::Detached,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::actual::{ActualStateOfWorld, AttachState};
+use super::actual::ActualStateOfWorld;
 use super::desired::DesiredStateOfWorld;
 use super::volume::{VolumeSpec, parse_unique_name};
 use crate::pending::{OperationKey, PendingOperations};
@@ -207,12 +207,16 @@ impl Reconciler {
         let mut touched = Vec::new();
         let mut reported = Vec::new();
         for (node, volume, wanted) in self.desired.volumes() {
+            let on = self.actual.on_node(volume, node);
+            if on.is_some_and(|on| on.confirmed && on.detach_requested.is_none()) {
+                continue;
+            }
             let multi_attach = wanted.spec.multi_attach;
             let key = key(volume, node, multi_attach);
             if self.pending.is_pending(&key) {
                 continue;
             }
-            if self.actual.state(volume, node) == AttachState::Attached {
+            if on.is_some_and(|on| on.confirmed) {
                 touched.push((volume.to_owned(), node.to_owned()));
                 continue;
             }

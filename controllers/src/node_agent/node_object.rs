@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
     DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -158,13 +158,42 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
 /// Whether two statuses differ in more than heartbeat times.
 pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
     let still = |status: &NodeStatus| {
-        let mut status = status.clone();
-        for condition in status.conditions.iter_mut().flatten() {
+        let mut conditions = status.conditions.clone();
+        for condition in conditions.iter_mut().flatten() {
             condition.last_heartbeat_time = None;
         }
-        status
+        conditions
     };
-    still(old) != still(new)
+    let NodeStatus {
+        addresses,
+        allocatable,
+        capacity,
+        conditions: _,
+        config,
+        daemon_endpoints,
+        declared_features,
+        features,
+        images,
+        node_info,
+        phase,
+        runtime_handlers,
+        volumes_attached,
+        volumes_in_use,
+    } = old;
+    *volumes_in_use != new.volumes_in_use
+        || still(old) != still(new)
+        || *addresses != new.addresses
+        || *allocatable != new.allocatable
+        || *capacity != new.capacity
+        || *config != new.config
+        || *daemon_endpoints != new.daemon_endpoints
+        || *declared_features != new.declared_features
+        || *features != new.features
+        || *images != new.images
+        || *node_info != new.node_info
+        || *phase != new.phase
+        || *runtime_handlers != new.runtime_handlers
+        || *volumes_attached != new.volumes_attached
 }
 
 /// The strategic merge patch of nodes/status that turns `old` into `new`, as client-go's two-way merge makes it.
@@ -173,43 +202,63 @@ pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
-    // What is equal is not in the patch, and need not be written out to be compared.
-    let (mut old, mut new) = (old.clone(), new.clone());
-    macro_rules! leave_out_equal {
-        ($($field:ident),*) => { $(if old.$field == new.$field { (old.$field, new.$field) = (None, None); })* };
-    }
-    leave_out_equal!(addresses, allocatable, capacity, conditions, daemon_endpoints, images, node_info);
-    let (old, mut new) = (fields(&old), fields(&new));
     let mut patch = Map::new();
+    match (&old.conditions, &new.conditions) {
+        (before, after) if before == after => {}
+        (_, None) => drop(patch.insert("conditions".to_owned(), Value::Null)),
+        (before, Some(after)) => {
+            let order = after.iter().map(|c| json!({ "type": c.type_ })).collect();
+            patch.insert("$setElementOrder/conditions".to_owned(), order);
+            let changes = condition_changes(before.as_deref().unwrap_or_default(), after);
+            patch.insert("conditions".to_owned(), changes);
+        }
+    }
+    // What is equal is not in the patch, and need not be written out to be compared.
+    let (mut before, mut after) = (NodeStatus::default(), NodeStatus::default());
+    macro_rules! take_different {
+        ($($field:ident),*) => {
+            $(if old.$field != new.$field {
+                (before.$field, after.$field) = (old.$field.clone(), new.$field.clone());
+            })*
+        };
+    }
+    take_different!(addresses, allocatable, capacity, config, daemon_endpoints, declared_features, features, images);
+    take_different!(node_info, phase, runtime_handlers, volumes_attached, volumes_in_use);
+    let (old, mut new) = (fields(&before), fields(&after));
     let keys: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     for key in keys {
         match (old.get(&key), new.remove(&key)) {
             (a, b) if a == b.as_ref() => {}
             (_, None) => drop(patch.insert(key, Value::Null)),
-            (before, Some(after)) if key == "conditions" => {
-                let (order, changes) = condition_changes(before, &after);
-                patch.insert("$setElementOrder/conditions".to_owned(), order);
-                patch.insert(key, changes);
-            }
             (_, Some(after)) => drop(patch.insert(key, after)),
         }
     }
     json!({ "status": patch })
 }
 
-fn condition_changes(before: Option<&Value>, after: &Value) -> (Value, Value) {
-    let list = |v: Option<&Value>| v.and_then(Value::as_array).cloned().unwrap_or_default();
-    let (before, after) = (list(before), list(Some(after)));
-    let order = after.iter().map(|c| json!({ "type": c["type"] })).collect();
+/// What of each condition is different, with the type by which lists of conditions are merged.
+fn condition_changes(before: &[NodeCondition], after: &[NodeCondition]) -> Value {
+    let text = |old: Option<&String>, new: Option<&String>| new.filter(|_| old != new).map(|text| json!(text));
+    let instant = |old: Option<&Time>, new: Option<&Time>| new.filter(|_| old != new).map(|time| json!(time));
     let changed = after.iter().filter_map(|condition| {
-        let old = before.iter().find(|c| c["type"] == condition["type"]);
-        let fields = condition.as_object()?;
-        let differs = |k: &str, v: &Value| k == "type" || old.and_then(|o| o.get(k)) != Some(v);
-        let diff: Map<String, Value> =
-            fields.iter().filter(|(k, v)| differs(k, v)).map(|(k, v)| (k.clone(), v.clone())).collect();
-        (diff.len() > 1).then_some(Value::Object(diff))
+        let old = before.iter().find(|c| c.type_ == condition.type_);
+        let (beat, turn) = (condition.last_heartbeat_time.as_ref(), condition.last_transition_time.as_ref());
+        let fields = [
+            ("lastHeartbeatTime", instant(old.and_then(|o| o.last_heartbeat_time.as_ref()), beat)),
+            ("lastTransitionTime", instant(old.and_then(|o| o.last_transition_time.as_ref()), turn)),
+            ("message", text(old.and_then(|o| o.message.as_ref()), condition.message.as_ref())),
+            ("reason", text(old.and_then(|o| o.reason.as_ref()), condition.reason.as_ref())),
+            ("status", text(old.map(|o| &o.status), Some(&condition.status))),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let mut diff: Map<String, Value> = fields.collect();
+        if diff.is_empty() {
+            return None;
+        }
+        diff.insert("type".to_owned(), json!(condition.type_));
+        Some(Value::Object(diff))
     });
-    (order, changed.collect())
+    changed.collect()
 }
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     shell.serve().await;
 }
 
+/// A node and its zone.
+type Zoned = (String, Arc<Node>);
+
 struct Zone {
     state: ZoneState,
     queue: TaintQueue,
@@ -136,18 +139,18 @@ impl Shell {
 
     /// `monitorNodeHealth`.
     async fn monitor(&mut self) {
-        let nodes = self.nodes.list();
+        let nodes: Vec<Zoned> = self.nodes.list().into_iter().map(|node| (zone_key(&node), node)).collect();
         self.classify(&nodes).await;
-        let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        for node in &nodes {
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for (zone, node) in &nodes {
             let Some((observed, current)) = self.update_health(node).await else { continue };
             if node.label("node.kubernetes.io/exclude-disruption").is_none() {
-                let count = counts.entry(zone_key(node)).or_default();
+                let count = counts.entry(zone).or_default();
                 if is_ready(current) { count.0 += 1 } else { count.1 += 1 }
             }
             let Some(current) = current else { continue };
             self.tell(node.name(), current);
-            self.taint_by_condition(node, observed).await;
+            self.taint_by_condition(zone, node, observed).await;
             let went_away = current != Ready::True && observed == Ready::True;
             if went_away {
                 let text = format!("Node {} status is now: NodeNotReady", node.name());
@@ -177,22 +180,23 @@ impl Shell {
         self.ctx.emit(kind, json!({ "node": node }));
     }
 
-    async fn classify(&mut self, nodes: &[Arc<Node>]) {
-        for node in nodes {
-            self.zones
-                .entry(zone_key(node))
-                .or_insert_with(|| Zone { state: ZoneState::Initial, queue: TaintQueue::new(self.normal) });
+    async fn classify(&mut self, nodes: &[Zoned]) {
+        for (zone, node) in nodes {
+            if !self.zones.contains_key(zone) {
+                let fresh = Zone { state: ZoneState::Initial, queue: TaintQueue::new(self.normal) };
+                self.zones.insert(zone.clone(), fresh);
+            }
             if !self.known.contains_key(node.name()) {
                 self.known.insert(node.name().to_owned(), node.uid().to_owned());
                 let text = format!("Node {0} event: Registered Node {0} in Controller", node.name());
                 self.recorder.event(&node_reference(node.name(), node.uid()), "Normal", "RegisteredNode", text);
-                self.mark_reachable(node).await;
+                self.mark_reachable(zone, node).await;
             }
         }
         if self.known.len() == nodes.len() {
             return;
         }
-        let present: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let present: BTreeSet<&str> = nodes.iter().map(|(_, node)| node.name()).collect();
         let gone: Vec<(String, String)> = self
             .known
             .iter()
@@ -236,9 +240,9 @@ impl Shell {
     }
 
     /// `processTaintBaseEviction`: by what was posted before this pass, so the taint comes one pass after Unknown.
-    async fn taint_by_condition(&mut self, node: &Node, observed: Ready) {
+    async fn taint_by_condition(&mut self, zone: &str, node: &Node, observed: Ready) {
         let (taint, opposite) = match observed {
-            Ready::True => return self.mark_reachable(node).await,
+            Ready::True => return self.mark_reachable(zone, node).await,
             Ready::False => (NOT_READY, UNREACHABLE),
             Ready::Unknown => (UNREACHABLE, NOT_READY),
         };
@@ -247,7 +251,7 @@ impl Shell {
             let _ = self.swap(node.name(), &[taint], &[opposite]).await;
             return;
         }
-        let Some(zone) = self.zones.get_mut(&zone_key(node)) else { return };
+        let Some(zone) = self.zones.get_mut(zone) else { return };
         if !taints::has(node, taint, NO_EXECUTE) {
             // Not tainted yet, or someone took the taint away: it is its turn again.
             zone.queue.remove(node.name());
@@ -260,12 +264,12 @@ impl Shell {
         taints::swap(&self.client, node, &all(add), &all(remove), self.ctx.now().wall).await.is_ok()
     }
 
-    async fn mark_reachable(&mut self, node: &Node) {
+    async fn mark_reachable(&mut self, zone: &str, node: &Node) {
         let tainted = [UNREACHABLE, NOT_READY].iter().any(|key| taints::has(node, key, NO_EXECUTE));
         if tainted && !self.swap(node.name(), &[], &[UNREACHABLE, NOT_READY]).await {
             return;
         }
-        if let Some(zone) = self.zones.get_mut(&zone_key(node)) {
+        if let Some(zone) = self.zones.get_mut(zone) {
             zone.queue.remove(node.name());
         }
     }
@@ -295,20 +299,20 @@ impl Shell {
     }
 
     /// `handleDisruption`: sets the rate of every zone, and stops all evictions when no node anywhere is ready.
-    async fn handle_disruption(&mut self, counts: &BTreeMap<String, (usize, usize)>, nodes: &[Arc<Node>]) {
-        let next: BTreeMap<&String, ZoneState> =
-            counts.iter().map(|(zone, (ready, not_ready))| (zone, zone_state(*ready, *not_ready))).collect();
+    async fn handle_disruption(&mut self, counts: &BTreeMap<&str, (usize, usize)>, nodes: &[Zoned]) {
+        let next: BTreeMap<&str, ZoneState> =
+            counts.iter().map(|(zone, (ready, not_ready))| (*zone, zone_state(*ready, *not_ready))).collect();
         let all_down = next.values().all(|state| *state == ZoneState::FullDisruption);
-        self.zones.retain(|zone, _| counts.contains_key(zone) || nodes.iter().any(|node| zone_key(node) == *zone));
-        let counted = |(key, _): &(&String, &Zone)| counts.contains_key(*key);
+        self.zones.retain(|zone, _| counts.contains_key(zone.as_str()) || nodes.iter().any(|(of, _)| of == zone));
+        let counted = |(key, _): &(&String, &Zone)| counts.contains_key(key.as_str());
         let all_were_down = self.zones.iter().filter(counted).all(|(_, zone)| zone.state == ZoneState::FullDisruption);
         if all_down && all_were_down {
             return;
         }
         let now = self.ctx.now().mono;
         if all_down {
-            for node in nodes {
-                self.mark_reachable(node).await;
+            for (zone, node) in nodes {
+                self.mark_reachable(zone, node).await;
             }
             for zone in self.zones.values_mut() {
                 zone.state = ZoneState::FullDisruption;
@@ -322,7 +326,9 @@ impl Shell {
             }
         }
         for (key, zone) in &mut self.zones {
-            let (Some(&state), Some((ready, not_ready))) = (next.get(key), counts.get(key)) else { continue };
+            let (Some(&state), Some((ready, not_ready))) = (next.get(key.as_str()), counts.get(key.as_str())) else {
+                continue;
+            };
             if zone.state == state && !all_were_down {
                 continue;
             }

@@ -14,7 +14,9 @@ fn tolerations(pod: &Pod) -> &[Toleration] {
 
 /// Whether a toleration matches a taint (`Toleration.ToleratesTaint`).
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    fn text(value: &Option<String>) -> &str {
+        value.as_deref().unwrap_or_default()
+    }
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));
     if !effect.is_empty() && effect != taint.effect || !key.is_empty() && key != taint.key {
         return false;

@@ -80,8 +80,9 @@ impl Facts {
     pub fn is_attached(&self, volume: &str, node: &str) -> bool {
         let node = self.name(node);
         if self.known.contains(volume) {
-            let of_volume = |a: &&Attachment| self.handles.get(&a.pv).is_some_and(|handle| handle == volume);
-            return self.attachments.values().filter(of_volume).any(|a| a.attached && a.node == node);
+            let of_volume = |a: &Attachment| self.handles.get(&a.pv).is_some_and(|handle| handle == volume);
+            // The node is the cheaper question, and few attachments are of one node.
+            return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
         }
         self.cloud.contains(&(volume.to_owned(), node.to_owned()))
     }

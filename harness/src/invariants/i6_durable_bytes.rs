@@ -55,12 +55,12 @@ impl DurableBytes {
 impl Bytes {
     fn check(&mut self, event: &Event, volume: &str) -> Option<String> {
         let pod = event.str("pod").unwrap_or_default();
-        let writer = (pod.to_owned(), event.str("node").unwrap_or_default().to_owned());
+        let writer = || (pod.to_owned(), event.str("node").unwrap_or_default().to_owned());
         match event.kind.as_str() {
-            "workload.started" => return self.start(event, volume, writer),
+            "workload.started" => return self.start(event, volume, writer()),
             "workload.synced" => self.synced += 1,
             "workload.stopped" => {
-                self.writers.remove(&writer);
+                self.writers.remove(&writer());
             }
             "workload.corrupt" if self.promised > 0 => {
                 let why = event.str("error").unwrap_or("they are corrupt");

@@ -23,6 +23,8 @@ const CONNECTIONS: usize = 16;
 const INSTANCES: usize = 40;
 /// Volumes attached to each of them in one round.
 const PER_INSTANCE: usize = 64;
+/// The same of a slow server with many volumes, which takes a tenth of a second for each request.
+const SLOW_PER_INSTANCE: usize = 4;
 /// How long each rate is measured.
 const LASTING: Duration = Duration::from_secs(3);
 /// An image that moto knows; mock-ec2 takes any.
@@ -157,7 +159,8 @@ fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, 
     // Each connection has its own instances, so that the same requests can be sent again round by round.
     let place = |n: usize| (&instances[n % INSTANCES], device(n / INSTANCES));
     let spread: Vec<&String> = ids.iter().step_by((ids.len() / (INSTANCES * PER_INSTANCE)).max(1)).collect();
-    let own = |c: usize| (0..INSTANCES * PER_INSTANCE).filter(move |n| n % CONNECTIONS == c && *n < ids.len());
+    let each = if server.slow && volumes >= 10_000 { SLOW_PER_INSTANCE } else { PER_INSTANCE };
+    let own = |c: usize| (0..INSTANCES * each).filter(move |n| n % CONNECTIONS == c && *n < ids.len());
     let loads = |form: &dyn Fn(usize) -> String| -> Vec<Load> {
         (0..CONNECTIONS).map(|c| Load { requests: own(c).map(form).collect(), keep: None }).collect()
     };

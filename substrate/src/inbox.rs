@@ -1,0 +1,130 @@
+//! The tasks that a process was asked to start and has not started yet.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What a process runs.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Default)]
+struct State {
+    tasks: Vec<Task>,
+    waker: Option<Waker>,
+    /// Nobody can ask for a task any more.
+    unasked: bool,
+    /// Nobody starts tasks any more.
+    unread: bool,
+}
+
+impl State {
+    /// The waker stays, as it seldom changes.
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shared(Mutex<State>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An empty inbox, and what fills it.
+pub(crate) fn channel() -> (Sender, Inbox) {
+    let shared = Arc::<Shared>::default();
+    (Sender(shared.clone()), Inbox(shared))
+}
+
+/// Asks for tasks to be started.
+pub(crate) struct Sender(Arc<Shared>);
+
+impl Sender {
+    /// Hands over a task. When the process is down, it does not run.
+    pub(crate) fn send(&self, task: Task) {
+        let mut state = self.0.lock();
+        if state.unread {
+            // A task may own what asks for tasks: it is dropped without the lock.
+            drop(state);
+            return drop(task);
+        }
+        state.tasks.push(task);
+        state.wake();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.unasked = true;
+        state.wake();
+    }
+}
+
+/// Gives the tasks to the process.
+pub(crate) struct Inbox(Arc<Shared>);
+
+impl Inbox {
+    /// The tasks that wait, in the order in which they were handed over; none when there will be no more.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Task>>> {
+        let mut state = self.0.lock();
+        // Tasks hand over others while they run: whoever takes some waits for more.
+        if !state.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        if !state.tasks.is_empty() {
+            Poll::Ready(Some(std::mem::take(&mut state.tasks)))
+        } else if state.unasked {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.unread = true;
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        drop(tasks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_come_in_order_and_the_end_after_the_last() {
+        let (sender, mut inbox) = channel();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(inbox.poll(&mut cx).is_pending());
+        sender.send(Box::pin(std::future::ready(())));
+        sender.send(Box::pin(std::future::pending()));
+        drop(sender);
+        let Poll::Ready(Some(mut tasks)) = inbox.poll(&mut cx) else { panic!("two tasks wait") };
+        let ready: Vec<bool> = tasks.iter_mut().map(|task| task.as_mut().poll(&mut cx).is_ready()).collect();
+        assert_eq!(ready, [true, false]);
+        assert!(matches!(inbox.poll(&mut cx), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_task_that_nobody_starts_is_dropped_with_what_it_owns() {
+        let (sender, inbox) = channel();
+        let sender = Arc::new(sender);
+        let owned = Arc::new(());
+        let task = |owned: Arc<()>, sender: Arc<Sender>| -> Task { Box::pin(async move { drop((owned, sender)) }) };
+        sender.send(task(owned.clone(), sender.clone()));
+        drop(inbox);
+        sender.send(task(owned.clone(), sender.clone()));
+        assert_eq!((Arc::strong_count(&owned), Arc::strong_count(&sender)), (1, 1));
+    }
+}
