@@ -331,6 +331,7 @@ fn multi_attach_message(pv: &str, pod: &ObjectReference, others: &[Arc<ObjectRef
 
 #[cfg(test)]
 mod tests {
+    use super::super::actual::AttachState;
     use super::*;
 
     const S: fn(u64) -> Duration = Duration::from_secs;
