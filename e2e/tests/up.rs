@@ -199,6 +199,25 @@ fn an_endpoint_of_a_driver_beside_ours_is_a_usage_error() {
 }
 
 #[test]
+fn a_kubeconfig_where_it_was_started_is_found_from_anywhere_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("mooring");
+    std::fs::write(&program, format!("#!/bin/sh\ncd {}\nexec {MOORING} \"$@\"\n", dir.path().display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["--backend", "directory", "--nodes", "1", "--kubeconfig", "kubeconfig"];
+    let up = Up::start(program.to_str().unwrap(), &args).unwrap();
+    let kubeconfig = dir.path().join("kubeconfig").display().to_string();
+    assert_eq!(up.ready("kubeconfig"), kubeconfig);
+    let env = std::fs::read_to_string(dir.path().join("env")).unwrap();
+    // Of the two names of the region, some clients know only one.
+    for line in
+        [format!("KUBECONFIG={kubeconfig}"), "AWS_REGION=us-east-1".into(), "AWS_DEFAULT_REGION=us-east-1".into()]
+    {
+        assert!(env.contains(&format!("export {line}\n")), "{line} is not in\n{env}");
+    }
+}
+
+#[test]
 fn off_loopback_nothing_is_served_without_a_token_live() {
     for flag in ["--ec2-listen", "--imds-listen"] {
         let output = Command::new(MOORING).args(["up", flag, "0.0.0.0:0"]).output().unwrap();
@@ -249,6 +268,42 @@ fn a_volume_that_is_detached_by_hand_is_busy_while_its_pod_has_it_mounted_live()
     eventually(Duration::from_secs(60), || {
         let state = attachment()?;
         ensure!(state == "None", "{state}");
+        Ok(())
+    })
+    .context(up.log())
+    .unwrap();
+}
+
+/// A driver's node service in a container has a mount namespace of its own, in which `/dev` is its node's.
+#[test]
+fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
+    if !have("root") || !have("kubectl") {
+        return;
+    }
+    let without = ["--without", "csi-mock", "--time-scale", "10"];
+    let up = Up::start(MOORING, &[&["--backend", "loop", "--nodes", "1"][..], &without].concat()).unwrap();
+    let pid = up.pid().to_string();
+    let start = |args: &[&str]| {
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &pid, "unshare", "--mount", "--propagation", "unchanged", MOORING]);
+        command.args(["component", "csi-mock", "--time-scale", "10", "--ec2-endpoint", up.ready("ec2")]).args(args);
+        Foreign(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let _controller = start(&["--mode", "controller", "--endpoint", up.ready("csi")]);
+    let node = &up.all_ready()["nodes"][0];
+    let text = |key: &str| node[key].as_str().unwrap();
+    let endpoint = format!("unix://{}/csi.sock", text("root"));
+    let place = ["--root", text("root"), "--volume-dir", up.ready("volumeDir"), "--backend", "loop", "--no-plug"];
+    let name = ["--node-id", text("instance"), "--node-name", text("node")];
+    let service = ["--mode", "node", "--endpoint", &endpoint, "--registration-dir", text("pluginsRegistry")];
+    let _node = start(&[&service[..], &name, &place].concat());
+    run_pod(&up).unwrap();
+    // What the pod wrote lies on the volume: nothing is left where it was mounted, so that it goes.
+    up.run("kubectl", &["delete", "pod", "web", "--timeout=60s"]).context(up.log()).unwrap();
+    up.run("kubectl", &["delete", "pvc", "data", "--timeout=60s"]).unwrap();
+    eventually(Duration::from_secs(60), || {
+        let left = up.run("kubectl", &["get", "pv,volumeattachment", "-o", "name"])?;
+        ensure!(left.is_empty(), "left over: {left}");
         Ok(())
     })
     .context(up.log())

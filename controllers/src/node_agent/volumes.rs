@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::disk::{DiskError, MountKind};
+use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::json;
@@ -305,11 +305,7 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
         return Ok(());
     }
     let mounts = agent.config.disk.mounts().await.map_err(|e| disk_error(&e))?;
-    let references: Vec<String> = mounts
-        .iter()
-        .filter(|m| m.volume == spec.handle && m.kind == MountKind::Target)
-        .map(|m| m.path.display().to_string())
-        .collect();
+    let references = device_mount_refs(&mounts, &spec.handle, &staging);
     if !references.is_empty() {
         return Err(StepError::Transient(format!(
             "GetDeviceMountRefs check failed: the device mount path {:?} is still mounted by other references [{}]",
@@ -322,6 +318,13 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     }
     clear(agent, &staging).await;
     Ok(())
+}
+
+/// Where else than at its staging path a volume is mounted (`GetDeviceMountRefs`). The disk knows staging mounts of
+/// our driver only; those of others are targets to it.
+fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<String> {
+    let elsewhere = |m: &&Mount| m.volume == volume && m.kind == MountKind::Target && m.path != staging;
+    mounts.iter().filter(elsewhere).map(|m| m.path.display().to_string()).collect()
 }
 
 /// Removes a staging or target path, the metadata beside it and their directory.
@@ -357,6 +360,22 @@ mod tests {
         }))
         .expect("an attachment");
         attached(&attachment, &VolumeSpec::reconstructed("d", "vol-1", "pv", false))
+    }
+
+    #[test]
+    fn a_staging_mount_of_a_driver_that_the_disk_does_not_know_is_no_reference() {
+        let mount = |volume: &str, path: &str, kind| Mount {
+            volume: volume.to_owned(),
+            path: path.into(),
+            kind,
+            readonly: false,
+        };
+        let staged = mount("vol-1", "/k/globalmount", MountKind::Target);
+        let other = mount("vol-2", "/k/pods/b/mount", MountKind::Target);
+        let staging = Path::new("/k/globalmount");
+        assert_eq!(device_mount_refs(&[staged.clone(), other.clone()], "vol-1", staging), Vec::<String>::new());
+        let target = mount("vol-1", "/k/pods/a/mount", MountKind::Target);
+        assert_eq!(device_mount_refs(&[staged, target, other], "vol-1", staging), ["/k/pods/a/mount"]);
     }
 
     #[test]

@@ -201,6 +201,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
         defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
+        // Whoever reads it from the environment or the ready file may stand elsewhere.
+        let kubeconfig = std::path::absolute(kubeconfig).map_err(|e| environment(format!("--kubeconfig: {e}")))?;
         announce(args, &endpoints, &kubeconfig, &site, &progress, format)?;
         let say = {
             let progress = progress.clone();
@@ -254,7 +256,7 @@ fn announce(
     }
     let env = kubeconfig.with_file_name("env");
     let exports = format!(
-        "export KUBECONFIG={}\nexport AWS_ENDPOINT_URL={}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_DEFAULT_REGION={}\nexport AWS_EC2_METADATA_DISABLED=true\n",
+        "export KUBECONFIG={0}\nexport AWS_ENDPOINT_URL={1}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={2}\nexport AWS_DEFAULT_REGION={2}\nexport AWS_EC2_METADATA_DISABLED=true\n",
         kubeconfig.display(),
         endpoints.ec2,
         args.region

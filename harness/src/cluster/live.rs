@@ -1,7 +1,7 @@
 //! A cluster in the live world: sockets, and the best disks that this machine has.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use controllers::node_agent::PLUGINS_REGISTRY;
 use csi_mock::disk::{self, Disk};
@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use substrate::World;
 
 use super::assemble::{ClusterError, Parts};
-use super::namespace::{self, NamespaceError};
+use super::namespace::{self, NamespaceError, Shared};
 pub use super::sockets::{Addresses, SocketError, Sockets};
 use super::{Cluster, ClusterSpec, Machine, Metadata, Node};
 
@@ -25,6 +25,8 @@ pub enum BackendChoice {
 /// Where a live cluster lives on this machine.
 #[derive(Debug)]
 pub struct Site {
+    /// Undone before the directory goes.
+    shared: OnceLock<Shared>,
     directory: tempfile::TempDir,
     /// Held for as long as the run lives; the kernel lets go of it even after `kill -9`.
     _lock: std::fs::File,
@@ -65,7 +67,7 @@ impl Site {
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent).map_err(SiteError::Directory)?;
         let lock = std::fs::File::create(directory.path().join(LOCK)).map_err(SiteError::Directory)?;
         lock.lock().map_err(SiteError::Directory)?;
-        Ok(Self { directory, _lock: lock, backend, why_not_loop })
+        Ok(Self { shared: OnceLock::new(), directory, _lock: lock, backend, why_not_loop })
     }
 
     /// One line that says what the disks are.
@@ -105,7 +107,25 @@ impl Site {
 
     /// Where the kubelet root and the devices of a node are.
     pub fn node_root(&self, node: &str) -> PathBuf {
-        self.path().join("nodes").join(node)
+        self.nodes_dir().join(node)
+    }
+
+    fn nodes_dir(&self) -> PathBuf {
+        self.path().join("nodes")
+    }
+
+    /// Makes the nodes' places such that a driver which is somebody else's may have a mount namespace below ours, in
+    /// which `/dev` is its node's: what either mounts there, both see. Call it before anything opens a directory there,
+    /// which would stay outside.
+    fn share_mounts(&self) -> Result<(), ClusterError> {
+        let nodes = self.nodes_dir();
+        let failed = |e: String| ClusterError::Wiring(format!("{}: {e}", nodes.display()));
+        if self.backend == BackendChoice::Loop && self.shared.get().is_none() {
+            std::fs::create_dir_all(&nodes).map_err(|e| failed(e.to_string()))?;
+            let shared = Shared::new(&nodes).map_err(|e| failed(e.to_string()))?;
+            self.shared.get_or_init(|| shared);
+        }
+        Ok(())
     }
 
     /// Where unix sockets are.
@@ -192,6 +212,9 @@ impl Cluster {
         let sockets = Sockets::open(addresses, &nodes, &site.socket_dir(), tls.server)
             .map_err(|e| ClusterError::Wiring(e.to_string()))?;
         let sockets = Arc::new(sockets);
+        if spec.without.contains("csi-mock") {
+            site.share_mounts()?;
+        }
         let mut disks = std::collections::BTreeMap::new();
         let mut roots = std::collections::BTreeMap::new();
         for node in &spec.nodes {

@@ -3,7 +3,9 @@
 //! Everything that is mounted lives in it, so when the last process in it ends, even by `kill -9`, the kernel
 //! unmounts all of it, and loop devices with autoclear vanish with their last mount.
 
-use rustix::mount::{MountPropagationFlags, mount_change};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::thread::UnshareFlags;
 
 /// Why the process has no mount namespace of its own.
@@ -13,6 +15,8 @@ pub enum NamespaceError {
     Unshare(rustix::io::Errno),
     /// the mount tree could not be made a slave of the host's: {0}
     Propagation(rustix::io::Errno),
+    /// mounts there could not be shared with other namespaces: {0}
+    Share(rustix::io::Errno),
 }
 
 /// Moves the calling process into a mount namespace of its own that receives the host's mounts and returns none.
@@ -27,4 +31,29 @@ pub fn enter_private() -> Result<(), NamespaceError> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.map_err(NamespaceError::Unshare)?;
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .map_err(NamespaceError::Propagation)
+}
+
+/// A directory whose mounts are seen in this mount namespace and in those that are made from it, whoever mounts: what
+/// kubelet asks of its root directory. It ends with the value, together with what is still mounted in it.
+#[derive(Debug)]
+pub struct Shared(PathBuf);
+
+impl Shared {
+    /// Shares `directory`.
+    ///
+    /// # Errors
+    /// [`NamespaceError::Share`] when the process is not privileged.
+    pub fn new(directory: &Path) -> Result<Self, NamespaceError> {
+        mount_bind(directory, directory).map_err(NamespaceError::Share)?;
+        let shared = Self(directory.to_owned());
+        mount_change(directory, MountPropagationFlags::SHARED).map_err(NamespaceError::Share)?;
+        Ok(shared)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Should it not go, it goes with the namespace.
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
 }
