@@ -32,6 +32,8 @@ pub struct Agent {
     pub(super) csi_node_exists: AtomicBool,
     /// The status loop must look before its next tick.
     pub(super) status_due: Notify,
+    /// A driver was registered.
+    pub(super) driver_registered: Notify,
     pub(super) chains: Chains,
     /// Raw devices that are open for pods.
     pub(super) devices: Devices,
@@ -59,6 +61,7 @@ impl Agent {
             pod_source: Informer::start(ctx, client.all(), mine),
             csi_node_exists: AtomicBool::new(false),
             status_due: Notify::new(),
+            driver_registered: Notify::new(),
             chains: Chains::default(),
             devices: Devices::default(),
             volumes: Mutex::new(VolumeManager::new(initial, max)),

@@ -1,5 +1,6 @@
 //! kubelet's side of the CSI node calls: requests, deadlines, and which errors are final (storage-controllers §9).
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::future::Future;
 use std::path::Path;
@@ -31,12 +32,27 @@ pub struct Driver {
     pub expand_volume: bool,
     /// Node capability SINGLE_NODE_MULTI_WRITER.
     pub single_node_multi_writer: bool,
+    /// Node capability VOLUME_MOUNT_GROUP.
+    pub mount_group: bool,
     /// Longest call (`csiTimeout`, 2 min), before scaling.
     pub timeout: Duration,
 }
 
 /// The publish_context of a volume: `status.attachmentMetadata` of its VolumeAttachment.
-pub type PublishContext = std::collections::BTreeMap<String, String>;
+pub type PublishContext = BTreeMap<String, String>;
+
+/// What a call carries beside the volume and its paths.
+#[derive(Clone, Debug, Default)]
+pub struct Carried {
+    /// The publish_context.
+    pub publish_context: PublishContext,
+    /// More of the volume_context: facts about the pod.
+    pub volume_context: BTreeMap<String, String>,
+    /// The secrets that the volume names for this call.
+    pub secrets: BTreeMap<String, String>,
+    /// The group that the volume is for; only a driver with VOLUME_MOUNT_GROUP is told.
+    pub group: Option<u32>,
+}
 
 impl Driver {
     /// A driver at `service` whose capabilities are asked for.
@@ -57,6 +73,7 @@ impl Driver {
             stage_unstage: has(rpc::Type::StageUnstageVolume),
             expand_volume: has(rpc::Type::ExpandVolume),
             single_node_multi_writer: has(rpc::Type::SingleNodeMultiWriter),
+            mount_group: has(rpc::Type::VolumeMountGroup),
             timeout,
         })
     }
@@ -65,14 +82,14 @@ impl Driver {
         NodeClient::new(Channel(self.service.clone()))
     }
 
-    fn capability(&self, spec: &VolumeSpec) -> VolumeCapability {
+    fn capability(&self, spec: &VolumeSpec, group: Option<u32>) -> VolumeCapability {
         let access_type = if spec.block {
             AccessType::Block(BlockVolume {})
         } else {
             AccessType::Mount(MountVolume {
                 fs_type: spec.fs_type.clone(),
                 mount_flags: spec.mount_options.clone(),
-                volume_mount_group: String::new(),
+                volume_mount_group: group.filter(|_| self.mount_group).map_or_else(String::new, |g| g.to_string()),
             })
         };
         VolumeCapability {
@@ -93,20 +110,14 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn stage(
-        &self,
-        ctx: &Ctx,
-        spec: &VolumeSpec,
-        staging: &Path,
-        publish_context: PublishContext,
-    ) -> Result<(), StepError> {
+    pub async fn stage(&self, ctx: &Ctx, spec: &VolumeSpec, staging: &Path, carried: Carried) -> Result<(), StepError> {
         let request = NodeStageVolumeRequest {
             volume_id: spec.handle.clone(),
-            publish_context,
+            publish_context: carried.publish_context,
             staging_target_path: text(staging),
-            volume_capability: Some(self.capability(spec)),
+            volume_capability: Some(self.capability(spec, carried.group)),
             volume_context: spec.attributes.clone(),
-            ..NodeStageVolumeRequest::default()
+            secrets: carried.secrets,
         };
         bounded(ctx, self.timeout, self.client().node_stage_volume(request)).await.map(drop)
     }
@@ -121,17 +132,19 @@ impl Driver {
         spec: &VolumeSpec,
         (staging, target): (&Path, &Path),
         readonly: bool,
-        publish_context: PublishContext,
+        carried: Carried,
     ) -> Result<(), StepError> {
+        let mut volume_context = spec.attributes.clone();
+        volume_context.extend(carried.volume_context);
         let request = NodePublishVolumeRequest {
             volume_id: spec.handle.clone(),
-            publish_context,
+            publish_context: carried.publish_context,
             staging_target_path: if self.stage_unstage { text(staging) } else { String::new() },
             target_path: text(target),
-            volume_capability: Some(self.capability(spec)),
+            volume_capability: Some(self.capability(spec, carried.group)),
             readonly,
-            volume_context: spec.attributes.clone(),
-            ..NodePublishVolumeRequest::default()
+            volume_context,
+            secrets: carried.secrets,
         };
         bounded(ctx, self.timeout, self.client().node_publish_volume(request)).await.map(drop)
     }
@@ -146,14 +159,15 @@ impl Driver {
         spec: &VolumeSpec,
         (staging, path): (&Path, &Path),
         bytes: i64,
+        secrets: BTreeMap<String, String>,
     ) -> Result<(), Status> {
         let request = NodeExpandVolumeRequest {
             volume_id: spec.handle.clone(),
             volume_path: text(path),
             capacity_range: Some(CapacityRange { required_bytes: bytes, limit_bytes: 0 }),
             staging_target_path: if self.stage_unstage { text(staging) } else { String::new() },
-            volume_capability: Some(self.capability(spec)),
-            ..NodeExpandVolumeRequest::default()
+            volume_capability: Some(self.capability(spec, None)),
+            secrets,
         };
         within(ctx, self.timeout, self.client().node_expand_volume(request)).await.map(drop)
     }

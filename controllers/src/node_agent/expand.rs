@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 
 use super::agent::Agent;
 use super::csi::classify;
+use super::pod_facts::secrets;
 use super::populate::claims;
 use super::volume_manager::{Operation, StepError, Task, VolumeSpec};
 use super::volumes::driver;
@@ -126,7 +127,9 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         _ => staging.clone(),
     };
     let node = &agent.config.node_name;
-    if let Err(status) = driver.expand(&agent.ctx, spec, (&staging, &path), bytes).await {
+    let secrets =
+        secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
+    if let Err(status) = driver.expand(&agent.ctx, spec, (&staging, &path), bytes, secrets).await {
         let error = classify(&status);
         if status.code() == Code::FailedPrecondition {
             agent.volumes().refuse_expansion(&spec.name);

@@ -7,6 +7,7 @@
 
 pub mod affinity;
 mod agent;
+mod allocatable;
 mod block;
 pub mod config;
 pub mod container_log;
@@ -18,6 +19,7 @@ pub mod names;
 pub mod node_object;
 mod node_status;
 mod plugin_dir;
+pub mod pod_facts;
 mod pod_report;
 pub mod pod_status;
 mod pods;
@@ -50,6 +52,7 @@ pub async fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) {
     ctx.spawn(lease::run(agent.clone()));
     let node = node_status::register(&agent).await;
     ctx.spawn(node_status::run(agent.clone()));
+    ctx.spawn(allocatable::run(agent.clone()));
     registration::initialize_csi_node(&agent, &node).await;
     match agent.config.plugins.clone() {
         Plugins::Known { registration, csi } => {

@@ -262,11 +262,30 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, r
     loop {
         let period = agent.config.timers.pod_sync;
         agent.ctx.sleep(period + period.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
+        if republishes(agent, uid) {
+            agent.changed();
+        }
         if asks_to_grow(agent, uid, pod).await {
             agent.pods().with(uid, |entry| entry.unprocessed = true);
             agent.changed();
         }
     }
+}
+
+/// Has the volumes of a pod published once more whose drivers want that at every sync (CSIDriver.spec.requiresRepublish);
+/// true when there are any.
+fn republishes(agent: &Agent, uid: &str) -> bool {
+    let mounted = agent.volumes().mounted(uid);
+    let wants = |driver: &str| {
+        let driver = agent.drivers_of_cluster.get("", driver);
+        driver.is_some_and(|d| d.spec.requires_republish == Some(true))
+    };
+    let mut any = false;
+    for (_, spec) in mounted.into_iter().filter(|(_, spec)| wants(&spec.driver)) {
+        agent.volumes().require_remount(uid, &spec.name);
+        any = true;
+    }
+    any
 }
 
 fn of_container(object: &ObjectReference, container: &str) -> ObjectReference {

@@ -148,6 +148,7 @@ async fn install(
     // Mounts may begin before Node and CSINode are updated, as upstream's driver store is filled first.
     let info = driver.info(&agent.ctx).await?;
     agent.drivers().insert(plugin.name.clone(), driver);
+    agent.driver_registered.notify_one();
     agent.changed();
     if info.node_id.is_empty() {
         return Err(RegistrationError::NoNodeId(plugin.name.clone()));
@@ -283,6 +284,18 @@ async fn update_csi_node(
         wait *= UPDATE_BACKOFF.1;
     }
     Err(api_error("CSINode", last))
+}
+
+/// Asks a registered driver how many volumes the node takes, and writes it where it changed.
+///
+/// # Errors
+/// When the driver or the API server refuses.
+pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
+    let Some(known) = agent.drivers().get(driver).cloned() else { return Ok(()) };
+    let info = known.info(&agent.ctx).await?;
+    let name = &agent.config.node_name;
+    let node = agent.client.all::<Node>().get(name).await.map_err(|e| api_error("Node", Some(e)))?;
+    update_csi_node(agent, &node, |csi_node| install_driver(csi_node, driver, &info)).await
 }
 
 /// Takes a driver whose socket is gone off Node and CSINode.

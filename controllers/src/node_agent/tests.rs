@@ -5,6 +5,7 @@ mod live;
 mod logs;
 mod raw;
 mod real;
+mod told;
 mod toy;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use csi_mock::disk::{Disk, MemoryDisks, Plug};
 use csi_mock::node::NodeConfig;
+use csi_mock::settings::Settings;
 use serde_json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
@@ -26,6 +28,7 @@ struct Rig {
     toy: Toy,
     disk: Arc<dyn Disk>,
     node: Process,
+    settings: Settings,
     _server: Process,
 }
 
@@ -39,15 +42,17 @@ impl Rig {
             ctx.world().fabric().bind(&ctx, "apiserver", served.service());
             std::future::pending()
         });
-        let node = Self::node_process(world, &disk);
-        Self { world: world.clone(), toy, disk, node, _server: server }
+        let settings = Settings::default();
+        let node = Self::node_process(world, &disk, &settings);
+        Self { world: world.clone(), toy, disk, node, settings, _server: server }
     }
 
     /// One machine: driver and agent.
-    fn node_process(world: &World, disk: &Arc<dyn Disk>) -> Process {
-        let node_disk = disk.clone();
+    fn node_process(world: &World, disk: &Arc<dyn Disk>, settings: &Settings) -> Process {
+        let (node_disk, settings) = (disk.clone(), settings.clone());
         Process::start(world, "node-a", move |ctx| {
-            let driver = csi_mock::node::start(&ctx, NodeConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone()));
+            let config = NodeConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone());
+            let driver = csi_mock::node::start(&ctx, NodeConfig { settings: settings.clone(), ..config });
             ctx.world().fabric().bind(&ctx, "csi-node-a", driver);
             let registrar = csi_mock::registration::start(&ctx, "ebs.csi.aws.com", "csi-node-a");
             ctx.world().fabric().bind(&ctx, "csi-registration-node-a", registrar);

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 use serde_json::json;
 
 use super::agent::Agent;
 use super::block;
-use super::csi::{Driver, PublishContext};
+use super::csi::{Carried, Driver, PublishContext};
 use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
+use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
 use super::populate::populate;
 use super::reconstruct::{VolumeData, scan};
 use super::volume_manager::operation::NodeFacts;
@@ -100,6 +101,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
     let labels = agent.node.get("", &agent.config.node_name).and_then(|n| n.metadata.labels.clone());
     let facts = NodeFacts { name: agent.config.node_name.clone(), labels: labels.unwrap_or_default() };
     let Some(task) = agent.volumes().task(&operation).cloned() else { return };
+    let again = operation.uid().is_some_and(|uid| agent.volumes().is_mounted(uid, &task.spec.name));
     let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, &facts);
     while let Next::Do(step) = next {
         let result = take(&agent, &operation, &task, step).await;
@@ -118,6 +120,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
         }
     } else {
         let kind = match operation {
+            Operation::Mount { .. } if again => Some("node-agent.remounted"),
             Operation::Mount { .. } => Some("node-agent.mounted"),
             Operation::Unmount { .. } => Some("node-agent.unmounted"),
             _ => None,
@@ -235,12 +238,18 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     if !driver.stage_unstage {
         return Ok(());
     }
-    let context = publish_context(agent, task).await?;
+    let staging_secret = spec.csi().and_then(|c| c.node_stage_secret_ref.as_ref());
+    let carried = Carried {
+        publish_context: publish_context(agent, task).await?,
+        secrets: secrets(agent, "NodeStageSecretRef", staging_secret).await?,
+        group: task.pod.as_ref().and_then(|pod| fs_group(pod)),
+        ..Carried::default()
+    };
     let staging = agent.staging_path(spec);
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
     if spec.block {
         block::remember(agent, spec).await?;
-        let result = driver.stage(&agent.ctx, spec, &staging, context).await;
+        let result = driver.stage(&agent.ctx, spec, &staging, carried).await;
         if matches!(result, Err(StepError::Final(_))) {
             block::clear(agent, spec).await;
         }
@@ -255,7 +264,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         volume_lifecycle_mode: String::new(),
     };
     write_data(agent, &staging, &encoded(&data)?).await?;
-    let result = driver.stage(&agent.ctx, spec, &staging, context).await;
+    let result = driver.stage(&agent.ctx, spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
         clear(agent, &staging).await;
     }
@@ -265,22 +274,68 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
 async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
-    let context = publish_context(agent, task).await?;
+    let object = agent.drivers_of_cluster.get("", &spec.driver);
+    let carried = carried_to_pod(agent, task, object.as_ref().map(|d| &d.spec)).await?;
     let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
     let readonly = task.readonly || spec.readonly;
     if spec.block {
         block::remember(agent, spec).await?;
         let parent = agent.paths.device_publish_dir(&spec.pv);
         agent.config.disk.make_dir(&parent).await.map_err(|e| disk_error(&e))?;
-        return driver.publish(&agent.ctx, spec, (&staging, &target), readonly, context).await;
+        return driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
     write_data(agent, &target, &volume_data(agent, spec, "Persistent")?).await?;
-    let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, context).await;
-    if matches!(result, Err(StepError::Final(_))) {
+    let group = carried.group.filter(|_| !driver.mount_group);
+    let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
+    // A pod that has it keeps it, whatever becomes of a repeat.
+    if matches!(result, Err(StepError::Final(_))) && !agent.volumes().is_mounted(uid, &spec.name) {
         clear(agent, &target).await;
     }
-    result
+    result?;
+    let policy = object.as_ref().and_then(|d| d.spec.fs_group_policy.as_deref());
+    match group.filter(|_| gives_group(policy, spec, readonly)) {
+        Some(group) => give(agent, task, &target, group).await,
+        None => Ok(()),
+    }
+}
+
+/// What NodePublishVolume carries for a pod.
+async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpec>) -> Result<Carried, StepError> {
+    let spec = &task.spec;
+    let secret = spec.csi().and_then(|c| c.node_publish_secret_ref.as_ref());
+    let mut carried = Carried {
+        publish_context: publish_context(agent, task).await?,
+        secrets: secrets(agent, "NodePublishSecretRef", secret).await?,
+        ..Carried::default()
+    };
+    // Upstream's mapper of raw devices tells nothing of the pod.
+    let (Some(pod), false) = (&task.pod, spec.block) else { return Ok(carried) };
+    carried.group = fs_group(pod);
+    let Some(driver) = driver else { return Ok(carried) };
+    if driver.pod_info_on_mount == Some(true) {
+        carried.volume_context.extend(pod_info(pod));
+    }
+    let tokens = tokens(agent, driver, pod).await?;
+    let secretly = driver.service_account_token_in_secrets == Some(true);
+    if secretly { &mut carried.secrets } else { &mut carried.volume_context }.extend(tokens);
+    Ok(carried)
+}
+
+/// Gives a published volume to the pod's group (`SetVolumeOwnership`). Where files cannot be given away, the pod is told
+/// and runs: nothing in it looks.
+async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(), StepError> {
+    let error = match agent.config.disk.give(target, group).await {
+        Ok(()) => return Ok(()),
+        Err(error) => error,
+    };
+    if let (DiskError::Unsupported { .. }, Some(pod)) = (&error, &task.pod) {
+        let message = format!("fsGroup {group} is not applied to volume {:?}: {error}", task.spec.pv);
+        agent.recorder.event(&reference::<Pod>(pod), "Warning", "FSGroupNotApplied", message);
+        return Ok(());
+    }
+    // The mount itself is done, so it must be undone with the pod.
+    Err(StepError::Uncertain(format!("applyFSGroup failed for vol {}: {error}", task.spec.handle)))
 }
 
 async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {

@@ -370,6 +370,10 @@ impl Disk for DirectoryDisk {
         self.run(move |disk| disk.publish(&publish))
     }
 
+    fn give<'a>(&'a self, _: &'a Path, _: u32) -> DiskFuture<'a, ()> {
+        Box::pin(ready(Err(cannot("give a volume to a group", "giving files to a group needs root"))))
+    }
+
     fn map<'a>(&'a self, _: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
         Box::pin(ready(Err(cannot("open a raw device", "there is none"))))
     }

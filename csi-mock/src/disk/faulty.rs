@@ -151,6 +151,7 @@ impl Disk for FaultyDisk {
         unpublish(volume: &'a str, path: &'a Path) -> bool, volume, path;
         unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
         expand(volume: &'a str, path: &'a Path) -> u64, volume, path;
+        give(path: &'a Path, group: u32) -> (), "", path;
         usage(path: &'a Path) -> Usage, "", path;
         make_dir(path: &'a Path) -> (), "", path;
         remove_dir(path: &'a Path) -> (), "", path;

@@ -326,6 +326,13 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// filesystem that would have to grow.
     fn expand<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, u64>;
 
+    /// Gives the filesystem mounted at `path` to a group, as kubelet does for fsGroup; see [`Stage::group`].
+    ///
+    /// # Errors
+    /// [`DiskError::NotStaged`] when no filesystem is mounted at `path`; [`DiskError::Unsupported`] where files cannot be
+    /// given away.
+    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()>;
+
     /// How full the filesystem mounted at `path` is; for raw block only the device's size is known.
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage>;
 

@@ -118,6 +118,7 @@ impl Disk for PacedDisk {
         map(mapping: &'a Mapping) -> Arc<dyn RawDevice>;
         unmap(mapping: &'a Mapping) -> ();
         expand(volume: &'a str, path: &'a Path) -> u64;
+        give(path: &'a Path, group: u32) -> ();
         usage(path: &'a Path) -> Usage;
         make_dir(path: &'a Path) -> ();
         remove_dir(path: &'a Path) -> ();

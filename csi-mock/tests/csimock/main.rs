@@ -1,6 +1,7 @@
 //! The behaviours that upstream tests with csimock, one file for each of theirs: the driver's half of each, that is
 //! what a driver must offer, answer and leave behind so that the orchestrator can behave as the original demands. The
-//! orchestrator's half stands in the tests of the control loops.
+//! orchestrator's half stands in the tests of the control loops and of the node agent; SELinux labels and metrics of health
+//! have none yet.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

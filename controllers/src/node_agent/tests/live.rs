@@ -44,7 +44,7 @@ async fn story(root: &Path) {
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
         run(ctx, client, config)
     });
-    let rig = Rig { world: world.clone(), toy, disk, node, _server: server };
+    let rig = Rig { world: world.clone(), toy, disk, node, settings: Settings::default(), _server: server };
     rig.until("registered", 5, || rig.count("node-agent.registered") == 1).await;
     rig.until("ready", 5, || rig.ready()).await;
     rig.run_pod("p").await;

@@ -10,13 +10,13 @@ use super::*;
 use crate::kube::{ApiError, DeleteParams, Kind, Patch};
 
 /// A user and all controllers, in one hand.
-struct Hand {
-    client: Client,
-    ctx: Ctx,
+pub(super) struct Hand {
+    pub client: Client,
+    pub ctx: Ctx,
 }
 
 impl Hand {
-    async fn create<K: Kind>(&self, namespace: &str, object: Value) -> K {
+    pub async fn create<K: Kind>(&self, namespace: &str, object: Value) -> K {
         let object: K = serde_json::from_value(object).expect("an object");
         let api = if namespace.is_empty() { self.client.all() } else { self.client.namespaced(namespace) };
         let created = api.create(&object).await.unwrap_or_else(|e| panic!("create {}: {e}", K::KIND));
@@ -37,7 +37,7 @@ impl Hand {
         self.node().await.status.and_then(|s| s.volumes_in_use).unwrap_or_default()
     }
 
-    async fn until(&self, what: &str, seconds: u64, probe: impl AsyncFn() -> bool) {
+    pub async fn until(&self, what: &str, seconds: u64, probe: impl AsyncFn() -> bool) {
         let deadline = self.ctx.now().mono + Duration::from_secs(seconds);
         while !probe().await {
             let trace = self.ctx.trace().tail(30).join("\n");
@@ -61,8 +61,18 @@ impl Hand {
     }
 }
 
-async fn story(ctx: &Ctx, disk: Arc<dyn Disk>) {
-    let hand = Hand { client: Client::new(ctx, Link::connect(ctx, "apiserver"), "test"), ctx: ctx.clone() };
+/// Brings a pod with a volume up; `csi` and `spec` say more of the volume and the pod.
+pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec: Value) {
+    let mut volume = json!({ "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4" });
+    let mut pod = json!({
+        "nodeName": "node-a",
+        "containers": [{ "name": "app", "image": "busybox",
+            "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }],
+        "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }],
+    });
+    for (object, more) in [(&mut volume, csi), (&mut pod, spec)] {
+        object.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+    }
     hand.until("ready", 2, async || hand.ready().await).await;
     hand.until("driver", 2, async || {
         hand.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
@@ -90,7 +100,7 @@ async fn story(ctx: &Ctx, disk: Arc<dyn Disk>) {
             "spec": {
                 "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
                 "claimRef": { "kind": "PersistentVolumeClaim", "namespace": "default", "name": "data", "uid": claim.metadata.uid },
-                "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4" },
+                "csi": volume,
             },
         }),
     )
@@ -99,13 +109,7 @@ async fn story(ctx: &Ctx, disk: Arc<dyn Disk>) {
     hand.create::<Pod>(
         "default",
         json!({
-            "metadata": { "name": "p" },
-            "spec": {
-                "nodeName": "node-a",
-                "containers": [{ "name": "app", "image": "busybox",
-                    "volumeMounts": [{ "name": "data", "mountPath": "/data" }] }],
-                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }],
-            },
+            "metadata": { "name": "p" }, "spec": pod,
         }),
     )
     .await;
@@ -138,27 +142,38 @@ async fn story(ctx: &Ctx, disk: Arc<dyn Disk>) {
             && conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
     };
     hand.until("running", 3, running).await;
-    hand.ctx.sleep(Duration::from_secs(5)).await;
+}
 
+async fn story(hand: &Hand, disk: &Arc<dyn Disk>) {
+    bring_up(hand, disk, Value::Null, Value::Null).await;
+    hand.ctx.sleep(Duration::from_secs(5)).await;
     hand.client.namespaced::<Pod>("default").delete("p", &DeleteParams::default()).await.expect("deleted");
     hand.until("the pod is gone", 3, async || hand.pod().await.is_none()).await;
     hand.until("not in use", 11, async || hand.in_use().await.is_empty()).await;
     assert!(disk.mounts().await.expect("mounts").is_empty());
 }
 
-#[test]
-fn a_pod_comes_and_goes() {
+/// Tells a story of a node with this disk, whose driver offers `capabilities`.
+pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl AsyncFnOnce(Hand, Arc<dyn Disk>)) {
     simulate(Options::default(), async |world| {
         let apiserver = Apiserver::new(world.seed(), Config::default());
         let server = Process::start(&world, "fake-apiserver", move |ctx| {
             ctx.world().fabric().bind(&ctx, "apiserver", apiserver.start(&ctx));
             std::future::pending()
         });
-        let disk = MemoryDisks::new().node("node-a");
-        let node = Rig::node_process(&world, &disk);
+        let disk = disks.node("node-a");
+        let settings = Settings::new(capabilities.parse().expect("capabilities"));
+        let node = Rig::node_process(&world, &disk, &settings);
         // The hand only needs a process to make its calls from.
-        let hand = Process::start(&world, "hand", |_| std::future::pending());
-        story(&hand.ctx().expect("it runs"), disk).await;
-        drop((server, node, hand));
+        let process = Process::start(&world, "hand", |_| std::future::pending());
+        let ctx = process.ctx().expect("it runs");
+        let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
+        tell(Hand { client, ctx }, disk).await;
+        drop((server, node, process));
     });
+}
+
+#[test]
+fn a_pod_comes_and_goes() {
+    with_hand(&MemoryDisks::new(), "ebs", async |hand, disk| story(&hand, &disk).await);
 }

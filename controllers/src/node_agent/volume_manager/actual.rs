@@ -54,6 +54,8 @@ pub struct MountedPod {
     pub state: MountState,
     /// It was found on disk and not confirmed since.
     pub reconstructed: bool,
+    /// It must be published once more (`remountRequired`).
+    pub remount: bool,
     /// The name in the pod's `spec.volumes`, when a pod was seen.
     pub volume_in_pod: String,
     /// `<namespace>/<name>` of the pod; empty when the mount was found on disk.
@@ -103,6 +105,12 @@ impl ActualStateOfWorld {
     /// How a pod's mount stands.
     pub fn mount_state(&self, name: &VolumeName, uid: &str) -> MountState {
         self.volumes.get(name).and_then(|v| v.pods.get(uid)).map_or(MountState::NotMounted, |p| p.state)
+    }
+
+    /// Whether a pod that wants the volume lacks it, or must have it published once more.
+    pub fn must_mount(&self, name: &VolumeName, uid: &str) -> bool {
+        let pod = self.volumes.get(name).and_then(|v| v.pods.get(uid));
+        pod.is_none_or(|p| p.state != MountState::Mounted || p.remount)
     }
 
     /// Whether the filesystem, which is in use, is smaller than `size` bytes and may grow.

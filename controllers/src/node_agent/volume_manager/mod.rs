@@ -104,6 +104,7 @@ impl VolumeManager {
             let pod = MountedPod {
                 state: MountState::Uncertain,
                 reconstructed: true,
+                remount: false,
                 volume_in_pod: String::new(),
                 pod: String::new(),
             };
@@ -241,6 +242,18 @@ impl VolumeManager {
         self.actual.volumes().filter_map(|(_, v)| of(v)).collect()
     }
 
+    /// Whether a volume is mounted for a pod.
+    pub fn is_mounted(&self, uid: &str, volume: &VolumeName) -> bool {
+        self.actual.mount_state(volume, uid) == MountState::Mounted
+    }
+
+    /// The driver wants to be called again for a pod that has the volume (`MarkRemountRequired`).
+    pub fn require_remount(&mut self, uid: &str, volume: &VolumeName) {
+        if let Some(pod) = self.actual.get_mut(volume).and_then(|v| v.pods.get_mut(uid)) {
+            pod.remount = true;
+        }
+    }
+
     /// The actual state, to look at.
     pub fn actual(&self) -> &ActualStateOfWorld {
         &self.actual
@@ -307,7 +320,7 @@ impl VolumeManager {
                         continue;
                     }
                     Operation::VerifyControllerAttached { volume: name.clone() }
-                } else if self.actual.mount_state(name, uid) != MountState::Mounted {
+                } else if self.actual.must_mount(name, uid) {
                     Operation::Mount { volume: name.clone(), uid: uid.clone() }
                 } else if !mount.readonly && self.actual.may_grow(name, mount.sizes.volume) {
                     Operation::Expand { volume: name.clone() }
@@ -508,7 +521,7 @@ impl VolumeManager {
         let Some(uid) = operation.uid() else { return };
         if let Some(attached) = self.actual.get_mut(operation.volume()) {
             let (volume_in_pod, pod) = (task.volume_in_pod.clone(), task.pod_name.clone());
-            let pod = MountedPod { state, reconstructed: false, volume_in_pod, pod };
+            let pod = MountedPod { state, reconstructed: false, remount: false, volume_in_pod, pod };
             attached.pods.insert(uid.to_owned(), pod);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
-use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
 
 use super::super::names::VolumeName;
 
@@ -93,6 +93,11 @@ impl VolumeSpec {
             readonly: false,
             object: None,
         }
+    }
+
+    /// `spec.csi` of its PersistentVolume, when that was seen.
+    pub fn csi(&self) -> Option<&CSIPersistentVolumeSource> {
+        self.object.as_ref()?.spec.as_ref()?.csi.as_ref()
     }
 
     /// Whether only one pod of the cluster may use it.

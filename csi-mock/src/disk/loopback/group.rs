@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Inner, text};
+use super::{Inner, mountinfo, text};
 use crate::disk::DiskError;
 
 /// What the group gets on every file, and besides on directories.
@@ -19,6 +19,16 @@ fn fits(mode: u32, gid: u32, group: u32, wanted: u32) -> bool {
 }
 
 impl Inner {
+    /// Gives the filesystem mounted at `path` to `group`; what lies where nothing is mounted is not touched. A driver that
+    /// is not ours may have mounted it.
+    pub fn give_mounted(&self, path: &Path, group: u32) -> Result<(), DiskError> {
+        let path = self.root.absolute(path)?;
+        if !mountinfo::read()?.iter().any(|entry| entry.path == path) {
+            return Err(DiskError::NotStaged { volume: String::new(), path: text(&path) });
+        }
+        self.give(&path, Some(group))
+    }
+
     /// Gives everything in the mounted filesystem to `group`. A root directory that is the group's already ends it at
     /// once, as kubelet's policy OnRootMismatch does: a large volume is walked once.
     pub fn give(&self, path: &Path, group: Option<u32>) -> Result<(), DiskError> {

@@ -222,6 +222,11 @@ impl Disk for LoopDisk {
         self.alone(volume, move |disk| disk.expand(&own, &path))
     }
 
+    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()> {
+        let path = path.to_owned();
+        self.run(move |disk| disk.give_mounted(&path, group))
+    }
+
     file_operations!();
 
     fn crash(&self) -> DiskFuture<'_, ()> {

@@ -539,6 +539,12 @@ fn a_volume_is_given_to_its_group_with_all_that_is_in_it() {
             let there = std::fs::metadata(&path).unwrap();
             assert_eq!((there.gid(), there.mode() & mode), (2000, mode), "{path:?}");
         }
+        a.give(&root, 3000).await.unwrap();
+        assert_eq!(std::fs::metadata(root.join("d/f")).unwrap().gid(), 3000);
+        assert!(
+            matches!(a.give(&at(&a, "pods/p"), 3000).await, Err(DiskError::NotStaged { .. })),
+            "only what is mounted"
+        );
         let after = std::fs::metadata("/etc/passwd").unwrap();
         assert_eq!((after.gid(), after.mode()), (outside.gid(), outside.mode()), "links are not followed");
         a.crash().await.unwrap();

@@ -204,6 +204,10 @@ impl Disk for MemoryDisk {
         self.with(|volumes, node| node.expand(volumes, volume, path))
     }
 
+    fn give<'a>(&'a self, path: &'a Path, group: u32) -> DiskFuture<'a, ()> {
+        self.with(|volumes, node| node.give(volumes, path, group))
+    }
+
     fn usage<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, Usage> {
         self.with(|volumes, node| node.usage(volumes, path))
     }

@@ -161,6 +161,20 @@ impl Node {
         self.mounts.insert(&path, mount);
     }
 
+    pub fn give(&mut self, volumes: &mut Volumes, path: &Path, group: u32) -> Result<(), DiskError> {
+        let path = clean(path)?;
+        let Some(mount) = self.mounts.get(&path).filter(|m| !m.kind.is_raw()) else {
+            return Err(DiskError::NotStaged { volume: String::new(), path: text(&path) });
+        };
+        if mount.readonly {
+            return Err(DiskError::errno("chown", text(&path), Errno::ROFS));
+        }
+        let volume = mount.volume.clone();
+        self.alive(&volume, "chown", &path)?;
+        volumes.entry(volume).or_default().group = Some(group);
+        Ok(())
+    }
+
     pub fn unpublish(&mut self, volumes: &mut Volumes, volume: &str, path: &Path) -> Result<bool, DiskError> {
         let path = clean(path)?;
         let mounted = match self.mounts.get(&path) {

@@ -1,0 +1,49 @@
+//! How many volumes a node takes may change: drivers that say so are asked again from time to time
+//! (CSIDriver.spec.nodeAllocatableUpdatePeriodSeconds; upstream `csi_plugin.go`, MutableCSINodeAllocatableCount).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::agent::Agent;
+use super::registration::update_allocatable;
+
+/// Asks each driver at its period, for as long as it is registered.
+pub(super) async fn run(agent: Arc<Agent>) {
+    let mut due: BTreeMap<String, (Duration, Duration)> = BTreeMap::new();
+    let mut objects = agent.drivers_of_cluster.subscribe();
+    loop {
+        let now = agent.ctx.now().mono;
+        let periods = periods(&agent);
+        // A period that is new or another begins now.
+        due.retain(|name, (period, _)| periods.get(name) == Some(period));
+        for (name, period) in periods {
+            due.entry(name).or_insert((period, now + agent.ctx.scaled(period)));
+        }
+        for (name, (period, at)) in due.iter_mut().filter(|(_, (_, at))| *at <= now) {
+            *at = now + agent.ctx.scaled(*period);
+            if let Err(error) = update_allocatable(&agent, name).await {
+                let fields = json!({ "node": agent.config.node_name, "driver": name, "error": error.to_string() });
+                agent.ctx.emit("node-agent.allocatable-failed", fields);
+            }
+        }
+        let next = due.values().map(|(_, at)| *at).min();
+        tokio::select! { biased;
+            changed = objects.recv() => if changed.is_none() { return },
+            () = agent.driver_registered.notified() => {}
+            () = agent.ctx.sleep_until(next.unwrap_or_default()), if next.is_some() => {}
+        }
+    }
+}
+
+/// The registered drivers that are to be asked, with their periods.
+fn periods(agent: &Agent) -> BTreeMap<String, Duration> {
+    let registered: Vec<String> = agent.drivers().keys().cloned().collect();
+    let period = |name: &str| {
+        let seconds = agent.drivers_of_cluster.get("", name)?.spec.node_allocatable_update_period_seconds?;
+        u64::try_from(seconds).ok().filter(|s| *s > 0).map(Duration::from_secs)
+    };
+    registered.into_iter().filter_map(|name| period(&name).map(|period| (name, period))).collect()
+}

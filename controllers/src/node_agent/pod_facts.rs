@@ -1,0 +1,153 @@
+//! What kubelet tells a driver of the pod: who it is, the group that its volumes are for, tokens of its service account;
+//! and the secrets that a volume names (storage-controllers §9; upstream `csi_mounter.go`, `csi_util.go`).
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
+use k8s_openapi::api::storage::v1::CSIDriverSpec;
+use serde_json::{Value, json};
+
+use super::agent::Agent;
+use super::volume_manager::{StepError, VolumeSpec};
+
+/// Where the tokens stand.
+const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+
+/// What a CSIDriver with `podInfoOnMount` is told of a pod.
+pub fn pod_info(pod: &Pod) -> BTreeMap<String, String> {
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    let account = pod.spec.as_ref().and_then(|s| s.service_account_name.clone());
+    [
+        ("csi.storage.k8s.io/pod.name", part(&pod.metadata.name)),
+        ("csi.storage.k8s.io/pod.namespace", part(&pod.metadata.namespace)),
+        ("csi.storage.k8s.io/pod.uid", part(&pod.metadata.uid)),
+        ("csi.storage.k8s.io/serviceAccount.name", part(&account)),
+        ("csi.storage.k8s.io/ephemeral", "false".to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// `securityContext.fsGroup` of a pod.
+pub fn fs_group(pod: &Pod) -> Option<u32> {
+    let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
+    u32::try_from(group).ok()
+}
+
+/// Whether kubelet gives a volume to the pod's group when the driver does not do it itself (`supportsFSGroup`).
+pub fn gives_group(policy: Option<&str>, spec: &VolumeSpec, readonly: bool) -> bool {
+    match policy.unwrap_or("ReadWriteOnceWithFSType") {
+        _ if readonly => false,
+        "File" => true,
+        "ReadWriteOnceWithFSType" => {
+            let once = |mode: &String| matches!(&**mode, "ReadWriteOnce" | "ReadWriteOncePod");
+            !spec.fs_type.is_empty() && spec.access_modes.iter().any(once)
+        }
+        _ => false,
+    }
+}
+
+/// The content of the secret that a volume names.
+pub(super) async fn secrets(
+    agent: &Agent,
+    what: &str,
+    reference: Option<&SecretReference>,
+) -> Result<BTreeMap<String, String>, StepError> {
+    let Some(reference) = reference else { return Ok(BTreeMap::new()) };
+    let (namespace, name) =
+        (reference.namespace.as_deref().unwrap_or_default(), reference.name.as_deref().unwrap_or_default());
+    let secret = agent.client.namespaced::<Secret>(namespace).get(name).await;
+    let secret = secret.map_err(|e| StepError::Transient(format!("fetching {what} {namespace}/{name} failed: {e}")))?;
+    let text = |bytes: &k8s_openapi::ByteString| String::from_utf8_lossy(&bytes.0).into_owned();
+    Ok(secret.data.iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect())
+}
+
+/// Tokens of the pod's service account for the audiences that a driver asks for; nothing when it asks for none.
+pub(super) async fn tokens(
+    agent: &Agent,
+    driver: &CSIDriverSpec,
+    pod: &Pod,
+) -> Result<BTreeMap<String, String>, StepError> {
+    let mut tokens = BTreeMap::new();
+    let part = |value: &Option<String>| value.clone().unwrap_or_default();
+    let namespace = part(&pod.metadata.namespace);
+    let account = part(&pod.spec.as_ref().and_then(|s| s.service_account_name.clone()));
+    for wanted in driver.token_requests.iter().flatten() {
+        let audiences: Vec<_> = Some(&wanted.audience).filter(|a| !a.is_empty()).into_iter().collect();
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": wanted.expiration_seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1", "kind": "Pod",
+                    "name": pod.metadata.name, "uid": pod.metadata.uid,
+                },
+            },
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let answer = agent.client.request(Method::POST, &path, Some(("application/json", request))).await;
+        let failed = |e: String| StepError::Transient(format!("failed to get service account token attributes: {e}"));
+        let answer: Value = answer
+            .map_err(|e| failed(e.to_string()))
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string())))?;
+        let (token, until) = (&answer["status"]["token"], &answer["status"]["expirationTimestamp"]);
+        tokens.insert(wanted.audience.clone(), json!({ "token": token, "expirationTimestamp": until }));
+    }
+    if tokens.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    Ok([(TOKENS.to_owned(), json!(tokens).to_string())].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn pod() -> Pod {
+        let pod = json!({
+            "metadata": { "name": "p", "namespace": "d", "uid": "u" },
+            "spec": { "containers": [], "serviceAccountName": "s", "securityContext": { "fsGroup": 2000 } },
+        });
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    #[test]
+    fn a_driver_is_told_whose_volume_it_publishes() {
+        let told = pod_info(&pod());
+        let told: Vec<_> = told.iter().map(|(key, value)| (&key["csi.storage.k8s.io/".len()..], &**value)).collect();
+        let expected = [
+            ("ephemeral", "false"),
+            ("pod.name", "p"),
+            ("pod.namespace", "d"),
+            ("pod.uid", "u"),
+            ("serviceAccount.name", "s"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(fs_group(&pod()), Some(2000));
+    }
+
+    #[rstest]
+    #[case(None, "ext4", "ReadWriteOnce", false, true)]
+    #[case(None, "ext4", "ReadWriteOncePod", false, true)]
+    #[case(None, "", "ReadWriteOnce", false, false)]
+    #[case(None, "ext4", "ReadWriteMany", false, false)]
+    #[case(Some("File"), "", "ReadWriteMany", false, true)]
+    #[case(Some("File"), "ext4", "ReadWriteOnce", true, false)]
+    #[case(Some("None"), "ext4", "ReadWriteOnce", false, false)]
+    fn the_policy_decides_who_gets_the_volume(
+        #[case] policy: Option<&str>,
+        #[case] fs_type: &str,
+        #[case] mode: &str,
+        #[case] readonly: bool,
+        #[case] gives: bool,
+    ) {
+        let mut spec = VolumeSpec::reconstructed("d", "v", "pv", false);
+        (spec.fs_type, spec.access_modes) = (fs_type.to_owned(), vec![mode.to_owned()]);
+        assert_eq!(gives_group(policy, &spec, readonly), gives);
+    }
+}
