@@ -131,7 +131,8 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         limits: Limits { folds: true, ..Limits::default() },
         authority: Some(authority.clone()),
         audit,
-        token_keys: token_keys(&args.service_account_key_file)?,
+        token_keys: PublicKey::read_all(&args.service_account_key_file)
+            .map_err(|why| anyhow::anyhow!("--service-account-key-file {why}"))?,
         version: Some(args.kubernetes_version),
     };
     let apiserver = Apiserver::new(world.seed(), config);
@@ -156,16 +157,6 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
     }
     eprintln!("{NAME}: export KUBECONFIG={}", served.kubeconfig.display());
     std::future::pending().await
-}
-
-fn token_keys(paths: &[PathBuf]) -> Result<Vec<PublicKey>, anyhow::Error> {
-    let mut keys = Vec::new();
-    for path in paths {
-        let wrong = |why: String| anyhow::anyhow!("--service-account-key-file {}: {why}", path.display());
-        let pem = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-        keys.extend(PublicKey::parse_all(&pem).map_err(|e| wrong(e.to_string()))?);
-    }
-    Ok(keys)
 }
 
 /// `1.36`, or a patch release of it; the tables of this server are those of no other.

@@ -1,6 +1,8 @@
 //! Public keys that verify the tokens of service accounts which someone else signs: kube-controller-manager with its
 //! `--service-account-private-key-file` (client-go `util/keyutil`, `pkg/serviceaccount`).
 
+use std::path::PathBuf;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::rsa::KeyPair;
@@ -37,7 +39,20 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// All keys of a PEM file. An RSA private key stands for its public half.
+    /// All keys of PEM files.
+    ///
+    /// # Errors
+    /// Which file cannot be read, or holds no key, and why.
+    pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>, String> {
+        let mut keys = Vec::new();
+        for path in paths {
+            let pem = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            keys.extend(Self::parse_all(&pem).map_err(|error| format!("{}: {error}", path.display()))?);
+        }
+        Ok(keys)
+    }
+
+    /// All keys of a PEM text. An RSA private key stands for its public half.
     ///
     /// # Errors
     /// See [`KeyError`].

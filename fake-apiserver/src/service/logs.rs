@@ -9,9 +9,9 @@ use std::time::Duration;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::Value;
+use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, call, collect, empty};
 use substrate::link::{LinkError, Streaming};
-use substrate::{Ctx, Now};
 
 use super::Server;
 use super::call::Call;
@@ -181,16 +181,16 @@ fn endpoint(node: &Value) -> Result<NodeEndpoint, Status> {
 
 impl Server {
     /// Answers a GET of pods/log.
-    pub(super) async fn pod_log(&self, call_: &Call) -> Result<Response<Body>, Status> {
-        let options = PodLogOptions::read(&call_.query, call_.named())?;
+    pub(super) async fn pod_log(&self, asked: &Call) -> Result<Response<Body>, Status> {
+        let options = PodLogOptions::read(&asked.query, asked.named())?;
         let none = || Status::new(501, "NotImplemented", "pods/log: this server reaches no nodes");
         let dial = self.shared.nodes.as_ref().ok_or_else(none)?;
-        let now: Now = self.ctx.now();
+        let now = self.ctx.now();
         self.catch_up(now);
         let (place, path) = {
             let state = self.shared.lock();
-            let pod = state.store.get(call_.kind, &key(call_.namespace.as_deref(), call_.named()));
-            let pod = pod.ok_or_else(|| Status::not_found(call_.kind, call_.named()))?;
+            let pod = state.store.get(asked.kind, &key(asked.namespace.as_deref(), asked.named()));
+            let pod = pod.ok_or_else(|| Status::not_found(asked.kind, asked.named()))?;
             let container = container(&pod.value, &options.container)?;
             let node = text(&pod.value, &["spec", "nodeName"]);
             if node.is_empty() {
@@ -201,8 +201,8 @@ impl Server {
             }
             let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
             let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node))?;
-            let namespace = call_.namespace.as_deref().unwrap_or_default();
-            (endpoint(&found.value)?, format!("/containerLogs/{namespace}/{}/{container}", call_.named()))
+            let namespace = asked.namespace.as_deref().unwrap_or_default();
+            (endpoint(&found.value)?, format!("/containerLogs/{namespace}/{}/{container}", asked.named()))
         };
         let query = options.encode();
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
@@ -218,7 +218,7 @@ impl Server {
         if !code.is_success() {
             // What is longer than that says no more.
             let said = collect(response.into_body(), COMPLAINT).await.unwrap_or_default();
-            return Err(refused(code, String::from_utf8_lossy(&said).into_owned(), call_.named()));
+            return Err(refused(code, String::from_utf8_lossy(&said).into_owned(), asked.named()));
         }
         let mut answer = Response::new(response.into_body());
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));

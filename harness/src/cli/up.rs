@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use fake_apiserver::keys::PublicKey;
 use serde_json::{Value, json};
 use substrate::World;
 use substrate::clock::TimeScale;
@@ -52,6 +53,10 @@ pub(super) struct Args {
     /// found by its registration sockets, in the directories that the ready file names.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
+    /// Public key, certificate or RSA private key (PEM) that verifies tokens of service accounts which a
+    /// kube-controller-manager of yours signs; may be repeated.
+    #[arg(long, value_name = "PATH")]
+    service_account_key_file: Vec<PathBuf>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
     latency: String,
@@ -143,6 +148,8 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     if args.http_listen.is_some_and(|a| !a.ip().is_loopback()) {
         return Err(usage("--http-listen: plain HTTP is served on loopback only"));
     }
+    let token_keys = PublicKey::read_all(&args.service_account_key_file)
+        .map_err(|why| environment(format!("--service-account-key-file {why}")))?;
     let nodes = (0..usize::from(args.nodes))
         .map(|i| NodeSpec {
             name: node_name(i),
@@ -158,6 +165,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         latency,
         without,
         admin_token: args.token.clone(),
+        token_keys,
         ..ClusterSpec::default()
     })
 }

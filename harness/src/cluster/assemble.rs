@@ -155,7 +155,14 @@ impl Yard {
         let dial = live.then(fake_apiserver::dial::webhooks);
         let nodes = Some(self.node_dial());
         // In simulation nobody looks at who manages a field.
-        let config = fake_apiserver::Config { dial, nodes, track_managers: live, ..fake_apiserver::Config::default() };
+        let token_keys = self.spec.token_keys.clone();
+        let config = fake_apiserver::Config {
+            dial,
+            nodes,
+            token_keys,
+            track_managers: live,
+            ..fake_apiserver::Config::default()
+        };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
         Process::start(&self.world, "fake-apiserver", move |ctx| {
             let (yard, service) = (yard.clone(), apiserver.start(&ctx));

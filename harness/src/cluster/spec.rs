@@ -35,6 +35,8 @@ pub struct ClusterSpec {
     pub without: BTreeSet<String>,
     /// The bearer token that the cloud's admin API asks for.
     pub admin_token: Option<Secret>,
+    /// What verifies tokens of service accounts that kube-controller-manager signs, beside those of the API server.
+    pub token_keys: Vec<fake_apiserver::keys::PublicKey>,
     /// Whether instances have their metadata service; a component asks for it in no scenario.
     pub metadata: bool,
 }
@@ -50,6 +52,7 @@ impl Default for ClusterSpec {
             driver_name: "ebs.csi.aws.com".to_owned(),
             without: BTreeSet::new(),
             admin_token: None,
+            token_keys: Vec::new(),
             metadata: false,
         }
     }

@@ -63,7 +63,7 @@ impl Objects {
     pub async fn logs(&self, pod: &str, query: &str) -> Result<String, ObjectError> {
         let (namespace, name) = pod.split_once('/').unwrap_or(("default", pod));
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/log?{query}");
-        let bytes = self.send_once(Method::GET, &path, None).await?;
+        let bytes = self.send_patiently(Method::GET, &path, None).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
