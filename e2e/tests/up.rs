@@ -309,3 +309,15 @@ fn a_driver_in_a_mount_namespace_of_its_own_mounts_for_the_node_live() {
     .context(up.log())
     .unwrap();
 }
+
+#[test]
+fn a_key_file_that_holds_no_key_is_named() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().display().to_string();
+    for (path, why) in [(path.as_str(), "no PEM block"), ("/nowhere/sa.key", "No such file")] {
+        let output = Command::new(MOORING).args(["up", "--service-account-key-file", path]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(error.contains("--service-account-key-file") && error.contains(path) && error.contains(why), "{error}");
+    }
+}
