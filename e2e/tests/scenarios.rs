@@ -82,6 +82,30 @@ fn a_raw_device_moves_with_its_bytes() {
     }
 }
 
+/// The node's power is cut while its pod has the device open; what was synced is on the other node.
+#[test]
+fn a_raw_device_survives_the_power_loss_of_its_node_live() {
+    if !have("root") {
+        return;
+    }
+    let text = std::fs::read_to_string(e2e::scenario("out-of-service.yaml")).unwrap();
+    let raw = text
+        .replace(
+            "volumeMounts: [{name: data, mountPath: /data}]",
+            "volumeDevices: [{name: data, devicePath: /dev/data}]",
+        )
+        .replace(
+            "          accessModes: [ReadWriteOnce]\n",
+            "          accessModes: [ReadWriteOnce]\n          volumeMode: Block\n",
+        );
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), raw).unwrap();
+    for processes in [&[][..], &["--processes"]] {
+        let (code, envelope) = run_file(file.path(), &[&["--live", "--backend", "loop"], processes].concat());
+        assert_eq!(code, Some(0), "{processes:?}: {:#}", envelope["error"]);
+    }
+}
+
 #[test]
 fn directories_say_that_they_have_no_raw_devices_live() {
     let (code, envelope) =

@@ -132,6 +132,33 @@ fn raw_with_faults(faults: &str) -> String {
     text
 }
 
+/// The same story with the claim as a raw device.
+fn as_raw(text: &str) -> String {
+    let raw = text
+        .replace(
+            "volumeMounts: [{name: data, mountPath: /data}]",
+            "volumeDevices: [{name: data, devicePath: /dev/data}]",
+        )
+        .replace(
+            "          accessModes: [ReadWriteOnce]\n",
+            "          accessModes: [ReadWriteOnce]\n          volumeMode: Block\n",
+        );
+    assert!(raw.contains("volumeDevices") && raw.contains("volumeMode: Block"), "{raw}");
+    raw
+}
+
+#[test]
+fn a_raw_device_moves_after_a_power_loss_with_what_was_synced() {
+    for text in [OUT_OF_SERVICE, include_str!("../../scenarios/node-crash-short.yaml")] {
+        for seed in 1..=3 {
+            let (outcome, exit) = run(&as_raw(text), seed);
+            let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);
+            assert_eq!(exit, Exit::Passed, "seed {seed}: {why:?}");
+            assert!(outcome.events.iter().any(|e| e.kind == "node-agent.mapped"));
+        }
+    }
+}
+
 /// At whatever point of whichever call the node's processes end, its raw device moves with all its bytes.
 #[test]
 fn a_raw_device_keeps_its_bytes_wherever_its_node_is_restarted() {
