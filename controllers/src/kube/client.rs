@@ -169,17 +169,19 @@ impl Client {
         content: Option<(&'static str, Value)>,
         streaming: bool,
     ) -> Result<Calling, ApiError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(USER_AGENT, &self.0.agent)
-            .header(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some((kind, _)) = &content {
-            request = request.header(CONTENT_TYPE, HeaderValue::from_static(kind));
-        }
+        let kind = content.as_ref().map(|(kind, _)| *kind);
         let document = content.map(|(_, value)| Document::new(value));
         let body = document.as_ref().map_or_else(empty, Document::body);
-        let mut request = request.body(body).map_err(|e| ApiError::Transport(format!("request {path}: {e}")))?;
+        // In place: a builder moves all that it has at each step.
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|e| ApiError::Transport(format!("request {path}: {e}")))?;
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, self.0.agent.clone());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(kind) = kind {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
         if let Some(document) = document {
             request.extensions_mut().insert(document);
         }

@@ -34,7 +34,9 @@ impl Shelf {
     /// An empty one, whose history begins after revision `floor`.
     pub fn new(kind: &'static Kind, limits: Limits, floor: u64) -> Self {
         let history = History::new(limits, floor);
-        Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds: limits.folds }
+        // Of events there are more than of anything else, and they are written to be read by people.
+        let folds = limits.folds || kind.kind == "Event";
+        Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds }
     }
 
     /// All objects, in the order of lists.

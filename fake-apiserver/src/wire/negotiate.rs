@@ -108,6 +108,10 @@ pub fn accept_custom(header: Option<&str>) -> Result<(Representation, Encoding),
 }
 
 fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encoding), NotAcceptable> {
+    // What most clients send needs no reading.
+    if header == Some("application/json") {
+        return Ok((Representation::Object, Encoding::Json));
+    }
     clauses(header.unwrap_or_default())
         .iter()
         .find_map(|clause| {
