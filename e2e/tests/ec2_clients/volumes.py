@@ -86,8 +86,8 @@ def f27_the_iops_probe_is_answered_by_the_limit_before_the_dry_run(cloud):
     }.items():
         equal(refused("InvalidParameterValue", cloud.ec2.create_volume, VolumeType=kind, DryRun=True, **probe), said)
         equal(refused("InvalidParameterValue", cloud.ec2.create_volume, VolumeType=kind, **probe), said)
-    io2 = refused("InvalidParameterValue", cloud.ec2.create_volume, VolumeType="io2", DryRun=True, **probe)
-    assert "256K IOPS" in io2, io2
+    io2 = refused("InvalidParameterCombination", cloud.ec2.create_volume, VolumeType="io2", DryRun=True, **probe)
+    assert "256K IOPS" in io2 and "too high" not in io2, io2
     for kind in ("gp2", "standard"):
         try:
             cloud.ec2.create_volume(VolumeType=kind, DryRun=True, **probe)

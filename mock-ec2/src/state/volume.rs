@@ -75,13 +75,12 @@ impl VolumeType {
         }
     }
 
-    /// Least and most IOPS that can be asked for, and how EC2 writes the most; nothing when they cannot be chosen.
-    fn iops(self) -> Option<(u64, u64, &'static str)> {
+    /// Least and most IOPS that can be asked for; nothing when they cannot be chosen.
+    fn iops(self) -> Option<(u64, u64)> {
         match self {
-            Self::Gp3 => Some((3_000, 80_000, "80000")),
-            Self::Io1 => Some((100, 64_000, "64000")),
-            // The EBS driver parses `256K IOPS` from this text (§8.2).
-            Self::Io2 => Some((100, 256_000, "256K IOPS")),
+            Self::Gp3 => Some((3_000, 80_000)),
+            Self::Io1 => Some((100, 64_000)),
+            Self::Io2 => Some((100, 256_000)),
             _ => None,
         }
     }
@@ -120,10 +119,10 @@ impl VolumeType {
     /// `InvalidParameterValue`, `InvalidParameterCombination` or `MissingParameter`.
     pub fn resolve_iops(self, gib: u64, asked: Option<u64>) -> Result<Option<u64>, Ec2Error> {
         match (self.iops(), asked) {
-            (Some((least, most, text)), Some(asked)) => {
+            (Some((least, most)), Some(asked)) => {
                 if asked > most {
-                    let text = format!("Volume iops of {asked} is too high; maximum is {text}");
-                    return Err(Ec2Error::InvalidParameterValue(text));
+                    let text = format!("Volume iops of {asked} is too high; maximum is {most}");
+                    return Err(self.beyond(text));
                 }
                 if asked < least {
                     let text = format!("Volume iops of {asked} is too low; minimum is {least}.");
@@ -154,10 +153,21 @@ impl VolumeType {
         if iops <= gib * most {
             return Ok(());
         }
-        Err(Ec2Error::InvalidParameterValue(format!(
+        Err(self.beyond(format!(
             "Iops to volume size ratio of {:.6} is too high; maximum is {most}.000000 IOPS per GiB.",
             iops as f64 / gib as f64
         )))
+    }
+
+    /// More IOPS than there can be: `text`, but of io2 EC2 names all its limits at once. From that sentence the EBS
+    /// driver takes `256K IOPS` as 256,000, and from one like the others' it would take 256.
+    fn beyond(self, text: String) -> Ec2Error {
+        let io2 =
+            "io2 volumes configured with greater than 64 TiB or 256K IOPS or 1000:1 IOPS:GB ratio are not supported.";
+        match self {
+            Self::Io2 => Ec2Error::InvalidParameterCombination(io2.to_owned()),
+            _ => Ec2Error::InvalidParameterValue(text),
+        }
     }
 
     /// Checks the throughput in MiB/s per IOPS: a quarter at most.
