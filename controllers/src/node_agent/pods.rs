@@ -316,7 +316,8 @@ fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectRefer
         let (log, place) = mounted_by(pod, &volume_in_pod, &logs);
         if let Some(log) = &log {
             let (volume, place) = (&spec.handle, place.unwrap_or("no path"));
-            log.print(&agent.ctx, &format!("{volume_in_pod}: volume {volume} is mounted at {place}"));
+            let how = if spec.block { "mapped as a raw device" } else { "mounted" };
+            log.print(&agent.ctx, &format!("{volume_in_pod}: volume {volume} is {how} at {place}"));
         }
         let writer = Writer {
             agent: agent.clone(),
