@@ -282,6 +282,19 @@ fn fast_restore_is_enabled_in_stages_and_refused_per_snapshot() {
 }
 
 #[test]
+fn fast_restore_is_enabled_for_a_snapshot_that_is_still_pending() {
+    play(1, config(Aws), |cloud| async move {
+        let volume = cloud.volume().await;
+        let made = call(&cloud, "CreateSnapshot", &format!("VolumeId={volume}")).await;
+        assert_eq!(made.first("status").as_deref(), Some("pending"));
+        let id = made.first("snapshotId").unwrap();
+        let form = format!("AvailabilityZone.1=us-east-1a&SourceSnapshotId.1={id}");
+        let answer = call(&cloud, "EnableFastSnapshotRestores", &form).await;
+        assert_eq!((answer.all("state"), answer.all("code")), (vec!["enabling".to_owned()], Vec::<String>::new()));
+    });
+}
+
+#[test]
 fn a_locked_snapshot_cannot_be_deleted_until_the_lock_ends() {
     play(1, config(Instant), |cloud| async move {
         let volume = cloud.volume().await;
