@@ -23,6 +23,11 @@ fn run(text: &str, seed: u64) -> (Outcome, Exit) {
     (outcome, exit)
 }
 
+/// What a run that should have passed found.
+fn why(outcome: &Outcome) -> String {
+    format!("{:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.leftovers)
+}
+
 /// The first-volume story with these faults in force.
 fn with_faults(faults: &str) -> String {
     let text = FIRST_VOLUME.replacen("\nsteps:", &format!("\nfaults:\n{faults}\nsteps:"), 1);
@@ -168,14 +173,7 @@ fn a_raw_device_keeps_its_bytes_wherever_its_node_is_restarted() {
             let fault = format!("match: {{plane: csi, op: {op}}}, effect: {{crash: self}}, at: {at}");
             let text = raw_with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}"));
             let (outcome, exit) = run(&text, 1);
-            assert_eq!(
-                exit,
-                Exit::Passed,
-                "{fault}: {:?} {:?} {:?}",
-                outcome.failure,
-                outcome.violations,
-                outcome.leftovers
-            );
+            assert_eq!(exit, Exit::Passed, "{fault}: {}", why(&outcome));
         }
     }
 }
@@ -225,14 +223,7 @@ fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
         ("controllers", "match: {plane: csi, op: CreateVolume}, effect: {crash: controllers}"),
     ] {
         let (outcome, exit) = run(&with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}")), 1);
-        assert_eq!(
-            exit,
-            Exit::Passed,
-            "{fault}: {:?} {:?} {:?}",
-            outcome.failure,
-            outcome.violations,
-            outcome.leftovers
-        );
+        assert_eq!(exit, Exit::Passed, "{fault}: {}", why(&outcome));
         let told = |kind: &str| outcome.events.iter().filter(|e| e.kind == kind && &*e.process == crashed).count();
         // The second crash of each is the end of the run.
         assert!(told("process.crashed") >= 1 && told("process.started") == 2, "{fault}");

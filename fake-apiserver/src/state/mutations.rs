@@ -16,20 +16,6 @@ use crate::custom::Expression;
 /// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
 const VARIABLES: &[&str] = &["jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
 
-/// What no policy changes: which object it is, and what the server keeps of it.
-const KEPT: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-];
-
 /// One policy for one binding and one of its parameters.
 struct Invocation {
     policy: Arc<Object>,
@@ -151,7 +137,8 @@ impl Store {
         for field in ["apiVersion", "kind"] {
             value::set(&mut changed, field, object.get(field).cloned());
         }
-        for field in KEPT {
+        // Which object it is, and what the server keeps of it, no policy changes.
+        for field in value::SERVERS_OWN {
             value::copy_meta(object, &mut changed, field);
         }
         if request.object_kind().2 == request.kind.kind {

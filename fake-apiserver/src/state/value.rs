@@ -3,6 +3,21 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+/// The metadata that say which object it is and what the server keeps of it: nobody manages them, no policy changes them.
+pub const SERVERS_OWN: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+];
+
 /// The value at `path`, or nothing; null is nothing.
 pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |v, key| v.get(key)).filter(|v| !v.is_null())

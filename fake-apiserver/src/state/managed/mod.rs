@@ -97,20 +97,8 @@ impl Writer<'_> {
         for name in ["apiVersion", "kind"] {
             fields.remove(&[name]);
         }
-        for name in [
-            "name",
-            "namespace",
-            "generateName",
-            "uid",
-            "resourceVersion",
-            "generation",
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "managedFields",
-        ] {
-            fields.remove(&["metadata", name]);
+        for name in value::SERVERS_OWN {
+            fields.remove(&["metadata", *name]);
         }
         fields
     }
