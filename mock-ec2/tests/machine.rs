@@ -188,7 +188,6 @@ fn play(latency: LatencyProfile, steps: &[(Step, bool)], eager: bool) -> (State,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn no_history_breaks_the_locks(

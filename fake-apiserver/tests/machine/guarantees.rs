@@ -99,7 +99,6 @@ impl Watcher {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn every_watcher_sees_what_a_list_would_show(steps in steps(), history in 1..40usize) {

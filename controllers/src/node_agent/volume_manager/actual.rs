@@ -56,6 +56,8 @@ pub struct MountedPod {
     pub reconstructed: bool,
     /// It must be published once more (`remountRequired`).
     pub remount: bool,
+    /// A raw device that is, or may be, mapped for the pod: only an unmap ends that, no answer of the driver does.
+    pub mapped: bool,
     /// The name in the pod's `spec.volumes`, when a pod was seen.
     pub volume_in_pod: String,
     /// `<namespace>/<name>` of the pod; empty when the mount was found on disk.

@@ -105,6 +105,7 @@ impl VolumeManager {
                 state: MountState::Uncertain,
                 reconstructed: true,
                 remount: false,
+                mapped: mount.block,
                 volume_in_pod: String::new(),
                 pod: String::new(),
             };
@@ -457,7 +458,14 @@ impl VolumeManager {
             Step::Publish if block => return Next::Do(Step::Map),
             Step::Map if grows => return Next::Do(Step::Expand),
             Step::Publish | Step::Map => self.mark_mounted(operation, &task, MountState::Mounted),
-            Step::Unmap => return Next::Do(Step::Unpublish),
+            Step::Unmap => {
+                if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid())
+                    && let Some(pod) = attached.pods.get_mut(uid)
+                {
+                    pod.mapped = false;
+                }
+                return Next::Do(Step::Unpublish);
+            }
             Step::Unpublish => {
                 if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid()) {
                     attached.pods.remove(uid);
@@ -517,11 +525,16 @@ impl VolumeManager {
         }
     }
 
+    /// The pod has the volume, or may have it; a raw device is mapped by then, or may be.
     fn mark_mounted(&mut self, operation: &Operation, task: &Task, state: MountState) {
+        self.mark_pod(operation, task, state, task.spec.block);
+    }
+
+    fn mark_pod(&mut self, operation: &Operation, task: &Task, state: MountState, mapped: bool) {
         let Some(uid) = operation.uid() else { return };
         if let Some(attached) = self.actual.get_mut(operation.volume()) {
             let (volume_in_pod, pod) = (task.volume_in_pod.clone(), task.pod_name.clone());
-            let pod = MountedPod { state, reconstructed: false, remount: false, volume_in_pod, pod };
+            let pod = MountedPod { state, reconstructed: false, remount: false, mapped, volume_in_pod, pod };
             attached.pods.insert(uid.to_owned(), pod);
         }
     }
@@ -538,17 +551,20 @@ impl VolumeManager {
         }
     }
 
-    /// `markVolumeErrorState` upstream: the same for a pod's mount.
+    /// `markVolumeErrorState` upstream: the same for a pod's mount. Upstream also forgets a pod whose raw device was
+    /// mapped by an earlier try, and with it the mapping; here the pod stays until it was unmapped.
     fn mount_failed(&mut self, operation: &Operation, task: &Task, error: &StepError) {
         let Some(uid) = operation.uid() else { return };
         let known = self.actual.get(operation.volume()).and_then(|v| v.pods.get(uid)).cloned();
         match (error, known) {
-            (StepError::Final(_), Some(pod)) if pod.state == MountState::Uncertain && !pod.reconstructed => {
+            (StepError::Final(_), Some(pod))
+                if pod.state == MountState::Uncertain && !pod.reconstructed && !pod.mapped =>
+            {
                 if let Some(attached) = self.actual.get_mut(operation.volume()) {
                     attached.pods.remove(uid);
                 }
             }
-            (StepError::Uncertain(_), None) => self.mark_mounted(operation, task, MountState::Uncertain),
+            (StepError::Uncertain(_), None) => self.mark_pod(operation, task, MountState::Uncertain, false),
             _ => {}
         }
     }

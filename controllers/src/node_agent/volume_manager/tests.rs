@@ -239,6 +239,23 @@ fn a_raw_device_that_cannot_be_mapped_is_taken_down_with_its_pod() {
 }
 
 #[test]
+fn a_raw_device_that_may_be_mapped_is_unmapped_although_the_next_publish_is_refused() {
+    let mut rig = Rig::new();
+    rig.want("raw", "p");
+    rig.attach("raw");
+    rig.script.insert(Step::Map, vec![Answer::Uncertain]);
+    rig.ticks(3);
+    rig.script.insert(Step::Publish, vec![Answer::Final]);
+    rig.ticks(6);
+    assert_eq!(rig.events.last().map(String::as_str), Some("MapVolume.MapPodDevice failed for volume \"pv-raw\" : no"));
+    rig.only(&[]);
+    rig.ticks(20);
+    let (log, down) = (rig.log(), ["unmap raw p", "unpublish raw p", "unstage raw"]);
+    assert_eq!(log[log.len() - 3..], down);
+    assert!(rig.mapped.is_empty());
+}
+
+#[test]
 fn a_raw_device_that_grew_before_is_expanded_once_it_is_mapped() {
     let mut rig = Rig::new();
     rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
