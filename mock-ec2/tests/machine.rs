@@ -188,7 +188,6 @@ fn play(latency: LatencyProfile, steps: &[(Step, bool)], eager: bool) -> (State,
 }
 
 proptest! {
-
     #[test]
     fn no_history_breaks_the_locks(
         steps in proptest::collection::vec(step(), 1..80),

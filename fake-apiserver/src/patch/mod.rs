@@ -106,7 +106,10 @@ mod tests {
 
     /// Values that look like parts of pods and of patches.
     fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), "[a-c]".prop_map(Value::from)];
+        tree(prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), "[a-c]".prop_map(Value::from)])
+    }
+
+    fn tree(leaf: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value = Value> {
         let names = prop::sample::select(vec![
             "spec",
             "metadata",
@@ -147,9 +150,9 @@ mod tests {
         }
 
         #[test]
-        fn merging_an_object_into_itself_changes_nothing(target in value().prop_filter("an object", Value::is_object)) {
+        fn merging_an_object_into_itself_changes_nothing(target in tree("[a-c]".prop_map(Value::from))) {
             let pods = kinds::find("", "v1", "pods").unwrap();
-            prop_assume!(!target.to_string().contains("null"));
+            let target = json!({ "spec": target });
             prop_assert_eq!(apply(pods, PatchKind::Merge, target.clone(), &target), Ok(target));
         }
     }

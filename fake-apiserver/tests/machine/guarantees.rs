@@ -99,7 +99,6 @@ impl Watcher {
 }
 
 proptest! {
-
     #[test]
     fn every_watcher_sees_what_a_list_would_show(steps in steps(), history in 1..40usize) {
         let mut m = Machine::with(Limits { history, ..Limits::default() });

@@ -55,7 +55,6 @@ fn any_kind() -> impl Strategy<Value = &'static Kind> {
 }
 
 proptest! {
-
     #[test]
     fn any_body_is_stored_or_refused(kind in any_kind(), sent in tree(), patch in tree(), status in any::<bool>()) {
         let mut m = Machine::new();

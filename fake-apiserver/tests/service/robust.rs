@@ -43,7 +43,6 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-
     #[test]
     fn any_request_gets_an_answer(
         method in prop_oneof![Just("GET"), Just("POST"), Just("PUT"), Just("PATCH"), Just("DELETE"), Just("HEAD")],
