@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use crate::kube::{Kind, Patch, time};
 
@@ -32,9 +32,9 @@ pub fn conditions(pod: &Pod) -> &[PodCondition] {
 /// Strategic merge patch that sets `condition` and `phase`; nothing when the pod has both already. The pod's uid in it
 /// keeps the patch from another pod of the same name.
 pub fn patch(pod: &Pod, condition: Option<Condition<'_>>, phase: Option<&str>, now: Timestamp) -> Option<Patch> {
-    let mut status = serde_json::Map::new();
+    let mut status = substrate::json::Map::new();
     if let Some(phase) = phase {
-        status.insert("phase".to_owned(), phase.into());
+        status.insert("phase", phase.into());
     }
     if let Some(condition) = condition
         && let Some(value) = changed(pod, condition, now)
@@ -43,8 +43,8 @@ pub fn patch(pod: &Pod, condition: Option<Condition<'_>>, phase: Option<&str>, n
         if !conditions(pod).iter().any(|c| c.type_ == condition.kind) {
             order.push(json!({ "type": condition.kind }));
         }
-        status.insert("$setElementOrder/conditions".to_owned(), order.into());
-        status.insert("conditions".to_owned(), json!([value]));
+        status.insert("$setElementOrder/conditions", order.into());
+        status.insert("conditions", json!([value]));
     }
     let patch = json!({ "metadata": { "uid": pod.uid() }, "status": status });
     (!status.is_empty()).then_some(Patch::Strategic(patch))
@@ -77,7 +77,8 @@ mod tests {
 
     fn pod() -> Pod {
         let status = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
-        serde_json::from_value(json!({ "metadata": { "name": "p", "uid": "u" }, "status": status })).expect("a pod")
+        substrate::json::from_value(json!({ "metadata": { "name": "p", "uid": "u" }, "status": status }))
+            .expect("a pod")
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
-use serde_json::json;
+use substrate::json::json;
 
 use crate::kube::{ApiError, Client, Kind, Patch, time};
 

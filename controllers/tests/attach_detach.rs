@@ -5,9 +5,9 @@ mod common;
 use common::{Rig, S, story};
 use controllers::kube::{Kind, Patch};
 use k8s_openapi::api::core::v1::Node;
-use serde_json::json;
 use substrate::World;
 use substrate::fault::Fault;
+use substrate::json::json;
 
 const SCHEDULER: &[&str] = &["kube-scheduler"];
 
@@ -54,7 +54,7 @@ fn an_attach_that_fails_is_said_and_tried_again() {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         // Two: the attacher's own write of the finalizer has the attachment looked at again at once.
-        let fault: Fault = serde_json::from_value(json!({
+        let fault: Fault = substrate::json::from_value(json!({
             "name": "publish-fails", "match": { "plane": "csi", "op": "ControllerPublishVolume" },
             "when": { "first": 2 }, "effect": { "grpc": "INTERNAL" },
         }))
@@ -153,7 +153,7 @@ fn informers_see_what_happened_while_their_stream_was_broken() {
     story(6, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
-        let fault: Fault = serde_json::from_value(json!({
+        let fault: Fault = substrate::json::from_value(json!({
             "name": "broken-streams", "match": { "plane": "link", "op": "stream", "where": { "from": "controllers" } },
             "when": { "every": 3 }, "effect": { "reset_stream": true },
         }))
@@ -170,7 +170,7 @@ fn informers_list_anew_when_their_revision_is_gone() {
     story(8, |world| async move {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
-        let fault: Fault = serde_json::from_value(json!({
+        let fault: Fault = substrate::json::from_value(json!({
             "name": "gone", "match": { "plane": "k8s", "op": "watch" }, "when": { "first": 5 }, "effect": { "watch": "gone" },
         }))
         .expect("a fault");

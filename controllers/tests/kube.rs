@@ -12,8 +12,8 @@ use controllers::kube::{
 };
 use k8s_openapi::api::core::v1::{Event, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
 use substrate::fault::Fault;
+use substrate::json::json;
 use substrate::link::Link;
 use substrate::{Ctx, Process, World};
 
@@ -114,7 +114,7 @@ fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
         let informer = Informer::<Node>::start(&watching, far.all(), ListParams::default());
         informer.synced().await;
         let mut changes = informer.subscribe();
-        let cut: Fault = serde_json::from_value(json!({
+        let cut: Fault = substrate::json::from_value(json!({
             "name": "cut", "match": { "plane": "link" }, "effect": { "partition": ["watcher", "apiserver"] },
         }))
         .expect("a fault");

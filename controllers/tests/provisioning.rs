@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, 
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use mock_ec2::Ec2;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 use substrate::fault::Fault;
+use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::process::{Ctx, Process};
 use substrate::trace::Event;
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     async fn create<K: Kind + DeserializeOwned>(&self, object: Value) -> K {
-        let created = self.user.all::<K>().create(&serde_json::from_value(object).unwrap()).await.unwrap();
+        let created = self.user.all::<K>().create(&substrate::json::from_value(object).unwrap()).await.unwrap();
         K::clone(&created)
     }
 
@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     fn fault(&self, fault: Value) {
-        let fault: Fault = serde_json::from_value(fault).unwrap();
+        let fault: Fault = substrate::json::from_value(fault).unwrap();
         self.world.faults().add(self.now.now().mono, fault).unwrap();
     }
 
@@ -210,7 +210,7 @@ fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
         let volume = claim.spec.as_ref().unwrap().volume_name.clone().unwrap();
         assert_eq!(volume, format!("pvc-{}", claim.uid()));
         let volume = cluster.get::<PersistentVolume>(&volume).await.unwrap();
-        let written = serde_json::to_value(&volume).unwrap();
+        let written = substrate::json::to_value(&volume).unwrap();
         let spec = &written["spec"];
         assert_eq!(spec["capacity"]["storage"], "4Gi");
         assert_eq!(spec["csi"]["fsType"], "ext4");

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
 use substrate::host::{self, HostOptions};
+use substrate::json::json;
 use substrate::{Process, World, ready};
 
 use crate::keys::PublicKey;

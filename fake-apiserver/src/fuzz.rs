@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 use substrate::{Now, Seed};
 
 use crate::custom::{self, Expression, Schema};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::json;
+use substrate::json::json;
 
 use crate::tls::Credentials;
 
@@ -62,7 +62,7 @@ mod tests {
         write(&path, "old").unwrap();
         write(&path, &render("https://127.0.0.1:1", "PEM", "secret", None)).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let config: substrate::json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:1");
         assert_eq!(config["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
         assert_eq!(config["users"][0]["user"]["token"], "secret");

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
+use crate::json::Value;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use serde_json::Value;
 
 use crate::body::{Body, BoxError, boxed};
 
@@ -86,9 +86,9 @@ impl http_body::Body for Text {
 
 #[cfg(test)]
 mod tests {
+    use crate::json::json;
     use http_body::Body as _;
     use http_body_util::BodyExt;
-    use serde_json::json;
 
     use super::*;
 

@@ -15,6 +15,7 @@ pub mod guard;
 pub mod host;
 pub mod ids;
 mod inbox;
+pub mod json;
 pub mod latest;
 pub mod link;
 pub mod listen;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 use tokio::sync::mpsc;
 
@@ -350,7 +350,8 @@ impl Shell {
         spec: Arc<VolumeSpec>,
         pods: Vec<Arc<ObjectReference>>,
     ) {
-        let fields = json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
+        let fields =
+            serde_json::json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
         self.ctx.emit("ad.attach", fields);
         let (operations, done) = (self.operations.clone(), self.done.clone());
         self.ctx.spawn(async move {
@@ -369,7 +370,7 @@ impl Shell {
         forced: Option<ForcedReason>,
     ) {
         let handle = Reconciler::handle(&volume);
-        let mut fields = json!({
+        let mut fields = serde_json::json!({
             "volume": handle,
             "pv": spec.map_or("", |spec| spec.pv.as_str()),
             "node": node,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::driver::{Capabilities, Driver, RpcError, volume_capability};
@@ -151,7 +151,7 @@ impl Handler {
             self.ctx.trace().trace(
                 self.ctx.name(),
                 "attacher.error",
-                || json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
+                || serde_json::json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
             );
         }
         false

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::driver::RpcError;
 use crate::kube::{Kind, Patch, time};
@@ -48,14 +48,14 @@ pub fn remove_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Pat
 
 /// Merge patch with finalizer and node id; nothing when both are there.
 pub fn prepare_attachment(attachment: &VolumeAttachment, finalizer: &str, node_id: &str) -> Option<Patch> {
-    let mut metadata = serde_json::Map::new();
+    let mut metadata = substrate::json::Map::new();
     if !attachment.has_finalizer(finalizer) {
         let mut all = attachment.metadata.finalizers.clone().unwrap_or_default();
         all.push(finalizer.to_owned());
-        metadata.insert("finalizers".to_owned(), json!(all));
+        metadata.insert("finalizers", json!(all));
     }
     if attachment.annotation(NODE_ID_ANNOTATION) != Some(node_id) {
-        metadata.insert("annotations".to_owned(), json!({ NODE_ID_ANNOTATION: node_id }));
+        metadata.insert("annotations", json!({ NODE_ID_ANNOTATION: node_id }));
     }
     (!metadata.is_empty()).then(|| Patch::Merge(json!({ "metadata": metadata })))
 }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_pv_finalizer_is_removed_by_index_under_a_test() {
         let pv = json!({ "metadata": { "name": "pv", "finalizers": ["kubernetes.io/pv-protection", "external-attacher/d"] } });
-        let pv: PersistentVolume = serde_json::from_value(pv).expect("a volume");
+        let pv: PersistentVolume = substrate::json::from_value(pv).expect("a volume");
         let Some(Patch::Json(patch)) = remove_pv_finalizer(&pv, "external-attacher/d") else { panic!() };
         assert_eq!(patch[0], json!({ "op": "test", "path": "/metadata/finalizers/1", "value": "external-attacher/d" }));
         assert_eq!(patch[1], json!({ "op": "remove", "path": "/metadata/finalizers/1" }));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use substrate::json::{self, Value, json};
 
 use super::client::Client;
 use super::error::ApiError;
@@ -304,7 +304,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 fn encode<K: Kind>(object: &K) -> Result<(&'static str, Value), ApiError> {
-    let value = serde_json::to_value(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
+    let value = json::to_value(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
     Ok(("application/json", value))
 }
 

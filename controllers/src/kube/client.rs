@@ -10,9 +10,9 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
-use serde_json::Value;
 use substrate::body::{Body, Calling, HttpService, call, empty};
 use substrate::document::Document;
+use substrate::json::Value;
 use substrate::link::Streaming;
 use substrate::process::Ctx;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
@@ -61,7 +61,7 @@ impl EventRecorder {
         let message = message.into();
         self.0.ctx.emit(
             "k8s.event",
-            json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(object), "message": message }),
+            serde_json::json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(object), "message": message }),
         );
         let (kind, reason) = (kind.to_owned(), reason.to_owned());
         let at = self.0.ctx.now().wall;
@@ -145,7 +145,7 @@ impl Sink {
                     self.client.ctx().trace().trace(
                         self.client.ctx().name(),
                         "event.lost",
-                        || json!({ "reason": occurrence.reason, "error": e.to_string() }),
+                        || serde_json::json!({ "reason": occurrence.reason, "error": e.to_string() }),
                     );
                     return;
                 }

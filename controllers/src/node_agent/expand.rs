@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 use tonic::{Code, Status};
 
 use super::agent::Agent;
@@ -148,7 +148,9 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         agent.recorder.event(&reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
     agent.recorder.event(&reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
-    agent.ctx.emit("node-agent.expanded", json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
+    agent
+        .ctx
+        .emit("node-agent.expanded", serde_json::json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
     patch(finished(&size)).await
 }
 
@@ -185,7 +187,8 @@ mod tests {
         Asked::NotNow
     )]
     fn only_a_claim_that_asks_is_expanded(#[case] status: Value, #[case] expected: Asked) {
-        let claim = serde_json::from_value(json!({ "metadata": { "name": "c" }, "status": status })).expect("a claim");
+        let claim =
+            substrate::json::from_value(json!({ "metadata": { "name": "c" }, "status": status })).expect("a claim");
         assert_eq!(asked(&claim, 2 * GIB), expected);
     }
 

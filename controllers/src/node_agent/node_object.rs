@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use substrate::json::{Map, Value, json};
 
 use super::config::NodeAgentConfig;
 use crate::kube::time;
@@ -90,10 +90,10 @@ pub fn adoption_patch(config: &NodeAgentConfig, existing: &Node) -> Option<Value
     let annotations = existing.metadata.annotations.clone().unwrap_or_default();
     let mut metadata = Map::new();
     if !lacking.is_empty() {
-        metadata.insert("labels".to_owned(), json!(lacking));
+        metadata.insert("labels", json!(lacking));
     }
     if annotations.get(CONTROLLER_MANAGED).map(String::as_str) != Some("true") {
-        metadata.insert("annotations".to_owned(), json!({ CONTROLLER_MANAGED: "true" }));
+        metadata.insert("annotations", json!({ CONTROLLER_MANAGED: "true" }));
     }
     (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
 }
@@ -198,19 +198,19 @@ pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
 
 /// The strategic merge patch of nodes/status that turns `old` into `new`, as client-go's two-way merge makes it.
 pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
-    let fields = |status: &NodeStatus| match serde_json::to_value(status) {
+    let fields = |status: &NodeStatus| match substrate::json::to_value(status) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
     let mut patch = Map::new();
     match (&old.conditions, &new.conditions) {
         (before, after) if before == after => {}
-        (_, None) => drop(patch.insert("conditions".to_owned(), Value::Null)),
+        (_, None) => drop(patch.insert("conditions", Value::Null)),
         (before, Some(after)) => {
             let order = after.iter().map(|c| json!({ "type": c.type_ })).collect();
-            patch.insert("$setElementOrder/conditions".to_owned(), order);
+            patch.insert("$setElementOrder/conditions", order);
             let changes = condition_changes(before.as_deref().unwrap_or_default(), after);
-            patch.insert("conditions".to_owned(), changes);
+            patch.insert("conditions", changes);
         }
     }
     // What is equal is not in the patch, and need not be written out to be compared.
@@ -225,7 +225,7 @@ pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
     take_different!(addresses, allocatable, capacity, config, daemon_endpoints, declared_features, features, images);
     take_different!(node_info, phase, runtime_handlers, volumes_attached, volumes_in_use);
     let (old, mut new) = (fields(&before), fields(&after));
-    let keys: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
     for key in keys {
         match (old.get(&key), new.remove(&key)) {
             (a, b) if a == b.as_ref() => {}
@@ -251,11 +251,11 @@ fn condition_changes(before: &[NodeCondition], after: &[NodeCondition]) -> Value
             ("status", text(old.map(|o| &o.status), Some(&condition.status))),
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let mut diff: Map<String, Value> = fields.collect();
+        let mut diff: Map = fields.collect();
         if diff.is_empty() {
             return None;
         }
-        diff.insert("type".to_owned(), json!(condition.type_));
+        diff.insert("type", json!(condition.type_));
         Some(Value::Object(diff))
     });
     changed.collect()

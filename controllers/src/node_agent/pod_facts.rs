@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use http::Method;
 use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::agent::Agent;
 use super::volume_manager::{StepError, VolumeSpec};
@@ -113,7 +113,7 @@ mod tests {
             "metadata": { "name": "p", "namespace": "d", "uid": "u" },
             "spec": { "containers": [], "serviceAccountName": "s", "securityContext": { "fsGroup": 2000 } },
         });
-        serde_json::from_value(pod).expect("a pod")
+        substrate::json::from_value(pod).expect("a pod")
     }
 
     #[test]

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
     Pod, PodCondition, PodIP, PodStatus,
 };
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use crate::kube::time;
 
@@ -35,15 +35,15 @@ pub struct PodFacts {
 pub fn patch(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Option<Value> {
     let old = pod.status.clone().unwrap_or_default();
     let new = status(pod, phase, facts, now);
-    let fields = |status: &PodStatus| match serde_json::to_value(status) {
+    let fields = |status: &PodStatus| match substrate::json::to_value(status) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
     let (old, new) = (fields(&old), fields(&new));
-    let mut diff: Map<String, Value> = new.into_iter().filter(|(k, v)| old.get(k) != Some(v)).collect();
+    let mut diff: Map = new.into_iter().filter(|(k, v)| old.get(k) != Some(v)).collect();
     if let Some(conditions) = diff.get("conditions").and_then(Value::as_array) {
         let order: Vec<Value> = conditions.iter().map(|c| json!({ "type": c["type"] })).collect();
-        diff.insert("$setElementOrder/conditions".to_owned(), Value::Array(order));
+        diff.insert("$setElementOrder/conditions", Value::Array(order));
     }
     // The uid makes sure that a new pod of the same name is not hit.
     (!diff.is_empty()).then(|| json!({ "metadata": { "uid": pod.metadata.uid }, "status": diff }))
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn pod() -> Pod {
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": {"name": "p", "namespace": "default", "uid": "u"},
             "spec": {"nodeName": "n", "containers": [{"name": "app", "image": "busybox"}]},
             "status": {"phase": "Pending", "conditions": [

@@ -13,8 +13,8 @@ use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
 use substrate::HttpService;
+use substrate::json::{Value, json};
 
 use super::agent::Agent;
 use super::csi::{Driver, bounded};
@@ -199,12 +199,12 @@ pub(super) fn node_patch(
     }
     let mut ids = node_ids(node);
     let known = ids.insert(driver.to_owned(), info.node_id.clone());
-    let mut metadata = serde_json::Map::new();
+    let mut metadata = substrate::json::Map::new();
     if known.as_ref() != Some(&info.node_id) {
-        metadata.insert("annotations".to_owned(), json!({ NODE_ID_ANNOTATION: json!(ids).to_string() }));
+        metadata.insert("annotations", json!({ NODE_ID_ANNOTATION: json!(ids).to_string() }));
     }
     if !new_labels.is_empty() {
-        metadata.insert("labels".to_owned(), json!(new_labels));
+        metadata.insert("labels", json!(new_labels));
     }
     Ok((!metadata.is_empty()).then(|| json!({ "metadata": metadata })))
 }
@@ -333,13 +333,13 @@ pub(super) async fn keep_trying(
     loop {
         match register(agent, registration.clone(), &dial).await {
             Ok(driver) => {
-                let fields = json!({ "node": agent.config.node_name, "driver": driver });
+                let fields = serde_json::json!({ "node": agent.config.node_name, "driver": driver });
                 agent.ctx.emit("node-agent.registered", fields);
                 return driver;
             }
             Err(error) => agent.ctx.emit(
                 "node-agent.registration-failed",
-                json!({ "node": agent.config.node_name, "error": error.to_string() }),
+                serde_json::json!({ "node": agent.config.node_name, "error": error.to_string() }),
             ),
         }
         agent.ctx.sleep(backoff.max(timers.registration_reconcile)).await;
@@ -365,7 +365,7 @@ mod tests {
 
     fn node(zone: Option<&str>) -> Node {
         let labels = zone.map(|z| json!({ "topology.kubernetes.io/zone": z }));
-        serde_json::from_value(json!({ "metadata": { "name": "n", "labels": labels } })).expect("a node")
+        substrate::json::from_value(json!({ "metadata": { "name": "n", "labels": labels } })).expect("a node")
     }
 
     #[test]

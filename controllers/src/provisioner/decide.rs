@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::persistent_volume::FINALIZER;
 use crate::binder::annotations::{
@@ -120,7 +120,7 @@ mod tests {
         if let Some(node) = node {
             annotations[SELECTED_NODE] = json!(node);
         }
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "data", "annotations": annotations },
             "spec": { "storageClassName": "gp3", "volumeName": volume },
         }))
@@ -135,7 +135,7 @@ mod tests {
     #[case::bound(claim(DRIVER, None, Some("v")), "Immediate", false)]
     #[case::another_driver(claim("efs.csi.aws.com", None, None), "Immediate", false)]
     fn claims(#[case] claim: PersistentVolumeClaim, #[case] mode: &str, #[case] expected: bool) {
-        let class = serde_json::from_value(json!({
+        let class = substrate::json::from_value(json!({
             "metadata": { "name": "gp3" }, "provisioner": DRIVER, "volumeBindingMode": mode,
         }))
         .unwrap();
@@ -152,7 +152,7 @@ mod tests {
 
     fn volume(phase: &str, policy: &str, deleting: bool, finalizers: &[&str]) -> PersistentVolume {
         let at = deleting.then_some("2026-01-01T00:00:00Z");
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "v", "deletionTimestamp": at, "finalizers": finalizers },
             "spec": { "persistentVolumeReclaimPolicy": policy, "csi": { "driver": DRIVER, "volumeHandle": "vol-1" } },
             "status": { "phase": phase },
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_volume_attachment_names_the_node_that_still_has_the_volume() {
-        let va: VolumeAttachment = serde_json::from_value(json!({
+        let va: VolumeAttachment = substrate::json::from_value(json!({
             "metadata": { "name": "csi-1" },
             "spec": { "attacher": DRIVER, "nodeName": "node-a", "source": { "persistentVolumeName": "v" } },
         }))

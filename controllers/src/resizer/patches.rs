@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::plan::PRE_RESIZE_CAPACITY;
 use crate::kube::{Patch, time};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 use tokio::sync::Notify;
 
@@ -270,7 +270,7 @@ impl Scheduler {
                 ctx.trace().trace(
                     ctx.name(),
                     "scheduler.error",
-                    || json!({ "what": "condition", "pod": name, "error": e.to_string() }),
+                    || serde_json::json!({ "what": "condition", "pod": name, "error": e.to_string() }),
                 );
             }
         });
@@ -423,7 +423,7 @@ fn is_ours(pod: &Pod) -> bool {
 }
 
 /// The strategic merge patch of the condition PodScheduled=False; nothing when the pod has it already.
-fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<serde_json::Value> {
+fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<substrate::json::Value> {
     let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let old = conditions.iter().find(|c| c.type_ == "PodScheduled");
     let same = |c: &&PodCondition| {
@@ -455,8 +455,9 @@ fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Op
 mod condition_tests {
     use super::*;
 
-    fn pod(conditions: serde_json::Value) -> Pod {
-        serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": { "conditions": conditions } })).unwrap()
+    fn pod(conditions: substrate::json::Value) -> Pod {
+        substrate::json::from_value(json!({ "metadata": { "name": "p" }, "status": { "conditions": conditions } }))
+            .unwrap()
     }
 
     #[test]

@@ -14,7 +14,7 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mock_ec2::{Config, Ec2, InstanceSpec};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Event, Process, World};
@@ -32,7 +32,7 @@ pub struct Rig {
 }
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
-    serde_json::from_value(value).expect("a valid object")
+    substrate::json::from_value(value).expect("a valid object")
 }
 
 impl Rig {

@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions: what is wrong with one, and which kinds it makes
 //! (apiextensions `pkg/apis/apiextensions/validation`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::path::Path;
 use super::schema::{Of, Schema};

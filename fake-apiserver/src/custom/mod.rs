@@ -19,7 +19,7 @@ pub use path::Path;
 pub use prune::prune;
 pub use rules::Expression;
 pub use schema::Schema;
-use serde_json::Value;
+use substrate::json::Value;
 pub use validate::validate;
 
 use crate::kinds::schema::Type;

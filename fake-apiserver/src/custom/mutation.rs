@@ -8,7 +8,7 @@ use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr};
 use cel::common::types::{CelString, CelStruct, Type};
 use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError, IdedExpr, StructType, extensions};
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 /// The type of a whole object; the objects in it are `Object.spec`, `Object.spec.template` and so on.
 const OBJECT: &str = "Object";
@@ -174,6 +174,6 @@ fn tree(value: &cel::Value, at: &str) -> Result<Value, String> {
             let entries = map.map.iter().map(|(key, value)| Ok::<_, String>((key.to_string(), tree(value, at)?)));
             Ok(Value::Object(entries.collect::<Result<_, _>>()?))
         }
-        other => other.json().map_err(|error| error.to_string()),
+        other => other.json().map(Value::from).map_err(|error| error.to_string()),
     }
 }

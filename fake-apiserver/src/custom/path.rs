@@ -1,6 +1,6 @@
 //! Where a printer column finds its cell: the part of JSONPath that kubectl's columns use.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 /// A path: fields, indices, wildcards and comparisons of one field.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,7 @@ fn follow<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

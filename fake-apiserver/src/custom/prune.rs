@@ -1,6 +1,6 @@
 //! What a structural schema does to an object: unknown fields go, missing ones get their defaults.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::schema::Schema;
 
@@ -20,7 +20,7 @@ pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut Stri
                 path.push_str(key);
                 let known = if embedded && OWN.contains(&key.as_str()) {
                     true
-                } else if let Some(field) = schema.properties.get(key) {
+                } else if let Some(field) = schema.properties.get(key.as_str()) {
                     // Null is no value, where there is one to stand in for it.
                     let replaced = value.is_null() && !field.nullable && field.default.is_some();
                     prune(field, value, field.embedded, path, unknown);
@@ -67,7 +67,7 @@ impl Schema {
                 }
                 if let Some(values) = &self.values {
                     for (name, value) in map {
-                        if !self.properties.contains_key(name) {
+                        if !self.properties.contains_key(name.as_str()) {
                             values.fill(value);
                         }
                     }
@@ -85,7 +85,7 @@ impl Schema {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use cel::{Context, Env, Program, extensions};
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::mutation;
 use crate::state::{FieldError, FieldFault};
@@ -192,7 +192,7 @@ impl Expression {
     /// # Errors
     /// Why there is no value, or why it cannot stand in a tree.
     pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
-        self.evaluate(variables)?.json().map_err(|error| error.to_string())
+        self.evaluate(variables)?.json().map(Value::from).map_err(|error| error.to_string())
     }
 
     /// Evaluates a mutation to the object that is to be put into the one at hand.
@@ -264,7 +264,7 @@ fn to_cel(value: &Value, escaped: &[(String, String)]) -> cel::Value {
                 .flat_map(|(key, value)| {
                     let other = escaped.iter().find(|(_, property)| property == key).map(|(name, _)| name.clone());
                     let value = to_cel(value, escaped);
-                    other.map(|name| (name, value.clone())).into_iter().chain([(key.clone(), value)])
+                    other.map(|name| (name, value.clone())).into_iter().chain([(key.to_string(), value)])
                 })
                 .collect();
             entries.into()
@@ -353,7 +353,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::rules::Rule;
 use crate::state::FieldError;
@@ -174,7 +174,7 @@ fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -
     }
     for (name, of) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let parsed = parse(of, &format!("{at}.properties[{name}]"), below, errors);
-        schema.properties.insert(name.clone(), parsed);
+        schema.properties.insert(name.to_string(), parsed);
     }
     match map.get("additionalProperties") {
         Some(Value::Bool(open)) => schema.open = *open,
@@ -204,7 +204,7 @@ fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -
     schema.choices = map.get("enum").and_then(Value::as_array).cloned().unwrap_or_default();
     word("format").clone_into(&mut schema.format);
     for bound in BOUNDS {
-        if let Some(number) = map.get(*bound).and_then(Value::as_f64) {
+        if let Some(number) = map.get(bound).and_then(Value::as_f64) {
             schema.bounds.insert(bound, number);
         }
     }

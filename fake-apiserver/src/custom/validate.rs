@@ -1,6 +1,6 @@
 //! Whether an object is what its schema says (apiextensions `pkg/apiserver/validation`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::schema::{Of, Schema};
 use crate::state::FieldError;
@@ -38,7 +38,7 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str,
             count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, errors);
             for (name, value) in map {
                 let was = old.and_then(|old| old.get(name));
-                if let Some(field) = schema.properties.get(name) {
+                if let Some(field) = schema.properties.get(name.as_str()) {
                     validate(field, value, was, &join(path, name), errors);
                 } else if let Some(values) = &schema.values {
                     validate(values, value, was, &join(path, name), errors);
@@ -238,7 +238,7 @@ fn combined(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldEr
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

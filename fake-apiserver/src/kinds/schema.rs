@@ -14,7 +14,7 @@
 use std::fmt::{self, Write};
 use std::sync::{LazyLock, OnceLock};
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::Kind;
 
@@ -438,7 +438,7 @@ fn shape(text: &'static str) -> Shape {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
     use crate::kinds;

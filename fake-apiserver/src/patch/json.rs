@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use json_patch::{AddOperation, PatchOperation};
-use serde_json::Value;
+use substrate::json::{self, Value};
 
 use super::PatchError;
 
@@ -22,11 +22,11 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
     let mut operations = Vec::with_capacity(list.len());
     for (i, operation) in list.iter().enumerate() {
         operations.push(
-            serde_json::from_value::<PatchOperation>(operation.clone())
+            json::from_value::<PatchOperation>(operation.clone())
                 .map_err(|error| PatchError::Malformed(format!("error decoding patch: operation {i}: {error}")))?,
         );
     }
-    let mut patched = target.clone();
+    let mut patched = serde_json::Value::from(target.clone());
     let mut copied = 0;
     for (i, operation) in operations.iter().enumerate() {
         if let PatchOperation::Copy(copy) = operation
@@ -49,15 +49,15 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&*operation))
             .map_err(|error| PatchError::Inapplicable(format!("operation {i} ({operation}): {}", error.kind)))?;
     }
-    Ok(patched)
+    Ok(patched.into())
 }
 
 /// Go's patches replace a member that an object does not have, and so add it: external-snapshotter begins annotations
 /// and errors in this way.
-fn lenient<'a>(operation: &'a PatchOperation, target: &Value) -> Cow<'a, PatchOperation> {
+fn lenient<'a>(operation: &'a PatchOperation, target: &serde_json::Value) -> Cow<'a, PatchOperation> {
     if let PatchOperation::Replace(replace) = operation
         && let Some((parent, _)) = replace.path.as_str().rsplit_once('/')
-        && target.pointer(parent).is_some_and(Value::is_object)
+        && target.pointer(parent).is_some_and(serde_json::Value::is_object)
         && target.pointer(replace.path.as_str()).is_none()
     {
         let add = AddOperation { path: replace.path.clone(), value: replace.value.clone() };
@@ -68,7 +68,7 @@ fn lenient<'a>(operation: &'a PatchOperation, target: &Value) -> Cow<'a, PatchOp
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

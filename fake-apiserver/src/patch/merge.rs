@@ -1,6 +1,6 @@
 //! JSON merge patch (RFC 7396).
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use super::PatchError;
 
@@ -13,7 +13,7 @@ pub(super) fn apply(patch: Value, target: &Value) -> Result<Value, PatchError> {
     Ok(merged)
 }
 
-fn merge(target: &mut Value, patch: Map<String, Value>) {
+fn merge(target: &mut Value, patch: Map) {
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
@@ -33,7 +33,7 @@ fn merge(target: &mut Value, patch: Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -6,7 +6,7 @@ mod json;
 mod merge;
 mod strategic;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use crate::kinds::Kind;
 
@@ -91,7 +91,7 @@ pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: Value, target: &Value) -
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
     use crate::kinds;

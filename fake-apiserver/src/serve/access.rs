@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
-use serde_json::json;
 use substrate::body::{Body, BoxError, HttpService, full};
+use substrate::json::json;
 use substrate::listen::PeerCertificate;
 use tower::Service;
 

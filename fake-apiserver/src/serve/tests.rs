@@ -47,7 +47,7 @@ async fn plain(served: &Served, path: &str, host: &str) -> String {
 }
 
 async fn secure(served: &Served, path: &str, headers: &str) -> String {
-    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
+    let config: substrate::json::Value = serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
     let ca = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
     let ca = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).unwrap();
     let mut roots = rustls::RootCertStore::empty();
@@ -119,7 +119,8 @@ async fn a_port_in_use_and_a_bad_token_are_clear_errors() {
 async fn webhooks_are_dialled_with_the_ca_that_they_name() {
     let folder = tempfile::tempdir().unwrap();
     let (process, served) = started(&config("127.0.0.1:0", &folder)).await;
-    let kubeconfig: serde_json::Value = serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
+    let kubeconfig: substrate::json::Value =
+        serde_json::from_slice(&std::fs::read(&served.kubeconfig).unwrap()).unwrap();
     let ca = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap();
     let ca = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).unwrap();
     let ctx = process.ctx().unwrap();

@@ -2,9 +2,9 @@
 
 use http::request::Parts;
 use http::{Method, Response};
-use serde_json::{Value, json};
 use substrate::body::Body;
 use substrate::fault::{Fault, Plane};
+use substrate::json::{self, Value, json};
 
 use super::hub::Hub;
 use super::respond::json_value;
@@ -85,7 +85,7 @@ impl Server {
     }
 
     fn add_fault(&self, sent: Value) -> Response<Body> {
-        let fault: Fault = match serde_json::from_value(sent) {
+        let fault: Fault = match json::from_value(sent) {
             Ok(fault) => fault,
             Err(e) => return error(400, &format!("not a fault: {e}")),
         };
@@ -127,7 +127,7 @@ impl Server {
                 state.store.take_committed();
                 let revision = state.store.revision();
                 self.shared.revision.send_replace(revision);
-                self.ctx.emit("api.load", json!({"objects": count, "rv": revision}));
+                self.ctx.emit("api.load", serde_json::json!({"objects": count, "rv": revision}));
                 json_value(200, &json!({"revision": revision, "objects": count}))
             }
             Err(status) => error(status.code, &status.message),
@@ -142,7 +142,7 @@ impl Server {
             state.hub = Hub::new();
             state.epoch += 1;
         }
-        self.ctx.emit("api.reset", json!({}));
+        self.ctx.emit("api.reset", serde_json::json!({}));
         self.commit("bootstrap", self.ctx.name(), |store| store.reset(now));
     }
 }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
-use serde_json::{Value, json};
 use substrate::body::{Body, BoxError, boxed, collect, full};
+use substrate::json::{Value, json};
 use substrate::{Ctx, ids};
 
 use super::call::Call;

@@ -6,9 +6,9 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use serde_json::Value;
 use substrate::body::Body;
 use substrate::document::Document;
+use substrate::json::Value;
 
 use crate::state::Status;
 use crate::wire::protobuf;

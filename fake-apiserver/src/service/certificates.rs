@@ -7,8 +7,8 @@ use http::request::Parts;
 use jiff::SignedDuration;
 use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject;
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::Server;
 use super::call::Call;
@@ -160,7 +160,7 @@ impl Server {
         let mut object: Value = object.value.clone();
         let Some(status) = value::map_mut(&mut object, "status") else { return };
         match signed {
-            Ok(pem) => drop(status.insert("certificate".into(), STANDARD.encode(pem).into())),
+            Ok(pem) => drop(status.insert("certificate", STANDARD.encode(pem).into())),
             Err((reason, message)) => {
                 let time = value::time(now.wall);
                 let failed = json!({"type": "Failed", "status": "True", "reason": reason, "message": message,

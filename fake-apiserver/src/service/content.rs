@@ -1,12 +1,13 @@
 //! The few words of a storage object that the trace tells, so that a reader follows a volume without the API.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
+use substrate::json::Value;
 
 use crate::kinds::Kind;
 
 /// The field of `api.commit` for an object of `kind`, and what it holds: claims, volumes, pods and attachments say
 /// what they are bound to and how far they are; other kinds nothing.
-pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, Value)> {
+pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, serde_json::Value)> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let (field, words) = match kind.kind {
         "PersistentVolumeClaim" => ("pvc", json!({ "phase": status["phase"], "volume": spec["volumeName"] })),
@@ -30,9 +31,9 @@ pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, Valu
         }
         _ => return None,
     };
-    let known: Map<String, Value> = match words {
-        Value::Object(map) => map.into_iter().filter(|(_, v)| !v.is_null()).collect(),
+    let known: Map<String, serde_json::Value> = match words {
+        serde_json::Value::Object(map) => map.into_iter().filter(|(_, v)| !v.is_null()).collect(),
         _ => Map::new(),
     };
-    Some((field, Value::Object(known)))
+    Some((field, known.into()))
 }

@@ -12,9 +12,9 @@ use http::request::Parts;
 use http::{HeaderValue, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::{Value, json};
 use substrate::body::{Body, BoxError, boxed, collect, full};
 use substrate::ids;
+use substrate::json::{Value, json};
 
 use super::call::Call;
 use super::fault::Twist;

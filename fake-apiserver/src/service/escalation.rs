@@ -1,7 +1,7 @@
 //! Nobody grants what they do not hold (`pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased`).
 
 use http::request::Parts;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::Server;
 use super::call::Call;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use jiff::Timestamp;
-use serde_json::Value;
 use substrate::Ctx;
 use substrate::body::{Body, BoxError, HttpService, call, collect, empty};
+use substrate::json::Value;
 use substrate::link::{LinkError, Streaming};
 
 use super::Server;
@@ -306,7 +306,7 @@ fn refused(code: StatusCode, said: String, pod: &str) -> Status {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

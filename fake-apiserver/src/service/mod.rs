@@ -28,9 +28,9 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::StreamBody;
-use serde_json::{Value, json};
 use substrate::body::{Body, BoxError, HttpService, boxed};
 use substrate::fault::Moment;
+use substrate::json::{Value, json};
 use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
@@ -256,7 +256,7 @@ impl Server {
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let fields = || {
-            let mut fields = json!({
+            let mut fields = serde_json::json!({
                 "verb": verb,
                 "resource": event.kind.plural,
                 "object": &*event.key,

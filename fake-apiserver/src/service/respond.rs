@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use substrate::body::{Body, full};
+use substrate::json::{Value, json};
 
 use super::call::Call;
 use crate::kinds::Kind;
@@ -140,10 +140,10 @@ impl Shown {
         let mut meta = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(fields) = meta.as_object_mut() {
             if !listed.token.is_empty() {
-                fields.insert("continue".into(), listed.token.as_str().into());
+                fields.insert("continue", listed.token.as_str().into());
             }
             if let Some(remaining) = listed.remaining {
-                fields.insert("remainingItemCount".into(), remaining.into());
+                fields.insert("remainingItemCount", remaining.into());
             }
         }
         if self.encoding == Encoding::Protobuf {

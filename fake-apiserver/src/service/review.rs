@@ -5,8 +5,8 @@
 
 use http::request::Parts;
 use http::{Method, Response, header};
-use serde_json::{Value, json};
 use substrate::body::Body;
+use substrate::json::{Value, json};
 
 use super::respond::{document, failure_to};
 use super::{Server, accepted, body};

@@ -11,8 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::{Method, Request, header};
-use serde_json::{Value, json};
 use substrate::body::{BoxError, HttpService, collect, full};
+use substrate::json::{self, Value, json};
 use substrate::{Ctx, ids};
 
 use super::Server;
@@ -62,12 +62,12 @@ impl Plan {
     fn posted(api_version: &str, kind: &str, namespace: &str, name: &str, sent: &Value) -> Self {
         let mut object = sent.clone();
         if let Some(fields) = object.as_object_mut() {
-            fields.insert("apiVersion".to_owned(), api_version.into());
-            fields.insert("kind".to_owned(), kind.into());
+            fields.insert("apiVersion", api_version.into());
+            fields.insert("kind", kind.into());
         }
         let metadata = value::metadata(&mut object);
-        metadata.insert("name".to_owned(), name.into());
-        metadata.insert("namespace".to_owned(), namespace.into());
+        metadata.insert("name", name.into());
+        metadata.insert("namespace", namespace.into());
         Self { operation: "CREATE", object, old: Value::Null }
     }
 }
@@ -276,10 +276,12 @@ impl Server {
         };
         warnings.extend(verdict.warnings);
         if let Some(patch) = verdict.patch {
-            let patch: json_patch::Patch = serde_json::from_value(patch)
-                .map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
-            json_patch::patch(&mut plan.object, &patch)
+            let patch: json_patch::Patch =
+                json::from_value(patch).map_err(|error| failed(&hook.name, &format!("the patch is none: {error}")))?;
+            let mut patched = serde_json::Value::from(plan.object.take());
+            json_patch::patch(&mut patched, &patch)
                 .map_err(|error| failed(&hook.name, &format!("the patch cannot be applied: {error}")))?;
+            plan.object = patched.into();
         }
         Ok(())
     }

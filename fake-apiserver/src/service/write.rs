@@ -2,8 +2,8 @@
 
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
-use serde_json::Value;
 use substrate::body::Body;
+use substrate::json::Value;
 
 use super::call::Call;
 use super::fault::Twist;

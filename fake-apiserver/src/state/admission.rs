@@ -1,6 +1,6 @@
 //! The default admission steps that touch what this server holds (R25), and what strategies set at creation.
 
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::status::Status;
 use super::value::{self, at, has, list, name, text};
@@ -75,11 +75,11 @@ impl Store {
         let Some(spec) = value::map_mut(pod, "spec") else { return Ok(()) };
         value::default(spec, "serviceAccountName", "default");
         if spec.get("serviceAccountName").and_then(Value::as_str) == Some("") {
-            spec.insert("serviceAccountName".into(), "default".into());
+            spec.insert("serviceAccountName", "default".into());
         }
         let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
         // The field's old name is kept equal.
-        spec.insert("serviceAccount".into(), account.as_str().into());
+        spec.insert("serviceAccount", account.as_str().into());
         if self.get(KNOWN.service_accounts, &format!("{namespace}/{account}")).is_none() {
             let why = format!(
                 "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
@@ -95,7 +95,7 @@ impl Store {
             if let Some(found) = at(&node.value, &["metadata", "labels", label]) {
                 let slot = value::metadata(pod).entry("labels").or_insert_with(|| json!({}));
                 if let Some(labels) = slot.as_object_mut() {
-                    labels.insert(label.to_owned(), found.clone());
+                    labels.insert(label, found.clone());
                 }
             }
         }
@@ -130,10 +130,10 @@ impl Store {
             return Err(Status::forbidden(kind, name(pod), &why));
         }
         if let Some(spec) = value::map_mut(pod, "spec") {
-            spec.insert("priority".into(), priority.into());
+            spec.insert("priority", priority.into());
             value::default(spec, "preemptionPolicy", policy);
             if let Some(named) = named {
-                spec.insert("priorityClassName".into(), named.into());
+                spec.insert("priorityClassName", named.into());
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Store {
         };
         let class = self.all(KNOWN.ingress_classes).find(|class| marked(&class.value));
         if let (Some(class), Some(spec)) = (class, value::map_mut(ingress, "spec")) {
-            spec.insert("ingressClassName".into(), name(&class.value).into());
+            spec.insert("ingressClassName", name(&class.value).into());
         }
     }
 
@@ -171,7 +171,7 @@ impl Store {
             // max_by_key takes the last of equals, and they come in the order of names.
             .rev_max_by(|class| created(&class.value));
         if let (Some(class), Some(spec)) = (chosen, value::map_mut(claim, "spec")) {
-            spec.insert("storageClassName".into(), name(&class.value).into());
+            spec.insert("storageClassName", name(&class.value).into());
         }
     }
 

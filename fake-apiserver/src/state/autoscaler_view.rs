@@ -1,7 +1,7 @@
 //! autoscaling/v1 beside the stored autoscaling/v2 (`pkg/apis/autoscaling/v1/conversion.go`): v1 knows one metric, the
 //! use of CPU; what else v2 says travels in annotations.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::value::{self, list, map_mut};
 
@@ -36,21 +36,21 @@ pub(super) fn to_view(object: &Value) -> Value {
     for (part, from, to) in CPU {
         let mut metrics = list(object, &[part, from]).to_vec();
         let Some(fields) = view.get_mut(*part).and_then(Value::as_object_mut) else { continue };
-        fields.remove(*from);
+        fields.remove(from);
         if let Some(at) = metrics.iter().position(|metric| is_cpu(metric, part)) {
             let metric = metrics.remove(at);
-            fields.insert((*to).into(), metric["resource"][percentage(part)]["averageUtilization"].clone());
+            fields.insert(*to, metric["resource"][percentage(part)]["averageUtilization"].clone());
         }
         if !metrics.is_empty() {
-            fields.insert((*from).into(), metrics.into());
+            fields.insert(*from, metrics.into());
         }
     }
     for (annotation, part, field) in CARRIED {
-        let taken = view.get_mut(*part).and_then(Value::as_object_mut).and_then(|fields| fields.remove(*field));
+        let taken = view.get_mut(*part).and_then(Value::as_object_mut).and_then(|fields| fields.remove(field));
         if let Some(taken) = taken {
             let annotations = value::metadata(&mut view).entry("annotations").or_insert_with(|| json!({}));
             if let Some(map) = annotations.as_object_mut() {
-                map.insert((*annotation).into(), taken.to_string().into());
+                map.insert(*annotation, taken.to_string().into());
             }
         }
     }
@@ -63,22 +63,22 @@ pub(super) fn from_view(view: &Value) -> Value {
     let mut object = view.clone();
     for (annotation, part, field) in CARRIED {
         let annotations = value::metadata(&mut object).get_mut("annotations").and_then(Value::as_object_mut);
-        let Some(text) = annotations.and_then(|map| map.remove(*annotation)) else { continue };
+        let Some(text) = annotations.and_then(|map| map.remove(annotation)) else { continue };
         // What is no JSON was never written by this server, and is dropped as upstream drops it.
         let carried = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         if let (Some(carried), Some(fields)) = (carried, map_mut(&mut object, part)) {
-            fields.insert((*field).into(), carried);
+            fields.insert(*field, carried);
         }
     }
     for (part, to, from) in CPU {
         let Some(fields) = object.get_mut(*part).and_then(Value::as_object_mut) else { continue };
-        let Some(percent) = fields.remove(*from) else { continue };
+        let Some(percent) = fields.remove(from) else { continue };
         let mut amount = Map::new();
-        amount.insert("averageUtilization".into(), percent);
+        amount.insert("averageUtilization", percent);
         if *part == "spec" {
-            amount.insert("type".into(), "Utilization".into());
+            amount.insert("type", "Utilization".into());
         }
-        let metric = json!({"type": "Resource", "resource": {"name": "cpu", percentage(part): amount}});
+        let metric = json!({"type": "Resource", "resource": {"name": "cpu", (percentage(part)): amount}});
         let slot = fields.entry(*to).or_insert_with(|| json!([]));
         if let Some(metrics) = slot.as_array_mut() {
             metrics.insert(0, metric);

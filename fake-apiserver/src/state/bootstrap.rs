@@ -2,8 +2,8 @@
 //! its own components, the range of service addresses and its own service, and what extension servers read
 //! (kube-apiserver's post-start hooks).
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::command::{Command, WriteOptions};
 use super::{KNOWN, Store};

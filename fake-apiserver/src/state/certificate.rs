@@ -3,8 +3,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 use substrate::Now;
+use substrate::json::Value;
 
 use super::FieldError;
 use super::command::Part;
@@ -62,7 +62,7 @@ pub(super) fn prepare(part: Part, request: &mut Value, old: &Value, now: Now) {
     if let Some(status) = value::map_mut(request, "status") {
         status.remove("conditions");
         if !conditions.is_empty() {
-            status.insert("conditions".into(), conditions.into());
+            status.insert("conditions", conditions.into());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::object::Object;
 use super::selector::Selector;

@@ -2,7 +2,7 @@
 //! which `omitempty` says nothing of. So an Event has `eventTime: null`, a CSINode driver `topologyKeys: null` and a
 //! container `resources: {}`.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type, Unset};
@@ -20,7 +20,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
     }
 }
 
-fn fields(of: &'static Type, map: &mut Map<String, Value>) {
+fn fields(of: &'static Type, map: &mut Map) {
     if of.name == METADATA {
         return;
     }
@@ -33,7 +33,7 @@ fn fields(of: &'static Type, map: &mut Map<String, Value>) {
     }
     for (field, unset) in of.unset() {
         if !map.contains_key(field.name) {
-            map.insert(field.name.to_owned(), written(field, unset));
+            map.insert(field.name, written(field, unset));
         }
     }
 }

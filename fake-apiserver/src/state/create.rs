@@ -1,7 +1,7 @@
 //! Creation (apiserver `registry/rest/create.go`, `registry/generic/registry/store.go`).
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::command::{Part, Reply, WriteOptions};
 use super::matching::Attributes;
@@ -60,7 +60,7 @@ impl Store {
             metadata.remove(field);
         }
         shape::tidy_metadata(metadata);
-        metadata.insert("creationTimestamp".into(), value::time(now.wall).into());
+        metadata.insert("creationTimestamp", value::time(now.wall).into());
         self.admit_create(kind, &mut object)?;
         let request = Attributes {
             kind: served,
@@ -103,7 +103,7 @@ impl Store {
             select_own_pods(&mut object, &uid);
             label_as_template(&mut object);
         }
-        value::metadata(&mut object).insert("uid".into(), uid.into());
+        value::metadata(&mut object).insert("uid", uid.into());
         if options.dry_run {
             self.complete(kind, &mut object);
             return Ok(Reply::Created(Object::transient(object)));
@@ -134,7 +134,7 @@ impl Store {
                 break;
             }
         }
-        value::metadata(object).insert("name".into(), drawn.as_str().into());
+        value::metadata(object).insert("name", drawn.as_str().into());
         Ok(key(namespace, &drawn))
     }
 }
@@ -148,7 +148,7 @@ fn select_own_pods(job: &mut Value, uid: &str) {
     let Some(spec) = value::map_mut(job, "spec") else { return };
     let selector = spec.entry("selector").or_insert_with(|| json!({}));
     if let Some(labels) = value::map_mut(selector, "matchLabels") {
-        labels.insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+        labels.insert("batch.kubernetes.io/controller-uid", uid.into());
     }
     let Some(template) = spec.get_mut("template") else { return };
     let labels = value::metadata(template).entry("labels").or_insert_with(|| json!({}));
@@ -159,7 +159,7 @@ fn select_own_pods(job: &mut Value, uid: &str) {
             ("controller-uid", uid),
             ("job-name", &named),
         ] {
-            labels.insert(label.into(), text.into());
+            labels.insert(label, text.into());
         }
     }
 }
@@ -171,7 +171,7 @@ fn label_as_template(job: &mut Value) {
     if let Some(labels) =
         labels.filter(|_| metadata.get("labels").is_none_or(|l| l.as_object().is_none_or(|l| l.is_empty())))
     {
-        metadata.insert("labels".into(), labels);
+        metadata.insert("labels", labels);
     }
 }
 
@@ -222,17 +222,17 @@ pub(super) fn identify(
         }
     }
     if let Some(fields) = object.as_object_mut() {
-        fields.insert("apiVersion".into(), api_version.into());
-        fields.insert("kind".into(), kind.kind.into());
+        fields.insert("apiVersion", api_version.into());
+        fields.insert("kind", kind.kind.into());
     }
     let metadata = value::metadata(object);
     match namespace {
-        Some(namespace) => metadata.insert("namespace".into(), namespace.into()),
+        Some(namespace) => metadata.insert("namespace", namespace.into()),
         // Cluster-scoped objects have none, whatever was sent.
         None => metadata.remove("namespace"),
     };
     if let Some(expected) = expected {
-        metadata.insert("name".into(), expected.into());
+        metadata.insert("name", expected.into());
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::command::{DeleteOptions, Part, Target};
 use super::history::Event;
@@ -191,7 +191,7 @@ impl Store {
             self.remove(definitions, name);
         } else if rest.len() != finalizers(&found.value).len() {
             let mut object = found.value.clone();
-            value::metadata(&mut object).insert("finalizers".into(), rest.into());
+            value::metadata(&mut object).insert("finalizers", rest.into());
             self.put(now, definitions, key(None, name), object);
         }
     }

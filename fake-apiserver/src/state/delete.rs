@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::command::{DeleteOptions, Propagation, Reply, Target};
 use super::matching::Attributes;
@@ -192,7 +192,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         // A namespace's life is told by its spec.finalizers, not by a grace period.
         value::metadata(&mut object).remove("deletionGracePeriodSeconds");
         if let Some(status) = value::map_mut(&mut object, "status") {
-            status.insert("phase".into(), "Terminating".into());
+            status.insert("phase", "Terminating".into());
         }
     }
     Outcome { object, changed: first || finalizers_changed, gone: false }
@@ -219,14 +219,14 @@ fn grace_period(pod: &Value, options: &DeleteOptions) -> i64 {
 
 fn set_deletion(object: &mut Value, at: Timestamp, grace: i64) {
     let metadata = value::metadata(object);
-    metadata.insert("deletionTimestamp".into(), value::time(at).into());
-    metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    metadata.insert("deletionTimestamp", value::time(at).into());
+    metadata.insert("deletionGracePeriodSeconds", grace.into());
 }
 
 fn bump_generation(object: &mut Value) {
     let metadata = value::metadata(object);
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|g| *g > 0) {
-        metadata.insert("generation".into(), (generation + 1).into());
+        metadata.insert("generation", (generation + 1).into());
     }
 }
 
@@ -259,7 +259,7 @@ fn set_propagation(object: &mut Value, propagation: Option<Propagation>) -> bool
     if after.is_empty() {
         metadata.remove("finalizers");
     } else {
-        metadata.insert("finalizers".into(), json!(after));
+        metadata.insert("finalizers", json!(after));
     }
     before != after
 }

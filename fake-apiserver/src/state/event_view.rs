@@ -2,7 +2,7 @@
 //!
 //! The stored form is the core one; the other differs in the names of some fields.
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use super::KNOWN;
 use crate::kinds::Kind;
@@ -40,17 +40,17 @@ pub fn from_view(event: &Value) -> Value {
 
 fn rename(event: &Value, api_version: &str, name: impl Fn(&str) -> Option<&'static str>) -> Value {
     let Some(fields) = event.as_object() else { return event.clone() };
-    let mut renamed: Map<String, Value> =
+    let mut renamed: Map =
         fields.iter().map(|(key, value)| (name(key).unwrap_or(key).to_owned(), value.clone())).collect();
     if renamed.contains_key("apiVersion") {
-        renamed.insert("apiVersion".into(), api_version.into());
+        renamed.insert("apiVersion", api_version.into());
     }
     Value::Object(renamed)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

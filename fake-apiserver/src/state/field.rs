@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::status::Cause;
 

@@ -1,7 +1,7 @@
 //! What strategies set on a new object whatever the client sent (PrepareForCreate), and how generations count (R6).
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Text, Value, json};
 
 use super::value::{self, copy_meta};
 use crate::kinds::Kind;
@@ -43,7 +43,7 @@ fn is_counted(kind: &Kind) -> bool {
 /// What a strategy sets on a new object, whatever the client sent.
 pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
     if is_counted(kind) {
-        value::metadata(object).insert("generation".into(), 1.into());
+        value::metadata(object).insert("generation", 1.into());
     }
     if kind.kind == "DaemonSet" {
         set_template_generation(object, 1);
@@ -85,7 +85,7 @@ pub(super) fn begin(kind: &Kind, object: &mut Value, now: Now) {
         _ => json!({}),
     };
     if let Some(fields) = object.as_object_mut() {
-        fields.insert("status".into(), status);
+        fields.insert("status", status);
     }
 }
 
@@ -95,7 +95,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 fn set_template_generation(set: &mut Value, generation: i64) {
     let slot = value::metadata(set).entry("annotations").or_insert_with(|| json!({}));
     if let Some(annotations) = slot.as_object_mut() {
-        annotations.insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
+        annotations.insert(TEMPLATE_GENERATION, generation.to_string().into());
     }
 }
 
@@ -116,12 +116,12 @@ pub(super) fn count_generation(kind: &Kind, object: &mut Value, old: &Value) {
     copy_meta(old, object, "generation");
     if wanted(object) != wanted(old) {
         let generation = value::int(old, &["metadata", "generation"]).unwrap_or(0);
-        value::metadata(object).insert("generation".into(), (generation + 1).into());
+        value::metadata(object).insert("generation", (generation + 1).into());
     }
 }
 
 /// The fields that say what is wanted: all but the metadata and the status.
-fn wanted(object: &Value) -> Vec<(&String, &Value)> {
+fn wanted(object: &Value) -> Vec<(&Text, &Value)> {
     let fields = object.as_object().into_iter().flatten();
     fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status")).collect()
 }

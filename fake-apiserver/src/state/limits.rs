@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use substrate::json::{Text, Value, json};
 
 use super::list::{prefix, within};
 use super::quantity::Quantity;
@@ -32,7 +32,7 @@ impl Store {
                 let slot = value::metadata(pod).entry("annotations").or_insert_with(|| json!({}));
                 if let Some(annotations) = slot.as_object_mut() {
                     let text = format!("LimitRanger plugin set: {}", said.join("; "));
-                    annotations.insert(ANNOTATION.to_owned(), text.into());
+                    annotations.insert(ANNOTATION, text.into());
                 }
             }
         }
@@ -100,7 +100,7 @@ fn fill(container: &mut Value, word: &str, limits: &[Value], said: &mut Vec<Stri
             }
         }
         if !set.is_empty() {
-            let set: Vec<String> = set.into_iter().collect();
+            let set: Vec<Text> = set.into_iter().collect();
             said.push(format!("{} {what} for {word} {named}", set.join(", ")));
         }
     }

@@ -1,7 +1,7 @@
 //! Saved states: what is there at a revision, and a cluster made from what was there.
 
-use serde_json::{Map, Value, json};
 use substrate::Now;
+use substrate::json::{Map, Value, json};
 
 use super::object::key;
 use super::status::{Status, qualified};
@@ -14,7 +14,7 @@ impl Store {
     ///
     /// # Errors
     /// 410 when the history does not reach back so far.
-    pub fn saved(&self, revision: u64) -> Result<Map<String, Value>, Status> {
+    pub fn saved(&self, revision: u64) -> Result<Map, Status> {
         let mut resources = Map::new();
         for kind in self.stored_kinds() {
             let objects: Vec<Value> = self.at(kind, revision)?.values().map(|object| object.value.clone()).collect();

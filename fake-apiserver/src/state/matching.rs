@@ -1,6 +1,6 @@
 //! Which requests a webhook or an admission policy is about (apiserver `admission/plugin/webhook/{rules,predicates}`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::selector;
 use super::value::{at, list, name, text};

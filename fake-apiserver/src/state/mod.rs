@@ -278,7 +278,7 @@ impl Store {
     }
 
     /// Writes an object: the next revision, one event.
-    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, mut value: serde_json::Value) -> Arc<Object> {
+    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, mut value: substrate::json::Value) -> Arc<Object> {
         self.complete(kind, &mut value);
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
@@ -296,7 +296,7 @@ impl Store {
     }
 
     /// Adds what a Go server writes of fields that are not set. In a simulation nobody looks for it.
-    fn complete(&self, kind: &'static Kind, object: &mut serde_json::Value) {
+    fn complete(&self, kind: &'static Kind, object: &mut substrate::json::Value) {
         if self.tracks {
             complete::complete(kind, object);
         }

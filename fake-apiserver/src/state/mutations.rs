@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use json_patch::PatchErrorKind;
-use serde_json::Value;
+use substrate::json::{self, Value};
 
 use super::matching::Attributes;
 use super::object::Object;
@@ -119,9 +119,11 @@ impl Store {
         if text(mutation, &["patchType"]) == "JSONPatch" {
             let source = text(mutation, &["jsonPatch", "expression"]);
             let patch = Expression::compile_mutation(source)?.evaluate_json_patch(&scope.variables())?;
-            let patch: json_patch::Patch =
-                serde_json::from_value(patch).map_err(|error| format!("JSON Patch: {error}"))?;
-            match json_patch::patch(&mut changed, &patch) {
+            let patch: json_patch::Patch = json::from_value(patch).map_err(|error| format!("JSON Patch: {error}"))?;
+            let mut patched = serde_json::Value::from(changed);
+            let result = json_patch::patch(&mut patched, &patch);
+            changed = patched.into();
+            match result {
                 // A test that fails leaves the object as it was.
                 Err(error) if matches!(error.kind, PatchErrorKind::TestFailed) => return Ok(object.clone()),
                 other => other.map_err(|error| format!("JSON Patch: {error}"))?,

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 use super::command::{DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
@@ -116,7 +116,7 @@ impl Store {
         } else if rest.len() != held.len() {
             let mut object = found.value.clone();
             if let Some(spec) = value::map_mut(&mut object, "spec") {
-                spec.insert("finalizers".into(), rest.into());
+                spec.insert("finalizers", rest.into());
             }
             self.put(now, namespaces, key(None, namespace), object);
         }

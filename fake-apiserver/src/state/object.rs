@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::history::EventType;
 use super::{text, value};
@@ -97,7 +97,7 @@ impl Object {
 
     /// Encodes `value`, which is given `revision` as its resourceVersion and which watchers are `told` of.
     pub fn new(mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
-        value::metadata(&mut value).insert("resourceVersion".into(), revision.to_string().into());
+        value::metadata(&mut value).insert("resourceVersion", revision.to_string().into());
         Self::told(value, revision, told)
     }
 

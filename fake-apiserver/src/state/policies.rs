@@ -1,6 +1,6 @@
 //! ValidatingAdmissionPolicies: expressions that refuse objects (apiserver `admission/plugin/policy/validating`).
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::matching::Attributes;
 use super::status::Status;

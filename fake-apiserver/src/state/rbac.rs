@@ -1,7 +1,7 @@
 //! Who may do what: roles and their bindings (`plugin/pkg/auth/authorizer/rbac`), and what a node may
 //! (`authorizer/node`). There is no denial: what nothing allows is refused.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::list::{prefix, within};
 use super::token::Identity;

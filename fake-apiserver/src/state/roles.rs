@@ -1,7 +1,7 @@
 //! The roles and bindings that a cluster with RBAC begins with (`rbac/bootstrappolicy`), from a table of text.
 
-use serde_json::{Map, Value, json};
 use substrate::Now;
+use substrate::json::{Map, Value, json};
 
 use super::command::{Command, WriteOptions};
 use super::{KNOWN, Store};
@@ -35,8 +35,7 @@ fn table(text: &str) -> Vec<Entry> {
             ["role", named, ref labels @ ..] => {
                 let (namespace, name) = place(named);
                 let kind = if namespace.is_some() { KNOWN.roles } else { KNOWN.cluster_roles };
-                let labels: Map<String, Value> =
-                    labels.iter().map(|label| (format!("{LABEL}{label}"), "true".into())).collect();
+                let labels: Map = labels.iter().map(|label| (format!("{LABEL}{label}"), "true".into())).collect();
                 entries.push((kind, namespace.clone(), furnish(name, labels)));
                 if let Some(controller) = name.strip_prefix(CONTROLLER).filter(|_| namespace.is_none()) {
                     let account = subject("account", &format!("kube-system/{controller}"));
@@ -49,7 +48,7 @@ fn table(text: &str) -> Vec<Entry> {
                 push(&mut entries, &["subjects"], subject(kind, name));
             }
             ["union", label] => {
-                let selector = json!({"matchLabels": {format!("{LABEL}{label}"): "true"}});
+                let selector = json!({"matchLabels": {(format!("{LABEL}{label}")): "true"}});
                 push(&mut entries, &["aggregationRule", "clusterRoleSelectors"], selector);
             }
             ["url", verbs, paths] => {
@@ -81,8 +80,8 @@ fn place(named: &str) -> (Option<String>, &str) {
     }
 }
 
-fn furnish(name: &str, mut labels: Map<String, Value>) -> Value {
-    labels.insert("kubernetes.io/bootstrapping".into(), "rbac-defaults".into());
+fn furnish(name: &str, mut labels: Map) -> Value {
+    labels.insert("kubernetes.io/bootstrapping", "rbac-defaults".into());
     json!({"metadata": {
         "name": name,
         "labels": labels,

@@ -1,7 +1,7 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale over the replicas of a workload (`registry/apps/*/storage`).
 
-use serde_json::{Map, Value, json};
 use substrate::Now;
+use substrate::json::{Map, Value, json};
 
 use super::command::{Reply, Target, WriteOptions};
 use super::matching::Attributes;
@@ -51,19 +51,19 @@ pub fn scale_of(kind: &Kind, object: &Value) -> Result<Value, Status> {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(found) = at(object, &["metadata", field]) {
-            metadata.insert(field.into(), found.clone());
+            metadata.insert(field, found.clone());
         }
     }
     let mut spec = Map::new();
     let replicas = number(&paths.spec)?;
     if replicas != 0 {
-        spec.insert("replicas".into(), replicas.into());
+        spec.insert("replicas", replicas.into());
     }
     let mut status = Map::new();
-    status.insert("replicas".into(), number(&paths.status)?.into());
+    status.insert("replicas", number(&paths.status)?.into());
     let selector = paths.selector.and_then(|path| find(object, &path).map(selector_text)).unwrap_or_default();
     if !selector.is_empty() {
-        status.insert("selector".into(), selector.into());
+        status.insert("selector", selector.into());
     }
     Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}))
 }
@@ -143,7 +143,7 @@ impl Store {
                 );
                 return Err(Status::conflict(kind, &target.name, &why));
             }
-            value::metadata(&mut object).insert(field.into(), sent.into());
+            value::metadata(&mut object).insert(field, sent.into());
         }
         put_number(&mut object, &paths(kind).spec, replicas);
         self.check_policies(&Attributes {

@@ -1,6 +1,6 @@
 //! Addresses and node ports of services (`registry/core/service/storage/alloc.go`).
 
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::status::Status;
 use super::value::{self, int, list, text};
@@ -38,8 +38,8 @@ impl Store {
         let mut taken = self.node_ports();
         let Some(spec) = value::map_mut(service, "spec") else { return Ok(()) };
         if !address.is_empty() {
-            spec.insert("clusterIPs".into(), json!([address]));
-            spec.insert("clusterIP".into(), address.into());
+            spec.insert("clusterIPs", json!([address]));
+            spec.insert("clusterIP", address.into());
             value::default(spec, "ipFamilies", json!(["IPv4"]));
             value::default(spec, "ipFamilyPolicy", "SingleStack");
         }
@@ -55,7 +55,7 @@ impl Store {
                 return Err(Status::new(500, "InternalError", "failed to allocate a nodePort: range is full"));
             };
             taken.push(free);
-            port.insert("nodePort".into(), free.into());
+            port.insert("nodePort", free.into());
         }
         Ok(())
     }

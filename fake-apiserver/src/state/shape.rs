@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use super::quantity;
 use super::status::Status;
@@ -155,7 +155,7 @@ impl Walk {
     fn quantity(&self, value: &mut Value) -> Result<(), String> {
         let text = match value {
             Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
+            Value::Number(number) => number.to_string().into(),
             _ => return Err(self.mismatch(value, "resource.Quantity")),
         };
         match quantity::canonical(&text) {
@@ -244,16 +244,16 @@ fn go_type(shape: &Shape) -> &'static str {
 }
 
 /// Takes out of the metadata what says nothing: empty lists and maps, which Go omits when it encodes.
-pub fn tidy_metadata(metadata: &mut Map<String, Value>) {
+pub fn tidy_metadata(metadata: &mut Map) {
     const OMITTED: &[&str] = &["annotations", "finalizers", "labels", "managedFields", "ownerReferences"];
     for field in OMITTED {
-        let empty = match metadata.get(*field) {
+        let empty = match metadata.get(field) {
             Some(Value::Object(map)) => map.is_empty(),
             Some(Value::Array(list)) => list.is_empty(),
             _ => false,
         };
         if empty {
-            metadata.remove(*field);
+            metadata.remove(field);
         }
     }
     for field in ["generateName", "namespace", "selfLink", "resourceVersion", "uid"] {

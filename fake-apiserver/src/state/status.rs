@@ -1,6 +1,6 @@
 //! Failures in the words of apimachinery (`pkg/api/errors`): code, reason, message and details of a `Status`.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::field::FieldError;
 use crate::kinds::Kind;
@@ -196,11 +196,11 @@ impl Status {
         });
         if let Some(fields) = status.as_object_mut() {
             if !self.reason.is_empty() {
-                fields.insert("reason".into(), self.reason.into());
+                fields.insert("reason", self.reason.into());
             }
             let details = self.details.to_map();
             if !details.is_empty() {
-                fields.insert("details".into(), Value::Object(details));
+                fields.insert("details", Value::Object(details));
             }
         }
         status
@@ -208,18 +208,18 @@ impl Status {
 }
 
 impl Details {
-    fn to_map(&self) -> Map<String, Value> {
+    fn to_map(&self) -> Map {
         let mut map = Map::new();
         for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
             if !text.is_empty() {
-                map.insert(key.into(), text.as_str().into());
+                map.insert(key, text.as_str().into());
             }
         }
         if !self.causes.is_empty() {
-            map.insert("causes".into(), self.causes.iter().map(Cause::to_value).collect());
+            map.insert("causes", self.causes.iter().map(Cause::to_value).collect());
         }
         if let Some(seconds) = self.retry_after_seconds {
-            map.insert("retryAfterSeconds".into(), seconds.into());
+            map.insert("retryAfterSeconds", seconds.into());
         }
         map
     }
@@ -228,10 +228,10 @@ impl Details {
 impl Cause {
     fn to_value(&self) -> Value {
         let mut map = Map::new();
-        map.insert("reason".into(), self.reason.into());
-        map.insert("message".into(), self.message.as_str().into());
+        map.insert("reason", self.reason.into());
+        map.insert("message", self.message.as_str().into());
         if !self.field.is_empty() {
-            map.insert("field".into(), self.field.as_str().into());
+            map.insert("field", self.field.as_str().into());
         }
         Value::Object(map)
     }

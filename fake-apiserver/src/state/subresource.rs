@@ -1,7 +1,7 @@
 //! Binding and eviction of pods (`registry/core/pod/storage`; R29).
 
-use serde_json::{Map, Value, json};
 use substrate::Now;
+use substrate::json::{Map, Value, json};
 
 use super::command::{DeleteOptions, Part, Reply, Target};
 use super::list::{prefix, within};
@@ -54,7 +54,7 @@ impl Store {
         let chosen = text(binding, &["target", "name"]);
         let mut bound = pod.value.clone();
         if let Some(spec) = value::map_mut(&mut bound, "spec") {
-            spec.insert("nodeName".into(), chosen.into());
+            spec.insert("nodeName", chosen.into());
         }
         self.merge_binding_metadata(&mut bound, binding, chosen);
         // It is where it was nominated to be, or it is somewhere else: nobody is to wait for it there any more.
@@ -94,7 +94,7 @@ impl Store {
         if let Some(node) = self.get(KNOWN.nodes, node) {
             for label in TOPOLOGY_LABELS {
                 if let Some(found) = value::at(&node.value, &["metadata", "labels", label]) {
-                    labels.insert((*label).to_owned(), found.clone());
+                    labels.insert(*label, found.clone());
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Store {
         }
         let mut spent = budget.clone();
         if let Some(status) = value::map_mut(&mut spent, "status") {
-            status.insert("disruptionsAllowed".into(), (count("disruptionsAllowed") - 1).into());
+            status.insert("disruptionsAllowed", (count("disruptionsAllowed") - 1).into());
             let pods = status.entry("disruptedPods").or_insert_with(|| json!({}));
             if let Some(pods) = pods.as_object_mut() {
                 pods.insert(target.name.clone(), value::time(now.wall).into());
@@ -220,7 +220,7 @@ impl DeleteOptions {
         if let Some(preconditions) = fields.get("preconditions").filter(|v| !v.is_null()) {
             let read = |field: &str| match preconditions.get(field).filter(|v| !v.is_null()) {
                 None => Ok(None),
-                Some(Value::String(text)) => Ok(Some(text.clone())),
+                Some(Value::String(text)) => Ok(Some(text.to_string())),
                 Some(_) => Err(wrong(&format!("preconditions.{field}"))),
             };
             options.uid = read("uid")?;

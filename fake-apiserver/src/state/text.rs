@@ -1,7 +1,7 @@
 //! Trees as JSON text, byte for byte as serde_json writes them. That most strings need no escape is seen eight bytes at
 //! a time.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 /// Appends `value` to `out`.
 pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
@@ -69,7 +69,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -4,8 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::{Map, Value, json};
 use sha2::Sha256;
+use substrate::json::{Map, Value, json};
 use substrate::{Now, ids};
 
 use super::command::Reply;
@@ -90,10 +90,10 @@ impl Store {
         let expiry = jiff::Timestamp::from_second(issued + seconds)
             .map_err(|_| Status::bad_request("spec.expirationSeconds: beyond the end of time"))?;
         let mut sent = Map::new();
-        sent.insert("audiences".into(), json!(audiences));
-        sent.insert("expirationSeconds".into(), seconds.into());
+        sent.insert("audiences", json!(audiences));
+        sent.insert("expirationSeconds", seconds.into());
         if !spec["boundObjectRef"].is_null() {
-            sent.insert("boundObjectRef".into(), spec["boundObjectRef"].clone());
+            sent.insert("boundObjectRef", spec["boundObjectRef"].clone());
         }
         Ok(Reply::Document(
             201,

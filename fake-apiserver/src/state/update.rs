@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use substrate::Now;
+use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
 use super::create::{identify, stored};
@@ -305,7 +305,7 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
         object.clone_from(old);
         value::set(object, "status", status);
         if let Some(managed) = managed {
-            value::metadata(object).insert("managedFields".into(), managed);
+            value::metadata(object).insert("managedFields", managed);
         }
         return;
     }
@@ -320,7 +320,7 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
             if kind.kind == "Namespace" {
                 let held = old["spec"].get("finalizers").cloned();
                 if let (Some(spec), Some(held)) = (value::map_mut(object, "spec"), held) {
-                    spec.insert("finalizers".into(), held);
+                    spec.insert("finalizers", held);
                 }
             }
         }
@@ -339,7 +339,7 @@ fn prepare(kind: &Kind, part: Part, object: &mut Value, old: &Value, now: Now) {
             copy(old, object, "spec");
             copy(old, object, "status");
             if let (Some(spec), Some(sent)) = (value::map_mut(object, "spec"), sent) {
-                spec.insert("ephemeralContainers".into(), sent);
+                spec.insert("ephemeralContainers", sent);
             }
         }
         Part::Resize => {
@@ -376,7 +376,7 @@ fn prepare_pod_status(object: &mut Value, old: &Value) {
         && !class.is_empty()
         && let Some(status) = value::map_mut(object, "status")
     {
-        status.insert("qosClass".into(), class.into());
+        status.insert("qosClass", class.into());
     }
 }
 
@@ -400,7 +400,7 @@ fn stamp_phase(object: &mut Value, old: &Value, now: Now) {
         sent
     };
     if let (Some(status), false) = (value::map_mut(object, "status"), stamp.is_empty()) {
-        status.insert("lastPhaseTransitionTime".into(), stamp.into());
+        status.insert("lastPhaseTransitionTime", stamp.into());
     }
 }
 
@@ -413,7 +413,7 @@ fn same_managers(a: Option<&Value>, b: Option<&Value>) -> bool {
 fn same(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
     let rest_equal = a.len() == b.len() && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));
-    let metadata = |o: &serde_json::Map<String, Value>| {
+    let metadata = |o: &substrate::json::Map| {
         o.get("metadata").and_then(Value::as_object).map(|m| m.iter().filter(|(k, _)| *k != "managedFields").count())
     };
     rest_equal

@@ -1,7 +1,7 @@
 //! Reading and writing fields of objects that are kept as JSON values.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 /// The metadata that say which object it is and what the server keeps of it: nobody manages them, no policy changes them.
 pub const SERVERS_OWN: &[&str] = &[
@@ -44,7 +44,7 @@ pub fn has(value: &Value, path: &[&str]) -> bool {
 }
 
 /// The map at `key`, made when it is missing or null; nothing when something else stands there.
-pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map> {
     let slot = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new()));
     if slot.is_null() {
         *slot = Value::Object(Map::new());
@@ -53,7 +53,7 @@ pub fn map_mut<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String
 }
 
 /// The metadata of an object whose shape was checked at the edge; makes one when it is missing.
-pub fn metadata(value: &mut Value) -> &mut Map<String, Value> {
+pub fn metadata(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -89,13 +89,13 @@ pub fn copy_meta(from: &Value, to: &mut Value, field: &str) {
 pub fn set(object: &mut Value, field: &str, value: Option<Value>) {
     let Some(map) = object.as_object_mut() else { return };
     match value {
-        Some(value) => map.insert(field.to_owned(), value),
+        Some(value) => map.insert(field, value),
         None => map.remove(field),
     };
 }
 
 /// Makes `field` of `target` equal to `value`. Most are equal already, and to compare is cheaper than to clone.
-pub fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) {
+pub fn put(target: &mut Map, field: &str, value: Option<&Value>) {
     match (value, target.get_mut(field)) {
         (Some(value), Some(slot)) => {
             if slot != value {
@@ -103,7 +103,7 @@ pub fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) 
             }
         }
         (Some(value), None) => {
-            target.insert(field.to_owned(), value.clone());
+            target.insert(field, value.clone());
         }
         (None, Some(_)) => {
             target.remove(field);
@@ -113,9 +113,9 @@ pub fn put(target: &mut Map<String, Value>, field: &str, value: Option<&Value>) 
 }
 
 /// Sets `key` to `default` where it is missing or null.
-pub fn default(map: &mut Map<String, Value>, key: &str, default: impl Into<Value>) {
+pub fn default(map: &mut Map, key: &str, default: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
-        map.insert(key.to_owned(), default.into());
+        map.insert(key, default.into());
     }
 }
 

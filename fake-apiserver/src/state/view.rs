@@ -1,6 +1,6 @@
 //! Kinds that are another form of a stored kind: Events of two groups, autoscalers of two versions.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::{autoscaler_view, event_view};
 use crate::kinds::Kind;

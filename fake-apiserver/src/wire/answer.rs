@@ -1,8 +1,8 @@
 //! A whole document, ready to be sent: discovery and OpenAPI.
 
 use bytes::Bytes;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
+use substrate::json::Value;
 
 /// A document with its media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Discovery: what is served, in the plain form and in the aggregated form (apidiscovery.k8s.io, KEP-3352).
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::negotiate::{Clause, clauses};
@@ -196,7 +196,7 @@ impl Served<'_> {
             .map(|group| {
                 let mut metadata = Map::new();
                 if !group.is_empty() {
-                    metadata.insert("name".to_owned(), group.into());
+                    metadata.insert("name", group.into());
                 }
                 let versions: Vec<Value> = self
                     .versions(group)

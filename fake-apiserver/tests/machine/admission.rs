@@ -1,4 +1,4 @@
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

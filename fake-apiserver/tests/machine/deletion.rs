@@ -1,5 +1,5 @@
 use fake_apiserver::state::{Part::Main, Propagation};
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

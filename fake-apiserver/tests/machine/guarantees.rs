@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{Event, EventType, Initial, ListOptions, Version, WatchOptions, told};
 use proptest::prelude::*;
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

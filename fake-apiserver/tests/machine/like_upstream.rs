@@ -1,7 +1,7 @@
 //! New objects as a real 1.36 server answers them: what it adds, and in which words it refuses.
 
 use rstest::rstest;
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{ListOptions, Listed, Match, Version};
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

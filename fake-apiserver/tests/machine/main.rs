@@ -26,7 +26,7 @@ use fake_apiserver::patch::PatchKind;
 use fake_apiserver::state::{
     Command, DeleteOptions, Limits, Part, Reply, Status, Store, Target, WriteOptions, key, value,
 };
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 use substrate::{Now, Seed};
 
 /// A cluster and a clock.

@@ -112,10 +112,10 @@ fn a_revision_outside_the_window_has_expired_and_the_one_of_a_fresh_list_has_not
 fn a_change_of_selection_is_an_addition_or_a_deletion() {
     let mut m = Machine::new();
     let selector = Selector::parse(kind("configmaps"), "x=1", "").unwrap();
-    let label = |value: Value| serde_json::json!({"metadata": {"labels": {"x": value}}});
+    let label = |value: Value| substrate::json::json!({"metadata": {"labels": {"x": value}}});
     m.create("configmaps", config("c")).unwrap();
     m.patch("configmaps", "c", Part::Main, label("1".into())).unwrap();
-    m.patch("configmaps", "c", Part::Main, serde_json::json!({"data": {"k": "w"}})).unwrap();
+    m.patch("configmaps", "c", Part::Main, substrate::json::json!({"data": {"k": "w"}})).unwrap();
     m.patch("configmaps", "c", Part::Main, label("2".into())).unwrap();
     m.patch("configmaps", "c", Part::Main, label("1".into())).unwrap();
     m.delete("configmaps", "c", DeleteOptions::default()).unwrap();

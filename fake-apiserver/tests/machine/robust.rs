@@ -3,7 +3,7 @@
 use fake_apiserver::state::selector::Selector;
 use fake_apiserver::state::{ListOptions, Version};
 use proptest::prelude::*;
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 
@@ -61,7 +61,7 @@ proptest! {
         let namespace = kind.namespaced.then(|| "default".to_owned());
         let mut named = sent.clone();
         if let Some(metadata) = named.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("name".into(), "x".into());
+            metadata.insert("name", "x".into());
         }
         for object in [sent, named, config("x"), pod("x"), volume("x"), claim("x")] {
             let create = Command::Create { kind, namespace: namespace.clone(), object, options: WriteOptions::default() };

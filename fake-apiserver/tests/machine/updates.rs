@@ -1,6 +1,6 @@
 use fake_apiserver::state::Part::{Main, Status as StatusPart};
 use rstest::rstest;
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fake_apiserver::{Apiserver, Config};
 use http::{Method, Request};
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
 use substrate::body::{Body, HttpService, call, collect, empty, full};
+use substrate::json::{Value, json};
 use substrate::world::{Options, simulate};
 use substrate::{Ctx, Level, Process, Seed, World};
 use tokio::sync::oneshot;
@@ -77,8 +77,7 @@ impl Client {
         let response = call(self.service.clone(), request).await.unwrap();
         let code = response.status().as_u16();
         let bytes = collect(response.into_body(), 64 << 20).await.unwrap();
-        let value = serde_json::from_slice(&bytes)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes)));
         (code, value)
     }
 

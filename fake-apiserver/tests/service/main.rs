@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use client::{claim, pod, story, story_with};
 use http::Method;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -175,7 +175,7 @@ fn the_trace_has_every_commit_in_order() {
         assert!(commits.windows(2).all(|pair| pair[0].fields["rv"].as_u64() < pair[1].fields["rv"].as_u64()));
         let last = &commits[commits.len() - 2];
         assert_eq!(
-            serde_json::to_value(&last.fields).unwrap(),
+            substrate::json::to_value(&last.fields).unwrap(),
             json!({"verb": "patch", "resource": "configmaps", "object": "default/a", "rv": last.fields["rv"],
                 "user": "test", "type": "MODIFIED"})
         );

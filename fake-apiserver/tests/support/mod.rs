@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use substrate::json::Value;
 use tempfile::TempDir;
 
 /// A running `fake-apiserver`; ends with the test.

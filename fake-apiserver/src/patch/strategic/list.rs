@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Text, Value};
 
 use super::order::Positions;
 use super::{
@@ -30,12 +30,8 @@ pub(super) fn merge_or_replace(
 }
 
 /// Handles each list that comes with `$setElementOrder`, and takes both from the patch.
-pub(super) fn merge_ordered(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
-    topology: Topology,
-) -> Result<(), PatchError> {
-    let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(SET_ORDER)).cloned().collect();
+pub(super) fn merge_ordered(original: &mut Map, patch: &mut Map, topology: Topology) -> Result<(), PatchError> {
+    let directives: Vec<Text> = patch.keys().filter(|k| k.starts_with(SET_ORDER)).cloned().collect();
     for directive in directives {
         let Some(Value::Array(wanted)) = patch.remove(&directive) else {
             return Err(malformed(format!("{directive}: must be a list")));
@@ -60,13 +56,13 @@ pub(super) fn merge_ordered(
             (Some(_), Some(change)) => change.into_iter().filter_map(without_directives).collect(),
         };
         let ordered = order::enforce(merged, &wanted, &places);
-        original.insert(name.to_owned(), Value::Array(ordered));
+        original.insert(name, Value::Array(ordered));
     }
     Ok(())
 }
 
 /// `$deleteFromPrimitiveList`: takes every listed scalar out of the original.
-pub(super) fn delete_from(original: &mut Map<String, Value>, name: &str, gone: &Value) -> Result<(), PatchError> {
+pub(super) fn delete_from(original: &mut Map, name: &str, gone: &Value) -> Result<(), PatchError> {
     let Value::Array(gone) = gone else {
         return Err(malformed(format!("{DELETE_FROM}{name}: must be a list")));
     };
@@ -154,11 +150,11 @@ fn merge_by_key(
     Ok(list)
 }
 
-fn with_merge_key(entry: Map<String, Value>, key: &str) -> Result<Map<String, Value>, PatchError> {
+fn with_merge_key(entry: Map, key: &str) -> Result<Map, PatchError> {
     if entry.contains_key(key) { Ok(entry) } else { Err(no_merge_key(&entry, key)) }
 }
 
-fn no_merge_key(entry: &Map<String, Value>, key: &str) -> PatchError {
+fn no_merge_key(entry: &Map, key: &str) -> PatchError {
     PatchError::Inapplicable(format!(
         "map: {} does not contain declared merge key: {key}",
         Value::Object(entry.clone())

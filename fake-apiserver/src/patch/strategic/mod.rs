@@ -8,7 +8,7 @@
 mod list;
 mod order;
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use super::PatchError;
 use crate::kinds::Kind;
@@ -78,11 +78,7 @@ impl Topology {
     }
 }
 
-fn merge_map(
-    mut original: Map<String, Value>,
-    mut patch: Map<String, Value>,
-    topology: Topology,
-) -> Result<Map<String, Value>, PatchError> {
+fn merge_map(mut original: Map, mut patch: Map, topology: Topology) -> Result<Map, PatchError> {
     if let Some(directive) = patch.remove(PATCH) {
         return match directive.as_str() {
             Some("replace") => Ok(patch),
@@ -126,7 +122,7 @@ fn merge_map(
     Ok(original)
 }
 
-fn retain_keys(original: &mut Map<String, Value>, patch: &Map<String, Value>, keys: &Value) -> Result<(), PatchError> {
+fn retain_keys(original: &mut Map, patch: &Map, keys: &Value) -> Result<(), PatchError> {
     let keys = keys.as_array().ok_or_else(|| malformed(format!("{RETAIN_KEYS}: must be a list of field names")))?;
     let kept = |name: &str| keys.iter().any(|k| k.as_str() == Some(name));
     for (key, value) in patch {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::{PATCH, malformed};
 use crate::patch::PatchError;

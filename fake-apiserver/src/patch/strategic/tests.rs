@@ -1,5 +1,5 @@
 use rstest::rstest;
-use serde_json::json;
+use substrate::json::json;
 
 use super::*;
 use crate::kinds;

@@ -8,7 +8,7 @@ mod workload;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 pub(super) use pod::qos_class;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::value::{self, default, map_mut, name};
 use crate::kinds::Kind;
@@ -94,11 +94,11 @@ pub(super) fn claim(claim: &mut Value) {
         let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
         match (source, reference) {
             (Some(source), None) => {
-                spec.insert("dataSourceRef".into(), source);
+                spec.insert("dataSourceRef", source);
             }
             // A reference into another namespace has no old form.
             (None, Some(reference)) if reference.get("namespace").is_none() => {
-                spec.insert("dataSource".into(), reference);
+                spec.insert("dataSource", reference);
             }
             _ => {}
         }
@@ -113,7 +113,7 @@ fn namespace(namespace: &mut Value) {
     if !named.is_empty() {
         let labels = value::metadata(namespace).entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {
-            labels.insert("kubernetes.io/metadata.name".into(), named.into());
+            labels.insert("kubernetes.io/metadata.name", named.into());
         }
     }
     if let Some(status) = map_mut(namespace, "status") {
@@ -154,7 +154,7 @@ fn driver(driver: &mut Value) {
             default(spec, key, value);
         }
         if spec.get("volumeLifecycleModes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            spec.insert("volumeLifecycleModes".into(), json!(["Persistent"]));
+            spec.insert("volumeLifecycleModes", json!(["Persistent"]));
         }
     }
 }

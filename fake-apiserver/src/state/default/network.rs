@@ -1,6 +1,6 @@
 //! Defaults of services, endpoints and network policies (`pkg/apis/{core,discovery,networking}/v1/defaults.go`).
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::pod::elements;
 use crate::kinds::Kind;
@@ -43,7 +43,7 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
             if spec.get("policyTypes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
                 let out = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
                 let types = if out { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-                spec.insert("policyTypes".into(), types);
+                spec.insert("policyTypes", types);
             }
         }
         "IngressClass" => {
@@ -56,7 +56,7 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
     }
 }
 
-fn service(spec: &mut Map<String, Value>) {
+fn service(spec: &mut Map) {
     default(spec, "sessionAffinity", "None");
     default(spec, "type", "ClusterIP");
     if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
@@ -67,7 +67,7 @@ fn service(spec: &mut Map<String, Value>) {
         let own = port.get("port").cloned().unwrap_or_default();
         let unset = |to: &Value| to.is_null() || to == 0 || to == "";
         if port.get("targetPort").is_none_or(unset) && !own.is_null() {
-            port.insert("targetPort".into(), own);
+            port.insert("targetPort", own);
         }
     }
     let of = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();

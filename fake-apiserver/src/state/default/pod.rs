@@ -1,6 +1,6 @@
 //! Defaults of pods (`pkg/apis/core/v1/defaults.go`) and the quality-of-service class.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use crate::state::value::{at, default, list, map_mut};
 
@@ -9,7 +9,7 @@ pub(super) fn apply(pod: &mut Value) {
     self::spec(spec);
     // Less than nothing is the least (`applyPodStrategy`).
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|grace| grace < 0) {
-        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+        spec.insert("terminationGracePeriodSeconds", 1.into());
     }
     // What follows is decided for pods only, not for the templates that they are made from.
     default(spec, "enableServiceLinks", true);
@@ -31,7 +31,7 @@ pub(super) fn apply(pod: &mut Value) {
 }
 
 /// What pods and templates of pods have in common.
-pub(super) fn spec(spec: &mut Map<String, Value>) {
+pub(super) fn spec(spec: &mut Map) {
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "restartPolicy", "Always");
     default(spec, "terminationGracePeriodSeconds", 30);
@@ -47,14 +47,11 @@ pub(super) fn spec(spec: &mut Map<String, Value>) {
     }
 }
 
-pub(super) fn elements<'a>(
-    map: &'a mut Map<String, Value>,
-    field: &str,
-) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+pub(super) fn elements<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-fn container(container: &mut Map<String, Value>) {
+fn container(container: &mut Map) {
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -84,20 +81,20 @@ fn container(container: &mut Map<String, Value>) {
 }
 
 /// The field of a pod that something is to be has a version.
-fn field_reference(source: &mut Map<String, Value>) {
+fn field_reference(source: &mut Map) {
     if let Some(field) = source.get_mut("fieldRef").and_then(Value::as_object_mut) {
         default(field, "apiVersion", "v1");
     }
 }
 
-fn http_get(handler: &mut Map<String, Value>) {
+fn http_get(handler: &mut Map) {
     if let Some(get) = handler.get_mut("httpGet").and_then(Value::as_object_mut) {
         default(get, "path", "/");
         default(get, "scheme", "HTTP");
     }
 }
 
-fn probe(probe: &mut Map<String, Value>) {
+fn probe(probe: &mut Map) {
     for (key, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
         default(probe, key, value);
@@ -108,7 +105,7 @@ fn probe(probe: &mut Map<String, Value>) {
     }
 }
 
-fn requests_from_limits(resources: &mut Map<String, Value>) {
+fn requests_from_limits(resources: &mut Map) {
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     if limits.is_empty() {
         return;
@@ -131,9 +128,9 @@ fn floating(image: &str) -> bool {
     last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-fn volume(volume: &mut Map<String, Value>) {
+fn volume(volume: &mut Map) {
     if volume.keys().all(|key| key == "name") {
-        volume.insert("emptyDir".into(), json!({}));
+        volume.insert("emptyDir", json!({}));
     }
     for source in ["configMap", "secret", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
@@ -165,7 +162,7 @@ fn volume(volume: &mut Map<String, Value>) {
 }
 
 /// Defaults of where the bytes of a volume are, alike for pods' volumes and PersistentVolumes.
-pub(super) fn source(volume: &mut Map<String, Value>) {
+pub(super) fn source(volume: &mut Map) {
     for (source, defaults) in [
         ("hostPath", json!({"type": ""})),
         ("iscsi", json!({"iscsiInterface": "default"})),

@@ -1,6 +1,6 @@
 //! Defaults of access, admission, priorities, flow control, limits and devices (`pkg/apis/*/v1/defaults.go`).
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::pod::elements;
 use super::set;
@@ -160,7 +160,7 @@ fn priority_level(object: &mut Value) {
 
 fn devices(spec: Option<&mut Value>) {
     let Some(devices) = spec.and_then(|spec| spec.get_mut("devices")).and_then(Value::as_object_mut) else { return };
-    let count = |request: &mut Map<String, Value>| {
+    let count = |request: &mut Map| {
         default(request, "allocationMode", "ExactCount");
         if request.get("allocationMode").is_some_and(|mode| mode == "ExactCount") {
             default(request, "count", 1);

@@ -1,6 +1,6 @@
 //! Defaults of workloads (`pkg/apis/{apps,batch,core,autoscaling}/v1/defaults.go`): controllers dereference all of them.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::pod::{self, elements};
 use crate::kinds::Kind;
@@ -44,10 +44,7 @@ pub(super) fn apply(kind: &Kind, object: &mut Value) {
             default(spec, "minReplicas", 1);
             if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
                 let target = json!({"type": "Utilization", "averageUtilization": 80});
-                spec.insert(
-                    "metrics".into(),
-                    json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
-                );
+                spec.insert("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
             }
             if let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) {
                 scaling(behavior);
@@ -69,7 +66,7 @@ fn template(owner: &mut Value) {
 }
 
 /// The map under `key` of a map, made when it is missing.
-fn map_in<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+fn map_in<'a>(map: &'a mut Map, key: &str) -> Option<&'a mut Map> {
     let slot = map.entry(key).or_insert_with(|| json!({}));
     if slot.is_null() {
         *slot = json!({});
@@ -77,7 +74,7 @@ fn map_in<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<
     slot.as_object_mut()
 }
 
-fn deployment(spec: &mut Map<String, Value>) {
+fn deployment(spec: &mut Map) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
     default(spec, "progressDeadlineSeconds", 600);
@@ -91,7 +88,7 @@ fn deployment(spec: &mut Map<String, Value>) {
     }
 }
 
-fn stateful_set(spec: &mut Map<String, Value>) {
+fn stateful_set(spec: &mut Map) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
     default_text(spec, "podManagementPolicy", "OrderedReady");
@@ -121,7 +118,7 @@ fn stateful_set(spec: &mut Map<String, Value>) {
     }
 }
 
-fn daemon_set(spec: &mut Map<String, Value>) {
+fn daemon_set(spec: &mut Map) {
     default(spec, "revisionHistoryLimit", 10);
     let Some(strategy) = map_in(spec, "updateStrategy") else { return };
     default_text(strategy, "type", "RollingUpdate");
@@ -133,10 +130,10 @@ fn daemon_set(spec: &mut Map<String, Value>) {
     }
 }
 
-fn job(spec: &mut Map<String, Value>) {
-    let unset = |spec: &Map<String, Value>, field: &str| spec.get(field).is_none_or(Value::is_null);
+fn job(spec: &mut Map) {
+    let unset = |spec: &Map, field: &str| spec.get(field).is_none_or(Value::is_null);
     if unset(spec, "completions") && unset(spec, "parallelism") {
-        spec.insert("completions".into(), 1.into());
+        spec.insert("completions", 1.into());
     }
     default(spec, "parallelism", 1);
     let per_index = !unset(spec, "backoffLimitPerIndex");
@@ -156,7 +153,7 @@ fn job(spec: &mut Map<String, Value>) {
 }
 
 /// How fast an autoscaler moves, where its owner says anything of it.
-fn scaling(behavior: &mut Map<String, Value>) {
+fn scaling(behavior: &mut Map) {
     let most = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
     if let Some(up) = map_in(behavior, "scaleUp") {
         default(up, "stabilizationWindowSeconds", 0);
@@ -175,18 +172,18 @@ fn labels_of_template(object: &mut Value) {
     if let Some(spec) = map_mut(object, "spec")
         && spec.get("selector").and_then(Value::as_object).is_none_or(Map::is_empty)
     {
-        spec.insert("selector".into(), labels.clone());
+        spec.insert("selector", labels.clone());
     }
     let metadata = crate::state::value::metadata(object);
     if metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty) {
-        metadata.insert("labels".into(), labels);
+        metadata.insert("labels", labels);
     }
 }
 
 /// Sets a text that is missing or empty.
-fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
+fn default_text(map: &mut Map, key: &str, value: &str) {
     if map.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-        map.insert(key.to_owned(), value.into());
+        map.insert(key, value.into());
     }
 }
 

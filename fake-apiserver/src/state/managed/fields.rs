@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Text, Value, json};
 
 use crate::kinds::schema::{Field, Shape, Type};
 
@@ -18,7 +18,7 @@ const KEY_DEFAULTS: &[(&str, &str)] = &[("protocol", "TCP")];
 pub struct Fields {
     /// Whether the field itself is in the set.
     own: bool,
-    below: BTreeMap<String, Fields>,
+    below: BTreeMap<Text, Fields>,
 }
 
 impl Fields {
@@ -51,7 +51,7 @@ impl Fields {
     pub fn to_value(&self) -> Value {
         let mut map = Map::new();
         if self.own && !self.below.is_empty() {
-            map.insert(".".to_owned(), json!({}));
+            map.insert(".", json!({}));
         }
         map.extend(self.below.iter().map(|(key, fields)| (key.clone(), fields.to_value())));
         Value::Object(map)
@@ -62,11 +62,11 @@ impl Fields {
         let Some((first, rest)) = path.split_first() else { return };
         let key = format!("f:{first}");
         if rest.is_empty() {
-            self.below.remove(&key);
-        } else if let Some(inner) = self.below.get_mut(&key) {
+            self.below.remove(key.as_str());
+        } else if let Some(inner) = self.below.get_mut(key.as_str()) {
             inner.remove(rest);
             if inner.is_empty() {
-                self.below.remove(&key);
+                self.below.remove(key.as_str());
             }
         }
     }
@@ -115,12 +115,12 @@ impl Fields {
             let step = match key.split_once(':') {
                 Some(("f", name)) => format!(".{name}"),
                 Some(("k", keys)) => {
-                    let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                    let keys: Map = serde_json::from_str(keys).unwrap_or_default();
                     let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
                     format!("[{}]", keys.join(","))
                 }
                 Some((_, value)) => format!("[={value}]"),
-                None => key.clone(),
+                None => key.to_string(),
             };
             fields.collect(&format!("{at}{step}"), paths);
         }
@@ -177,7 +177,7 @@ impl Topology {
     fn element(self, value: &Value) -> String {
         match self {
             Self::Keyed(field, _) => {
-                let keys: Map<String, Value> = field
+                let keys: Map = field
                     .list_keys
                     .iter()
                     .filter_map(|key| {
@@ -192,19 +192,19 @@ impl Topology {
     }
 
     /// The children of a value by path element, with their topology; nothing for what is one field.
-    fn children(self, value: &Value) -> Option<Vec<(String, &Value, Self)>> {
+    fn children(self, value: &Value) -> Option<Vec<(Text, &Value, Self)>> {
         match (self, value) {
             (Self::Struct(_) | Self::Map(_), Value::Object(map)) if map.values().any(|v| !v.is_null()) => Some(
                 map.iter()
                     .filter(|(_, v)| !v.is_null())
-                    .map(|(key, v)| (format!("f:{key}"), v, self.below(key)))
+                    .map(|(key, v)| (Text::from_iter(["f:", key]), v, self.below(key)))
                     .collect(),
             ),
             (Self::Keyed(_, element), Value::Array(list)) if !list.is_empty() => {
-                Some(list.iter().map(|v| (self.element(v), v, Self::of_shape(element))).collect())
+                Some(list.iter().map(|v| (self.element(v).into(), v, Self::of_shape(element))).collect())
             }
             (Self::Set, Value::Array(list)) if !list.is_empty() => {
-                Some(list.iter().map(|v| (self.element(v), v, Self::Atomic)).collect())
+                Some(list.iter().map(|v| (self.element(v).into(), v, Self::Atomic)).collect())
             }
             _ => None,
         }
@@ -331,7 +331,7 @@ pub fn prune(value: &mut Value, fields: &Fields, topology: Topology) -> bool {
                 _ => Topology::Atomic,
             };
             list.retain_mut(|v| {
-                let gone = fields.below.get(&topology.element(v)).is_some_and(|inner| prune(v, inner, element));
+                let gone = fields.below.get(topology.element(v).as_str()).is_some_and(|inner| prune(v, inner, element));
                 !gone
             });
             list.is_empty()

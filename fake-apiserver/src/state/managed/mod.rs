@@ -6,8 +6,8 @@
 
 mod fields;
 
-use serde_json::{Map, Value, json};
 use substrate::Now;
+use substrate::json::{Map, Value, json};
 
 use self::fields::{Fields, Topology, changed, fields_of, merge, prune};
 use super::command::Part;
@@ -137,7 +137,7 @@ fn store(object: &mut Value, mut managers: Vec<Manager>) {
         (&a.operation, &a.time, &a.name, &a.subresource).cmp(&(&b.operation, &b.time, &b.name, &b.subresource))
     });
     let list: Vec<Value> = managers.iter().map(Manager::to_value).collect();
-    value::metadata(object).insert("managedFields".into(), list.into());
+    value::metadata(object).insert("managedFields", list.into());
 }
 
 /// What a write that is no apply does to the managers: what changed is the writer's alone.
@@ -293,9 +293,9 @@ fn refuse(causes: Vec<Cause>) -> Status {
 }
 
 /// managedFields without its times: a write that changes only these is none (R3).
-pub(super) fn timeless(managed: Option<&Value>) -> Vec<Map<String, Value>> {
+pub(super) fn timeless(managed: Option<&Value>) -> Vec<Map> {
     let entries = managed.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
-    let mut entries: Vec<Map<String, Value>> = entries
+    let mut entries: Vec<Map> = entries
         .map(|e| e.iter().filter(|(k, _)| *k != "time").map(|(k, v)| (k.clone(), v.clone())).collect())
         .collect();
     entries.sort_by_cached_key(|entry| Value::Object(entry.clone()).to_string());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use crate::state::value::{at, has, int, list, text};
 

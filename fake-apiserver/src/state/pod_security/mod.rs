@@ -8,7 +8,7 @@ mod checks;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use self::checks::{BASELINE, Forbidden, Pod, RESTRICTED};
 use super::matching::Attributes;
@@ -239,7 +239,7 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -5,8 +5,8 @@ mod usage;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use substrate::Now;
+use substrate::json::{Value, json};
 
 pub(super) use self::usage::{Amounts, amounts, of_containers};
 use self::usage::{add, in_scope, is_counted, unnamed, usage};
@@ -164,7 +164,7 @@ impl Store {
         }
         let mut told = with_used(quota, &used);
         if let Some(status) = value::map_mut(&mut told, "status") {
-            status.insert("hard".into(), quota["spec"]["hard"].clone());
+            status.insert("hard", quota["spec"]["hard"].clone());
         }
         told
     }
@@ -190,11 +190,11 @@ fn is_judged(kind: &Kind, object: &Value, old: Option<&Value>) -> bool {
 
 fn with_used(quota: &Value, used: &Amounts) -> Value {
     let mut told = quota.clone();
-    let used: serde_json::Map<String, Value> =
+    let used: substrate::json::Map =
         used.iter().filter_map(|(resource, amount)| Some((resource.clone(), amount.text()?.into()))).collect();
     let status = told.as_object_mut().map(|quota| quota.entry("status").or_insert_with(|| json!({})));
     if let Some(status) = status.and_then(Value::as_object_mut) {
-        status.insert("used".into(), used.into());
+        status.insert("used", used.into());
     }
     told
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use substrate::json::{Text, Value};
 
 use crate::kinds::Kind;
 use crate::state::default;
@@ -45,7 +45,7 @@ fn count_name(kind: &Kind) -> String {
 /// The amounts in `object` at `path`.
 pub fn amounts(object: &Value, path: &[&str]) -> Amounts {
     let map = at(object, path).and_then(Value::as_object);
-    let read = |(name, amount): (&String, &Value)| Some((name.clone(), Quantity::parse(amount.as_str()?)?));
+    let read = |(name, amount): (&Text, &Value)| Some((name.to_string(), Quantity::parse(amount.as_str()?)?));
     map.into_iter().flatten().filter_map(read).collect()
 }
 

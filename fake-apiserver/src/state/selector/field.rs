@@ -1,6 +1,6 @@
 //! Field selectors: `field=value` and `field!=value` on the fields that each kind declares (R10).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use crate::kinds::Kind;
 use crate::state::object::Object;
@@ -196,7 +196,7 @@ fn unescape(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
     use crate::kinds::find;

@@ -1,7 +1,7 @@
 //! Label selectors: `=`, `==`, `!=`, `in`, `notin`, `exists`, `!`, and the numeric `>` and `<` (apimachinery
 //! `pkg/labels/selector.go`).
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use crate::state::status::Status;
 use crate::state::value::at;
@@ -45,7 +45,7 @@ impl LabelSelector {
             list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let equal = selector["matchLabels"].as_object().into_iter().flatten().map(|(key, value)| Requirement {
-            key: key.clone(),
+            key: key.to_string(),
             test: Test::In(value.as_str().map(str::to_owned).into_iter().collect()),
         });
         let other = selector["matchExpressions"].as_array().into_iter().flatten().map(|term| Requirement {
@@ -62,7 +62,7 @@ impl LabelSelector {
     }
 
     /// Whether a map of labels matches.
-    pub fn matches_labels(&self, labels: Option<&Map<String, Value>>) -> bool {
+    pub fn matches_labels(&self, labels: Option<&Map>) -> bool {
         self.0.iter().all(|requirement| requirement.matches(&|key| labels?.get(key)?.as_str()))
     }
 
@@ -240,9 +240,9 @@ mod tests {
 
     fn matching(selector: &str) -> Vec<&'static str> {
         let objects = [
-            ("none", serde_json::json!({"metadata": {}})),
-            ("a=1", serde_json::json!({"metadata": {"labels": {"a": "1"}}})),
-            ("a=2,x/b=", serde_json::json!({"metadata": {"labels": {"a": "2", "x/b": ""}}})),
+            ("none", substrate::json::json!({"metadata": {}})),
+            ("a=1", substrate::json::json!({"metadata": {"labels": {"a": "1"}}})),
+            ("a=2,x/b=", substrate::json::json!({"metadata": {"labels": {"a": "2", "x/b": ""}}})),
         ];
         let selector = LabelSelector::parse(selector).unwrap();
         objects.iter().filter(|(_, o)| selector.matches(o)).map(|(n, _)| *n).collect()

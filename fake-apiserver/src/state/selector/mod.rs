@@ -5,7 +5,7 @@ mod label;
 
 pub use field::FieldSelector;
 pub use label::LabelSelector;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::object::Object;
 use super::status::Status;

@@ -1,6 +1,6 @@
 //! Roles and bindings, priority classes, configuration, quotas and nodes: what a new one must have.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::names;
 use crate::kinds::Kind;

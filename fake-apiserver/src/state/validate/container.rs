@@ -1,6 +1,6 @@
 //! What containers, and the scheduling of their pods, may say (`pkg/apis/core/validation`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::names;
 use crate::state::value::{at, int, list, text};

@@ -1,6 +1,6 @@
 //! Names, labels, annotations, finalizers and owners (apimachinery `api/validation/objectmeta.go`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::names;
 use crate::kinds::Kind;

@@ -9,7 +9,7 @@ mod pod;
 mod storage;
 mod workload;
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::value::{at, text};
 use super::{FieldError, Part};

@@ -1,6 +1,6 @@
 //! Pods: what they need, and how little of them may change (`ValidatePodUpdate`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::{container, names};
 use crate::state::FieldError;

@@ -1,6 +1,6 @@
 //! Storage kinds: required fields, and what is immutable in which way.
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::{names, unchanged};
 use crate::state::FieldError;
@@ -194,9 +194,9 @@ pub(super) fn volume(volume: &Value, errors: &mut Vec<FieldError>) {
 /// A volume has storage, some of it, and nothing else.
 fn capacity(volume: &Value, errors: &mut Vec<FieldError>) {
     let field = "spec.capacity";
-    let empty = serde_json::json!({});
+    let empty = substrate::json::json!({});
     let capacity = at(volume, &["spec", "capacity"]).filter(|c| !c.is_null()).unwrap_or(&empty);
-    let resources = capacity.as_object().map_or(0, serde_json::Map::len);
+    let resources = capacity.as_object().map_or(0, substrate::json::Map::len);
     if resources == 0 {
         errors.push(FieldError::required(field, ""));
     }
@@ -454,7 +454,7 @@ pub(super) fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
     } else if let Some(why) = names::qualified(&driver) {
         errors.push(FieldError::invalid("driverName", &driver.into(), why));
     }
-    if class["parameters"].as_object().is_none_or(serde_json::Map::is_empty) {
+    if class["parameters"].as_object().is_none_or(substrate::json::Map::is_empty) {
         errors.push(FieldError::required("parameters", "must contain at least one key/value pair"));
     }
 }

@@ -1,6 +1,6 @@
 //! Workloads, budgets and services: what controllers rely on, and what may not change (`pkg/apis/*/validation`).
 
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::{names, pod, unchanged};
 use crate::kinds::Kind;
@@ -40,7 +40,7 @@ pub(super) fn create(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) 
             }
         }
         "ReplicationController" => {
-            if at(object, &["spec", "selector"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
+            if at(object, &["spec", "selector"]).and_then(Value::as_object).is_none_or(substrate::json::Map::is_empty) {
                 errors.push(FieldError::required("spec.selector", ""));
             }
             template(object, "spec.template", &["spec", "template"], &["Always"], errors);
@@ -121,7 +121,7 @@ fn strategy(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     let field = if kind.kind == "Deployment" { "strategy" } else { "updateStrategy" };
     let strategy = &object["spec"][field];
     let of = text(strategy, &["type"]);
-    let shown = serde_json::json!({"Type": of, "RollingUpdate": strategy["rollingUpdate"]});
+    let shown = substrate::json::json!({"Type": of, "RollingUpdate": strategy["rollingUpdate"]});
     match kind.kind {
         "Deployment" if !matches!(of, "Recreate" | "RollingUpdate") => {
             errors.push(FieldError::not_supported("spec.strategy", &shown, &["Recreate", "RollingUpdate"]));
@@ -164,7 +164,7 @@ fn selector(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
     } else if list(selector, &["matchExpressions"]).is_empty()
-        && at(selector, &["matchLabels"]).and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+        && at(selector, &["matchLabels"]).and_then(Value::as_object).is_none_or(substrate::json::Map::is_empty)
     {
         let why = match kind.kind {
             "DaemonSet" => "empty selector is invalid for daemonset",
@@ -175,7 +175,7 @@ fn selector(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
     }
     let labels = &object["spec"]["template"]["metadata"]["labels"];
     if !super::super::selector::matches(selector, labels) {
-        let shown = if labels.is_null() { serde_json::json!({}) } else { labels.clone() };
+        let shown = if labels.is_null() { substrate::json::json!({}) } else { labels.clone() };
         errors.push(FieldError::invalid(
             "spec.template.metadata.labels",
             &shown,

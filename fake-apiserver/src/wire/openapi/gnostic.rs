@@ -2,7 +2,7 @@
 //!
 //! Only the fields that our documents have are written; a test compares the two forms.
 
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use crate::wire::protobuf::Writer;
 
@@ -43,7 +43,7 @@ fn texts(out: &mut Writer, field: u32, list: &Value) {
 
 /// `x-…` entries, whose values travel as YAML; JSON is YAML.
 fn extensions(out: &mut Writer, field: u32, of: &Value) {
-    let extensions: Map<String, Value> = of
+    let extensions: Map = of
         .as_object()
         .into_iter()
         .flatten()

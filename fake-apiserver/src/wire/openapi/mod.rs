@@ -10,7 +10,7 @@ mod schemas;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::answer::{Answer, hash};
 use super::negotiate::clauses;
@@ -75,7 +75,7 @@ static INDEX: LazyLock<Answer> = LazyLock::new(|| index(&[]));
 
 fn index(custom: &[&'static Kind]) -> Answer {
     let custom = custom_documents(custom);
-    let paths: Map<String, Value> = V3
+    let paths: Map = V3
         .iter()
         .chain(&custom)
         .map(|(at, document)| {

@@ -1,6 +1,6 @@
 //! The paths of a kind and their operations.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 pub(super) use super::schemas::Dialect;
 use super::{gvk, schemas};
@@ -15,7 +15,7 @@ const PATCH_TYPES: [&str; 4] = [
 ];
 
 /// Adds the paths of `kind` to `paths`.
-pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map<String, Value>) {
+pub(super) fn add(kind: &Kind, dialect: Dialect, paths: &mut Map) {
     let root = kind.root();
     let mut collection = root.clone();
     if kind.namespaced {
@@ -54,9 +54,9 @@ fn path(kind: &Kind, dialect: Dialect, below: &str, verbs: &[(&str, &str)]) -> V
     if below.contains("{name}") {
         parameters.push(parameter("name", "path", "string", dialect));
     }
-    path.insert("parameters".to_owned(), parameters.into());
+    path.insert("parameters", parameters.into());
     for (method, action) in verbs {
-        path.insert((*method).to_owned(), operation(kind, dialect, action));
+        path.insert(*method, operation(kind, dialect, action));
     }
     Value::Object(path)
 }
@@ -95,8 +95,7 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
         }
         Dialect::V3 => {
             if let Some((types, schema)) = body {
-                let content: Map<String, Value> =
-                    types.into_iter().map(|t| (t.to_owned(), json!({ "schema": schema }))).collect();
+                let content: Map = types.into_iter().map(|t| (t.to_owned(), json!({ "schema": schema }))).collect();
                 operation["requestBody"] = json!({ "required": true, "content": content });
             }
             operation["responses"] =

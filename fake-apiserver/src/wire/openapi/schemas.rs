@@ -1,6 +1,6 @@
 //! The schemas of a kind: its type, its list, and every struct that they reach.
 
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::gvk;
 use crate::kinds::schema::{self, Field, Shape, Type};
@@ -30,7 +30,7 @@ impl Dialect {
 }
 
 /// Adds what `kind` needs to `schemas`.
-pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map<String, Value>) {
+pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     let Some(of) = schema::of(kind) else { return };
     add_type_named("meta/v1.ListMeta", dialect, schemas);
     let of_name = custom_or_own_name(kind);
@@ -97,10 +97,10 @@ fn custom_schema(source: &Value, dialect: Dialect) -> Value {
     if let Some(map) = schema.as_object_mut() {
         let properties = map.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
-            properties.insert("apiVersion".to_owned(), json!({ "type": "string" }));
-            properties.insert("kind".to_owned(), json!({ "type": "string" }));
+            properties.insert("apiVersion", json!({ "type": "string" }));
+            properties.insert("kind", json!({ "type": "string" }));
             let metadata = json!({ "$ref": dialect.reference("meta/v1.ObjectMeta") });
-            properties.insert("metadata".to_owned(), metadata);
+            properties.insert("metadata", metadata);
         }
     }
     schema
@@ -117,13 +117,13 @@ fn public_name(name: &str) -> String {
     }
 }
 
-fn add_type_named(name: &'static str, dialect: Dialect, schemas: &mut Map<String, Value>) {
+fn add_type_named(name: &'static str, dialect: Dialect, schemas: &mut Map) {
     if let Some(of) = schema::find(name) {
         add_type(of, dialect, schemas);
     }
 }
 
-fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map<String, Value>) {
+fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
     let name = public_name(of.name);
     if schemas.contains_key(&name) {
         return;
@@ -133,7 +133,7 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map<String, Value
     let mut properties = Map::new();
     let mut required = Vec::new();
     for field in &of.fields {
-        properties.insert(field.name.to_owned(), property(of, field, dialect));
+        properties.insert(field.name, property(of, field, dialect));
         required.extend(field.required.then_some(field.name));
         if let Some(name) = struct_in(&field.shape) {
             add_type_named(name, dialect, schemas);

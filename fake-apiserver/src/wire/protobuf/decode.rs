@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::MAGIC;
 use super::layout::{self, Entry, Form, Message, Slot};
@@ -84,18 +84,18 @@ pub fn decode(bytes: &[u8], expected: (&str, &str)) -> Result<Value, DecodeError
     if kind == "StatefulSet" {
         name_templates(&mut object);
     }
-    object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
+    object.insert("apiVersion", api_version.into());
+    object.insert("kind", kind.into());
     Ok(Value::Object(object))
 }
 
 /// Claims within a StatefulSet say what they are in JSON; on the wire no message names its own type.
-fn name_templates(stateful_set: &mut Map<String, Value>) {
+fn name_templates(stateful_set: &mut Map) {
     let templates = stateful_set.get_mut("spec").and_then(|spec| spec.get_mut("volumeClaimTemplates"));
     for template in templates.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(claim) = template.as_object_mut() {
-            claim.insert("apiVersion".into(), "v1".into());
-            claim.insert("kind".into(), "PersistentVolumeClaim".into());
+            claim.insert("apiVersion", "v1".into());
+            claim.insert("kind", "PersistentVolumeClaim".into());
         }
     }
 }
@@ -118,12 +118,7 @@ fn within(name: &str, error: DecodeError) -> DecodeError {
 }
 
 /// Reads a message into an object. A message that comes in pieces adds up, as it does in Go.
-fn read(
-    message: &'static Message,
-    bytes: &[u8],
-    object: &mut Map<String, Value>,
-    depth: usize,
-) -> Result<(), DecodeError> {
+fn read(message: &'static Message, bytes: &[u8], object: &mut Map, depth: usize) -> Result<(), DecodeError> {
     if depth > MAX_DEPTH {
         return Err(DecodeError::Depth);
     }
@@ -142,16 +137,11 @@ fn read(
     Ok(())
 }
 
-fn field(
-    entry: &'static Entry,
-    wire: Wire<'_>,
-    object: &mut Map<String, Value>,
-    depth: usize,
-) -> Result<(), DecodeError> {
+fn field(entry: &'static Entry, wire: Wire<'_>, object: &mut Map, depth: usize) -> Result<(), DecodeError> {
     match &entry.form {
         Form::Scalar(shape) => match scalar(shape, wire, depth)? {
             Some(value) if entry.zero || !is_zero(shape, &value) => {
-                object.insert(entry.name.to_owned(), value);
+                object.insert(entry.name, value);
             }
             // The last one counts.
             _ => {

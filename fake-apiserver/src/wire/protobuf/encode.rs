@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes, BytesMut};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use substrate::json::{Map, Value};
 
 use super::layout::{self, Form, Message, Slot};
 use super::writer::Writer;
@@ -66,7 +66,7 @@ pub fn watch_event(event_type: &str, object: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-fn write(message: &Message, object: &Map<String, Value>, out: &mut Writer) {
+fn write(message: &Message, object: &Map, out: &mut Writer) {
     for (number, slot) in message.slots() {
         match slot {
             Slot::Field(entry) => {
@@ -163,7 +163,7 @@ fn scalar(shape: &Shape, number: u32, value: &Value, out: &mut Writer) {
 /// One of the types that are a JSON schema or something else.
 fn schema_or(shape: &Shape, value: &Value, out: &mut Writer) {
     let is_schema_or_bool = *shape == Shape::SchemaOrBool;
-    let schema = |number, fields: &Map<String, Value>, out: &mut Writer| {
+    let schema = |number, fields: &Map, out: &mut Writer| {
         out.message(number, |out| write(layout::at(TypeRef::json_schema()), fields, out));
     };
     match value {

@@ -110,7 +110,7 @@ impl Message {
     }
 
     /// Whether `object` has any of the fields.
-    pub(super) fn has_any(&self, object: &serde_json::Map<String, serde_json::Value>) -> bool {
+    pub(super) fn has_any(&self, object: &substrate::json::Map) -> bool {
         self.0.iter().any(|(_, slot)| match slot {
             Slot::Field(entry) => object.contains_key(entry.name),
             Slot::Inline(inner) => inner.has_any(object),

@@ -1,7 +1,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::*;
 use crate::kinds;
@@ -9,7 +9,7 @@ use crate::kinds::schema::{self, Shape, Type};
 
 /// An object of a struct in which every field is set, so that no two fields have the same value.
 fn full(of: &Type, seed: &mut i32, depth: usize) -> Value {
-    let fields: Map<String, Value> = of
+    let fields: Map = of
         .fields
         .iter()
         // JSON schemas contain themselves.
@@ -52,7 +52,7 @@ fn value(shape: &Shape, seed: &mut i32, depth: usize) -> Value {
         Shape::List(element) => json!([value(element, seed, depth), value(element, seed, depth)]),
         Shape::Map(values) => {
             let (a, b) = (value(values, seed, depth), value(values, seed, depth));
-            json!({ format!("key {n}"): a, "": b })
+            json!({ (format!("key {n}")): a, "": b })
         }
     }
 }

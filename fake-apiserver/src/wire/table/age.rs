@@ -1,7 +1,7 @@
 //! Durations as people read them (apimachinery `util/duration.HumanDuration`).
 
 use jiff::Timestamp;
-use serde_json::Value;
+use substrate::json::Value;
 
 /// The time since an RFC 3339 timestamp, or `<unknown>` when there is none.
 pub(super) fn since(time: &Value, now: Timestamp) -> String {
@@ -43,7 +43,7 @@ fn human(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

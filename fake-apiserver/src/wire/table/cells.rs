@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::{age, network, pod, policy, workload};
 use crate::custom::Column;
@@ -71,7 +71,7 @@ pub(super) fn or(value: &Value, default: &str) -> Value {
 }
 
 fn entries(object: &Value, maps: &[&str]) -> Value {
-    maps.iter().map(|map| object[*map].as_object().map_or(0, serde_json::Map::len)).sum::<usize>().into()
+    maps.iter().map(|map| object[*map].as_object().map_or(0, substrate::json::Map::len)).sum::<usize>().into()
 }
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {

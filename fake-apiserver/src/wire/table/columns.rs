@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use crate::kinds::Kind;
 

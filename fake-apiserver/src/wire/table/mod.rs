@@ -13,7 +13,7 @@ mod workload;
 use std::borrow::Borrow;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::negotiate::IncludeObject;
 use crate::kinds::Kind;
@@ -40,19 +40,19 @@ pub fn table<T: Borrow<Value>>(
 
 fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObject) -> Value {
     let mut row = Map::new();
-    row.insert("cells".to_owned(), cells::of(kind, object, now).into());
+    row.insert("cells", cells::of(kind, object, now).into());
     if kind.plural == "pods"
         && let Some(condition) = pod::row_condition(object)
     {
-        row.insert("conditions".to_owned(), json!([condition]));
+        row.insert("conditions", json!([condition]));
     }
     match include_object {
         IncludeObject::None => {}
         IncludeObject::Metadata => {
-            row.insert("object".to_owned(), partial_metadata(object));
+            row.insert("object", partial_metadata(object));
         }
         IncludeObject::Object => {
-            row.insert("object".to_owned(), object.clone());
+            row.insert("object", object.clone());
         }
     }
     Value::Object(row)

@@ -1,7 +1,7 @@
 //! Cells of what connects: services, endpoints, ingresses, network policies.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::cells::{list, name_and_age, or, text};
 use super::workload::{labels, selector};

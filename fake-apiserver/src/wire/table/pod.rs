@@ -1,7 +1,7 @@
 //! The row of a pod: what its containers' states add up to.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::age;
 use super::cells::list;

@@ -1,7 +1,7 @@
 //! Cells of what rules over others: access, admission, priorities, budgets, flow control, devices.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::cells::{list, name_and_age, or, text};
 use super::workload::number;

@@ -1,7 +1,7 @@
 //! Cells of workloads: what runs pods.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use substrate::json::Value;
 
 use super::age;
 use super::cells::{list, name_and_age, or, text};
@@ -228,7 +228,7 @@ fn target(metric: &Value, current: &Value) -> String {
     let shown = |field: &str, unit: &str| {
         let show = |v: &Value| match v {
             Value::Null => "<unknown>".to_owned(),
-            Value::String(text) => text.clone(),
+            Value::String(text) => text.to_string(),
             other => format!("{other}{unit}"),
         };
         let average = if field == "averageValue" && source != "pods" && label.is_empty() { " (avg)" } else { "" };
@@ -246,7 +246,7 @@ fn target(metric: &Value, current: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

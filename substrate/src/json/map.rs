@@ -1,0 +1,266 @@
+//! An object: members in the order of their names, in one vector.
+
+use std::{fmt, mem, slice, vec};
+
+use super::{Text, Value};
+
+/// Up to this many members are looked through from the first; more are searched by halves.
+const FEW: usize = 8;
+
+/// The members of an object, in the order of their names.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Map {
+    members: Vec<(Text, Value)>,
+}
+
+impl Map {
+    /// An object without members.
+    pub const fn new() -> Self {
+        Self { members: Vec::new() }
+    }
+
+    /// The same, with room for `members`.
+    pub fn with_capacity(members: usize) -> Self {
+        Self { members: Vec::with_capacity(members) }
+    }
+
+    /// Takes members in any order; of members with one name the last stays.
+    pub(super) fn of(mut members: Vec<(Text, Value)>) -> Self {
+        if !members.is_sorted_by(|(a, _), (b, _)| a.as_str() < b.as_str()) {
+            members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+            // The sort is stable: the first of equal names is the oldest.
+            members.dedup_by(|later, first| {
+                let same = later.0 == first.0;
+                if same {
+                    mem::swap(&mut first.1, &mut later.1);
+                }
+                same
+            });
+        }
+        Self { members }
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        if self.members.len() <= FEW {
+            return self.members.iter().position(|(key, _)| key.as_str() == name);
+        }
+        self.place(name).ok()
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.members.binary_search_by(|(key, _)| key.as_str().cmp(name))
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// It has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// It has a member of this name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The member of this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.find(name).map(|at| &self.members[at].1)
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.find(name).map(|at| &mut self.members[at].1)
+    }
+
+    /// Sets a member; the value that it had.
+    pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
+        let name = name.into();
+        // Objects are mostly built in order.
+        if self.members.last().is_none_or(|(last, _)| last.as_str() < name.as_str()) {
+            self.members.push((name, value));
+            return None;
+        }
+        match self.place(&name) {
+            Ok(at) => Some(mem::replace(&mut self.members[at].1, value)),
+            Err(at) => {
+                self.members.insert(at, (name, value));
+                None
+            }
+        }
+    }
+
+    /// Removes a member; the value that it had.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.find(name).map(|at| self.members.remove(at).1)
+    }
+
+    /// The place of a member, to fill it when it is not there.
+    pub fn entry(&mut self, name: impl Into<Text>) -> Entry<'_> {
+        let name = name.into();
+        let at = self.place(&name);
+        Entry { map: self, name, at }
+    }
+
+    /// Keeps the members for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Value) -> bool) {
+        self.members.retain_mut(|(name, value)| keep(name, value));
+    }
+
+    /// Moves the members of `other` over.
+    pub fn append(&mut self, other: &mut Self) {
+        self.extend(mem::take(other));
+    }
+
+    /// Removes all members.
+    pub fn clear(&mut self) {
+        self.members.clear();
+    }
+
+    /// The members.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter(self.members.iter())
+    }
+
+    /// The members, to change their values.
+    pub fn iter_mut(&mut self) -> IterMut<'_> {
+        IterMut(self.members.iter_mut())
+    }
+
+    /// The names.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Text> + DoubleEndedIterator {
+        self.members.iter().map(|(name, _)| name)
+    }
+
+    /// The values.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator {
+        self.members.iter().map(|(_, value)| value)
+    }
+
+    /// The values, to change them.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Value> + DoubleEndedIterator {
+        self.members.iter_mut().map(|(_, value)| value)
+    }
+
+    /// The values, for themselves.
+    pub fn into_values(self) -> impl ExactSizeIterator<Item = Value> + DoubleEndedIterator {
+        self.members.into_iter().map(|(_, value)| value)
+    }
+}
+
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+/// The place of a member.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    map: &'a mut Map,
+    name: Text,
+    at: Result<usize, usize>,
+}
+
+impl<'a> Entry<'a> {
+    /// The member, which is `value` when it was not there.
+    pub fn or_insert(self, value: Value) -> &'a mut Value {
+        self.or_insert_with(|| value)
+    }
+
+    /// The member, which is made when it was not there.
+    pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'a mut Value {
+        let at = match self.at {
+            Ok(at) => at,
+            Err(at) => {
+                self.map.members.insert(at, (self.name, make()));
+                at
+            }
+        };
+        &mut self.map.members[at].1
+    }
+}
+
+/// The members of an object.
+#[derive(Clone, Debug)]
+pub struct Iter<'a>(slice::Iter<'a, (Text, Value)>);
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Text, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(name, value)| (name, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(name, value)| (name, value))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// The members of an object, to change their values.
+#[derive(Debug)]
+pub struct IterMut<'a>(slice::IterMut<'a, (Text, Value)>);
+
+impl<'a> Iterator for IterMut<'a> {
+    type Item = (&'a Text, &'a mut Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(name, value)| (&*name, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Text, &'a Value);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Map {
+    type Item = (&'a Text, &'a mut Value);
+    type IntoIter = IterMut<'a>;
+
+    fn into_iter(self) -> IterMut<'a> {
+        self.iter_mut()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = vec::IntoIter<(Text, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.members.into_iter()
+    }
+}
+
+impl<K: Into<Text>> FromIterator<(K, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, Value)>>(members: I) -> Self {
+        Self::of(members.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
+impl<K: Into<Text>> Extend<(K, Value)> for Map {
+    fn extend<I: IntoIterator<Item = (K, Value)>>(&mut self, members: I) {
+        for (name, value) in members {
+            self.insert(name, value);
+        }
+    }
+}
