@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::future::BoxFuture;
 use substrate::body::HttpService;
 use substrate::process::Ctx;
 
@@ -82,8 +83,23 @@ pub fn agent(binary: &str, component: &str) -> String {
 ///
 /// `apiserver` is the API server, `csi` the driver's controller socket. Each loop has its original's user agent;
 /// kube-controller-manager's loops share their informers.
-pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without: &BTreeSet<String>, timers: Timers) {
-    let manager = Client::new(&ctx, apiserver, &agent("kube-controller-manager", "shared-informers"));
+///
+/// The future is boxed here, so that the loops are compiled once and as this crate is optimised, not in each caller.
+pub fn run_all(
+    ctx: Ctx,
+    apiserver: HttpService,
+    csi: HttpService,
+    without: &BTreeSet<String>,
+    timers: Timers,
+) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        start_all(&ctx, apiserver, &csi, without, &timers);
+        std::future::pending().await
+    })
+}
+
+fn start_all(ctx: &Ctx, apiserver: HttpService, csi: &HttpService, without: &BTreeSet<String>, timers: &Timers) {
+    let manager = Client::new(ctx, apiserver, &agent("kube-controller-manager", "shared-informers"));
     let own = |name: &str| manager.named(&agent("kube-controller-manager", name));
     let alone = |binary: &str| manager.beside(binary);
     for &name in LOOPS {
@@ -140,7 +156,6 @@ pub async fn run_all(ctx: Ctx, apiserver: HttpService, csi: HttpService, without
             _ => {}
         }
     }
-    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use harness::cluster::{Cluster, ClusterSpec};
 use harness::runner;
 use harness::scenario;
+use rustix::process::{Pid, Signal, kill_process};
 use substrate::World;
 use substrate::world::{Options, simulate};
 
@@ -106,8 +107,11 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It ends with the bench in any case.
-        let _ = self.0.kill();
+        // Asked to end, it takes its directory with it.
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        if pid.is_none_or(|pid| kill_process(pid, Signal::TERM).is_err()) {
+            let _ = self.0.kill();
+        }
         let _ = self.0.wait();
     }
 }

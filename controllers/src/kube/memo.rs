@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
 
 /// Objects that are remembered.
 const REMEMBERED: usize = 1024;
@@ -52,13 +52,10 @@ impl Memo {
     }
 }
 
-/// Decodes JSON. One look at all bytes is cheaper than one at each string.
+/// Decodes JSON. One look at all bytes is cheaper than one at each string, and half the code of two readers.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => serde_json::from_str(text),
-        // It says where the bytes are no text.
-        Err(_) => serde_json::from_slice(bytes),
-    }
+    let text = std::str::from_utf8(bytes).map_err(|e| serde_json::Error::custom(format!("not UTF-8: {e}")))?;
+    serde_json::from_str(text)
 }
 
 /// Tells apart what is not equal, nearly always; equal bytes are compared all the same.

@@ -35,6 +35,7 @@ pub mod volume_manager;
 mod volumes;
 pub mod workload;
 
+use futures_util::future::BoxFuture;
 use substrate::Ctx;
 
 use crate::kube::Client;
@@ -43,22 +44,26 @@ pub use config::{NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use logs::{Logs, service};
 
 /// Runs the agent of one node in process `ctx`; never ends by itself.
-pub async fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) {
-    let agent = Agent::new(&ctx, &client, config);
-    // The pod watch, the volume manager and the lease do not wait for the Node object.
-    ctx.spawn(volumes::run(agent.clone()));
-    ctx.spawn(volumes::follow_node(agent.clone()));
-    ctx.spawn(pods::run(agent.clone()));
-    ctx.spawn(lease::run(agent.clone()));
-    let node = node_status::register(&agent).await;
-    ctx.spawn(node_status::run(agent.clone()));
-    ctx.spawn(allocatable::run(agent.clone()));
-    registration::initialize_csi_node(&agent, &node).await;
-    match agent.config.plugins.clone() {
-        Plugins::Known { registration, csi } => {
-            registration::keep_trying(&agent, registration, |_| csi.clone()).await;
-            std::future::pending().await
+///
+/// The future is boxed here, so that the agent is compiled once and as this crate is optimised, not in each caller.
+pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let agent = Agent::new(&ctx, &client, config);
+        // The pod watch, the volume manager and the lease do not wait for the Node object.
+        ctx.spawn(volumes::run(agent.clone()));
+        ctx.spawn(volumes::follow_node(agent.clone()));
+        ctx.spawn(pods::run(agent.clone()));
+        ctx.spawn(lease::run(agent.clone()));
+        let node = node_status::register(&agent).await;
+        ctx.spawn(node_status::run(agent.clone()));
+        ctx.spawn(allocatable::run(agent.clone()));
+        registration::initialize_csi_node(&agent, &node).await;
+        match agent.config.plugins.clone() {
+            Plugins::Known { registration, csi } => {
+                registration::keep_trying(&agent, registration, |_| csi.clone()).await;
+                std::future::pending().await
+            }
+            Plugins::Directory(path) => plugin_dir::run(agent, path).await,
         }
-        Plugins::Directory(path) => plugin_dir::run(agent, path).await,
-    }
+    })
 }

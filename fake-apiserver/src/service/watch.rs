@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use http_body::Frame;
@@ -26,13 +26,47 @@ use crate::state::{EventType, Initial, Object, Status};
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long before its end a stream tells its revision once more.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Initial events are joined into frames of about this size.
+/// Lines are joined into frames of about this size.
 const FRAME: usize = 32 << 10;
 
 /// The shortest that events are gathered.
 const LEAST_GATHERED: Duration = Duration::from_millis(1);
 
 type Next = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
+/// Lines on their way into one frame, which is as long as they are: a reader that keeps one line keeps the frame.
+struct Lines {
+    first: Bytes,
+    more: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Lines {
+    fn of(line: Bytes) -> Self {
+        Self { bytes: line.len(), first: line, more: Vec::new() }
+    }
+
+    fn push(&mut self, line: Bytes) {
+        self.bytes += line.len();
+        self.more.push(line);
+    }
+
+    fn room(&self) -> bool {
+        self.bytes < FRAME
+    }
+
+    /// One line goes on as it is, shared by all who are told of it.
+    fn joined(self) -> Bytes {
+        if self.more.is_empty() {
+            return self.first;
+        }
+        let mut frame = Vec::with_capacity(self.bytes);
+        for line in std::iter::once(&self.first).chain(&self.more) {
+            frame.extend_from_slice(line);
+        }
+        frame.into()
+    }
+}
 
 /// Takes the watcher from the hub when the stream goes.
 pub(crate) struct Registration {
@@ -193,17 +227,13 @@ impl WatchStream {
             return self.send(&event);
         }
         let first = self.initial.pop_front()?;
-        let first = self.encode(&first);
-        if self.initial.is_empty() || first.len() >= FRAME {
-            return Some(self.frame(first));
+        let mut lines = Lines::of(self.encode(&first));
+        while lines.room()
+            && let Some(event) = self.initial.pop_front()
+        {
+            lines.push(self.encode(&event));
         }
-        let mut frame = BytesMut::with_capacity(FRAME + first.len());
-        frame.extend_from_slice(&first);
-        while frame.len() < FRAME {
-            let Some(event) = self.initial.pop_front() else { break };
-            frame.extend_from_slice(&self.encode(&event));
-        }
-        Some(self.frame(frame.freeze()))
+        Some(self.frame(lines.joined()))
     }
 
     /// Joins the lines of what waits into one frame: a watcher that was not looked at for a while is told with one
@@ -215,19 +245,14 @@ impl WatchStream {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
             self.gathers = Some(Box::pin(async move { ctx.sleep_until(until).await }));
         }
-        let line = self.told(&Initial::Missed(first.event, first.told));
-        if self.plan.receiver.is_empty() || line.len() >= FRAME {
-            return self.frame(line);
+        let mut lines = Lines::of(self.told(&Initial::Missed(first.event, first.told)));
+        // An end is found by the next poll.
+        while lines.room()
+            && let Ok(next) = self.plan.receiver.try_recv()
+        {
+            lines.push(self.told(&Initial::Missed(next.event, next.told)));
         }
-        let mut frame = BytesMut::with_capacity(2 * FRAME);
-        frame.extend_from_slice(&line);
-        while frame.len() < FRAME {
-            // An end is found by the next poll.
-            let Ok(next) = self.plan.receiver.try_recv() else { break };
-            let line = self.told(&Initial::Missed(next.event, next.told));
-            frame.extend_from_slice(&line);
-        }
-        self.frame(frame.freeze())
+        self.frame(lines.joined())
     }
 
     /// The line of an event that nothing upsets.
