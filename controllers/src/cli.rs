@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use csi_mock::disk::{self, Backend};
-use serde_json::json;
 use substrate::body::HttpService;
 use substrate::dial;
 use substrate::host::{self, HostOptions};
+use substrate::json::json;
 use substrate::link::Link;
 use substrate::process::Process;
 use substrate::world::World;
@@ -52,7 +52,7 @@ impl Common {
         dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))
     }
 
-    fn ready(&self, content: &serde_json::Value) -> anyhow::Result<()> {
+    fn ready(&self, content: &substrate::json::Value) -> anyhow::Result<()> {
         let Some(path) = &self.ready_file else { return Ok(()) };
         substrate::ready::write(path, content).with_context(|| format!("--ready-file {}", path.display()))
     }

@@ -11,8 +11,8 @@ use bytes::BytesMut;
 use http::{Request, header};
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use serde_json::json;
 use substrate::body::{Body, BoxError, HttpService, call, empty};
+use substrate::json::json;
 use substrate::link::Streaming;
 use substrate::process::Ctx;
 

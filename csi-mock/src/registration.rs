@@ -2,7 +2,7 @@
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
-use serde_json::json;
+use substrate::json::json;
 use substrate::{Ctx, HttpService};
 use tonic::{Request, Response, Status};
 

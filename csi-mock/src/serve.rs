@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use serde_json::json;
+use substrate::json::json;
 use substrate::{Ctx, HttpService, guard, listen};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;

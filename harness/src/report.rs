@@ -1,8 +1,8 @@
 //! What a failed run says: what was expected, what was seen, and the last lines of the trace.
 
 use serde::Serialize;
-use serde_json::Value;
 use substrate::Event;
+use substrate::json::Value;
 
 use crate::invariants::Violation;
 use crate::output::{Exit, Failure, Style, Tone, cut};
@@ -162,7 +162,7 @@ pub fn trace_line(event: &Event) -> String {
     );
     for (key, value) in event.fields.iter() {
         let text = match value {
-            Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => text.clone(),
+            Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => text.to_string(),
             other => other.to_string(),
         };
         line += &format!(" {key}={}", cut(&text, VALUE));
@@ -172,7 +172,7 @@ pub fn trace_line(event: &Event) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::json::json;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, Uri};
@@ -17,7 +18,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tower::Service;
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::json::{Value, json};
 use futures_util::FutureExt;
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
@@ -93,7 +93,7 @@ impl Ctx {
     }
 
     /// Records a domain event of this process. `fields` is a JSON object.
-    pub fn emit(&self, kind: &str, fields: Value) {
+    pub fn emit(&self, kind: &str, fields: impl Into<Value>) {
         self.trace().info(&self.0.name, kind, fields);
     }
 
@@ -215,7 +215,7 @@ impl Process {
             tasks,
             down,
         }));
-        inner.world.trace().info(&inner.name, "process.started", serde_json::json!({ "incarnation": incarnation }));
+        inner.world.trace().info(&inner.name, "process.started", json!({ "incarnation": incarnation }));
         let main = (inner.factory)(ctx.clone());
         let fuse = Arc::new(Fuse {
             name: inner.name.clone(),
@@ -264,7 +264,7 @@ impl Fuse {
         if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
             let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            self.trace.info(&self.name, "process.panicked", serde_json::json!({ "error": text }));
+            self.trace.info(&self.name, "process.panicked", json!({ "error": text }));
             self.blown.store(true, Ordering::Relaxed);
             self.alarm.notify_one();
         }

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::json::{Map, Value};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 pub use self::fields::Fields;
 use crate::clock::Clock;
@@ -127,12 +127,12 @@ impl Trace {
     }
 
     /// Records a domain event. `fields` is a JSON object; anything else becomes the field `value`.
-    pub fn info(&self, process: &Arc<str>, kind: &str, fields: Value) {
-        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), kind, fields);
+    pub fn info(&self, process: &Arc<str>, kind: &str, fields: impl Into<Value>) {
+        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), kind, fields.into());
     }
 
     /// Records an event that only [`Level::Trace`] keeps; `fields` is not called otherwise.
-    pub fn trace(&self, process: &Arc<str>, kind: &str, fields: impl FnOnce() -> Value) {
+    pub fn trace<V: Into<Value>>(&self, process: &Arc<str>, kind: &str, fields: impl FnOnce() -> V) {
         if self.0.level == Level::Trace {
             self.info(process, kind, fields());
         }
@@ -151,10 +151,10 @@ impl Trace {
         let fields = match fields {
             Value::Object(map) => map,
             Value::Null => Map::new(),
-            other => Map::from_iter([("value".to_owned(), other)]),
+            other => Map::from_iter([("value", other)]),
         };
         debug_assert!(
-            ["ms", "n", "process", "kind"].iter().all(|own| !fields.contains_key(*own)),
+            ["ms", "n", "process", "kind"].iter().all(|own| !fields.contains_key(own)),
             "{kind}: a field has the name of one of the event's own"
         );
         let fields = Fields::from(fields);

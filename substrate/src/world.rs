@@ -6,9 +6,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::json::json;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use serde_json::json;
 
 use crate::clock::{Clock, TimeScale};
 use crate::fabric::{Fabric, Latency};

@@ -108,7 +108,7 @@ pub fn volumes_in_use(node: &Node) -> &[String] {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
@@ -117,7 +117,7 @@ mod tests {
         if deleting {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        serde_json::from_value(json!({ "metadata": metadata, "status": status })).expect("a pod")
+        substrate::json::from_value(json!({ "metadata": metadata, "status": status })).expect("a pod")
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     fn the_out_of_service_taint_counts_whatever_its_value_and_effect() {
         let taint = json!({ "key": OUT_OF_SERVICE_TAINT, "value": "x", "effect": "NoSchedule" });
         let node = json!({ "metadata": { "name": "a" }, "spec": { "taints": [taint] } });
-        let node: Node = serde_json::from_value(node).expect("a node");
+        let node: Node = substrate::json::from_value(node).expect("a node");
         assert_eq!(node_view(&node), NodeView { ready: false, out_of_service: true });
     }
 }

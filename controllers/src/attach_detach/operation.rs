@@ -134,7 +134,7 @@ fn detach_done(attachment: Option<&VolumeAttachment>) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
@@ -144,7 +144,8 @@ mod tests {
             metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
         let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } });
-        serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).expect("an attachment")
+        substrate::json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status }))
+            .expect("an attachment")
     }
 
     #[rstest]

@@ -350,8 +350,7 @@ impl Shell {
         spec: Arc<VolumeSpec>,
         pods: Vec<Arc<ObjectReference>>,
     ) {
-        let fields =
-            serde_json::json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
+        let fields = json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
         self.ctx.emit("ad.attach", fields);
         let (operations, done) = (self.operations.clone(), self.done.clone());
         self.ctx.spawn(async move {
@@ -370,7 +369,7 @@ impl Shell {
         forced: Option<ForcedReason>,
     ) {
         let handle = Reconciler::handle(&volume);
-        let mut fields = serde_json::json!({
+        let mut fields = json!({
             "volume": handle,
             "pv": spec.map_or("", |spec| spec.pv.as_str()),
             "node": node,

@@ -134,7 +134,7 @@ impl Driver {
                 Err(e) => self.ctx.trace().trace(
                     self.ctx.name(),
                     "csi.connect",
-                    || serde_json::json!({ "error": e.to_string() }),
+                    || substrate::json::json!({ "error": e.to_string() }),
                 ),
             }
             self.ctx.sleep(Duration::from_secs(1)).await;

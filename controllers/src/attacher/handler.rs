@@ -151,7 +151,7 @@ impl Handler {
             self.ctx.trace().trace(
                 self.ctx.name(),
                 "attacher.error",
-                || serde_json::json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
+                || json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
             );
         }
         false

@@ -106,14 +106,15 @@ fn is_worth_a_sync(old: &VolumeAttachment, new: &VolumeAttachment) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
     fn attachment(version: &str, status: Value) -> VolumeAttachment {
         let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } });
         let metadata = json!({ "name": "csi-1", "resourceVersion": version });
-        serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).expect("an attachment")
+        substrate::json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status }))
+            .expect("an attachment")
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::claim::sync_claim;

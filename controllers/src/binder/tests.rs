@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use proptest::prelude::*;
 use rstest::rstest;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::claim::sync_claim;
 use super::object::{ClaimKey, claim_phase, name, uid, volume_name, volume_phase, volume_spec};
@@ -30,13 +30,13 @@ impl Server {
     }
 
     fn add_volume(&mut self, value: Value) {
-        let mut volume: PersistentVolume = serde_json::from_value(value).unwrap();
+        let mut volume: PersistentVolume = substrate::json::from_value(value).unwrap();
         self.stamp(&mut volume.metadata);
         self.volumes.insert(name(&volume.metadata).to_owned(), volume);
     }
 
     fn add_claim(&mut self, value: Value) {
-        let mut claim: PersistentVolumeClaim = serde_json::from_value(value).unwrap();
+        let mut claim: PersistentVolumeClaim = substrate::json::from_value(value).unwrap();
         self.stamp(&mut claim.metadata);
         self.claims.insert(ClaimKey::of(&claim), claim);
     }
@@ -78,8 +78,8 @@ impl Server {
             }
             value
         };
-        let volumes: Vec<Value> = self.volumes.values().map(|v| strip(serde_json::to_value(v).unwrap())).collect();
-        let claims: Vec<Value> = self.claims.values().map(|c| strip(serde_json::to_value(c).unwrap())).collect();
+        let volumes: Vec<Value> = self.volumes.values().map(|v| strip(substrate::json::to_value(v).unwrap())).collect();
+        let claims: Vec<Value> = self.claims.values().map(|c| strip(substrate::json::to_value(c).unwrap())).collect();
         json!([volumes, claims])
     }
 }
@@ -250,7 +250,7 @@ fn class(name: &str, mode: &str, extra: Value) -> StorageClass {
         "volumeBindingMode": mode,
     });
     merge(&mut value, extra);
-    serde_json::from_value(value).unwrap()
+    substrate::json::from_value(value).unwrap()
 }
 
 fn key(name: &str) -> ClaimKey {
@@ -365,7 +365,7 @@ fn waiting_for_the_first_consumer_says_so_and_leaves_free_volumes_alone() {
     let mut controller = Controller::start(&server, &classes, usize::MAX);
     controller.claim(&mut server, &key("data"));
     for pod in ["p", "q"] {
-        let pod = serde_json::from_value(json!({
+        let pod = substrate::json::from_value(json!({
             "metadata": { "namespace": "default", "name": pod },
             "spec": { "containers": [], "volumes": [{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }] },
         }))

@@ -61,7 +61,7 @@ impl EventRecorder {
         let message = message.into();
         self.0.ctx.emit(
             "k8s.event",
-            serde_json::json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(object), "message": message }),
+            json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(object), "message": message }),
         );
         let (kind, reason) = (kind.to_owned(), reason.to_owned());
         let at = self.0.ctx.now().wall;
@@ -145,7 +145,7 @@ impl Sink {
                     self.client.ctx().trace().trace(
                         self.client.ctx().name(),
                         "event.lost",
-                        || serde_json::json!({ "reason": occurrence.reason, "error": e.to_string() }),
+                        || json!({ "reason": occurrence.reason, "error": e.to_string() }),
                     );
                     return;
                 }

@@ -288,7 +288,7 @@ impl<K: Kind> Reflector<K> {
         self.ctx.trace().trace(
             self.ctx.name(),
             "informer.error",
-            || serde_json::json!({ "of": K::KIND, "verb": verb, "error": e.to_string() }),
+            || substrate::json::json!({ "of": K::KIND, "verb": verb, "error": e.to_string() }),
         );
     }
 

@@ -47,12 +47,12 @@ fn matches(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
     fn verdict(terms: Value) -> bool {
-        let pv: PersistentVolume = serde_json::from_value(json!({
+        let pv: PersistentVolume = substrate::json::from_value(json!({
             "metadata": {"name": "pv"},
             "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}},
         }))

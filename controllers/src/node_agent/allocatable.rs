@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use substrate::json::json;
 
 use super::agent::Agent;
 use super::registration::update_allocatable;

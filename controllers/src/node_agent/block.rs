@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_mock::disk::{Mapping, RawDevice};
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use substrate::json::json;
 
 use super::agent::Agent;
 use super::names::{VOL_DATA, VolumeName};

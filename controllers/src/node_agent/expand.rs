@@ -148,9 +148,7 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         agent.recorder.event(&reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
     agent.recorder.event(&reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
-    agent
-        .ctx
-        .emit("node-agent.expanded", serde_json::json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
+    agent.ctx.emit("node-agent.expanded", json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
     patch(finished(&size)).await
 }
 

@@ -285,14 +285,14 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
-    fn status_of(state: serde_json::Value, last: serde_json::Value) -> PodStatus {
+    fn status_of(state: substrate::json::Value, last: substrate::json::Value) -> PodStatus {
         let container = json!({"name": "main", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
             "containerID": "mooring://u/main", "state": state, "lastState": last});
-        serde_json::from_value(json!({ "containerStatuses": [container] })).expect("a status")
+        substrate::json::from_value(json!({ "containerStatuses": [container] })).expect("a status")
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
-use serde_json::json;
+use substrate::json::json;
 use substrate::seed::unit;
 
 use super::agent::Agent;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use substrate::json::json;
 use substrate::link::Link;
 use substrate::{HttpService, dial, latest};
 

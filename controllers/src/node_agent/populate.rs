@@ -188,12 +188,12 @@ fn sizes(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Sizes {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
     fn pod(spec: Value) -> Pod {
-        serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": spec }))
+        substrate::json::from_value(json!({ "metadata": { "name": "p", "namespace": "d", "uid": "u" }, "spec": spec }))
             .expect("a pod")
     }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn claim(phase: &str, volume: Option<&str>) -> PersistentVolumeClaim {
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "a", "uid": "c1" }, "spec": { "volumeName": volume }, "status": { "phase": phase },
         }))
         .expect("a claim")
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_volume_of_another_claim_is_refused() {
         let pv = |uid: &str| -> PersistentVolume {
-            serde_json::from_value(json!({ "metadata": { "name": "pv" }, "spec": { "claimRef": { "uid": uid } } }))
+            substrate::json::from_value(json!({ "metadata": { "name": "pv" }, "spec": { "claimRef": { "uid": uid } } }))
                 .expect("a volume")
         };
         assert_eq!(check_volume(&pv("c1"), &claim("Bound", None)), Ok(()));

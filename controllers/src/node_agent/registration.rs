@@ -333,13 +333,13 @@ pub(super) async fn keep_trying(
     loop {
         match register(agent, registration.clone(), &dial).await {
             Ok(driver) => {
-                let fields = serde_json::json!({ "node": agent.config.node_name, "driver": driver });
+                let fields = json!({ "node": agent.config.node_name, "driver": driver });
                 agent.ctx.emit("node-agent.registered", fields);
                 return driver;
             }
             Err(error) => agent.ctx.emit(
                 "node-agent.registration-failed",
-                serde_json::json!({ "node": agent.config.node_name, "error": error.to_string() }),
+                json!({ "node": agent.config.node_name, "error": error.to_string() }),
             ),
         }
         agent.ctx.sleep(backoff.max(timers.registration_reconcile)).await;

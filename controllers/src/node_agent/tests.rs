@@ -14,7 +14,7 @@ use std::time::Duration;
 use csi_mock::disk::{Disk, MemoryDisks, Plug};
 use csi_mock::node::NodeConfig;
 use csi_mock::settings::Settings;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Process, World};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use csi_mock::disk::{DiskError, Mount, MountKind};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
-use serde_json::json;
+use substrate::json::json;
 
 use super::agent::Agent;
 use super::block;
@@ -404,12 +404,12 @@ pub(super) async fn remove_pod_dirs(agent: &Agent, uid: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use substrate::json::Value;
 
     use super::*;
 
     fn verdict(metadata: Value, status: Value) -> Result<PublishContext, String> {
-        let attachment: VolumeAttachment = serde_json::from_value(json!({
+        let attachment: VolumeAttachment = substrate::json::from_value(json!({
             "metadata": metadata, "status": status,
             "spec": { "attacher": "d", "nodeName": "n", "source": {} },
         }))

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use csi_mock::disk::{DiskError, RawDevice};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use serde_json::json;
 use substrate::fault::Span;
+use substrate::json::json;
 use substrate::latest;
 
 use super::agent::Agent;
@@ -263,9 +263,9 @@ impl Writer {
         }
     }
 
-    fn emit(&self, kind: &str, more: serde_json::Value) {
+    fn emit(&self, kind: &str, more: substrate::json::Value) {
         let mut fields = json!({ "pod": self.pod, "node": self.agent.config.node_name, "volume": self.volume });
-        if let (Some(fields), serde_json::Value::Object(more)) = (fields.as_object_mut(), more) {
+        if let (Some(fields), substrate::json::Value::Object(more)) = (fields.as_object_mut(), more) {
             fields.extend(more);
         }
         self.agent.ctx.emit(kind, fields);
@@ -281,8 +281,8 @@ async fn stopped(stop: &mut latest::Receiver<bool>) {
 mod tests {
     use super::*;
 
-    fn pod(annotations: serde_json::Value) -> Pod {
-        serde_json::from_value(json!({ "metadata": { "name": "p", "annotations": annotations } })).expect("a pod")
+    fn pod(annotations: substrate::json::Value) -> Pod {
+        substrate::json::from_value(json!({ "metadata": { "name": "p", "annotations": annotations } })).expect("a pod")
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn unknown(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -156,7 +156,8 @@ mod tests {
             .into_iter()
             .collect();
         let metadata = json!({ "name": "a", "creationTimestamp": "2026-01-01T00:00:00Z" });
-        serde_json::from_value(json!({ "metadata": metadata, "status": { "conditions": conditions } })).expect("a node")
+        substrate::json::from_value(json!({ "metadata": metadata, "status": { "conditions": conditions } }))
+            .expect("a node")
     }
 
     fn renewed(seconds: i64) -> Option<Timestamp> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, Taint};
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::EVENT_SOURCE;

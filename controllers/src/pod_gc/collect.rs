@@ -124,7 +124,7 @@ impl Collector {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -139,7 +139,7 @@ mod tests {
         if !node.is_empty() {
             spec["nodeName"] = json!(node);
         }
-        Arc::new(serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod"))
+        Arc::new(substrate::json::from_value(json!({ "metadata": metadata, "spec": spec })).expect("a pod"))
     }
 
     fn node(ready: &str, out_of_service: bool) -> Arc<Node> {
@@ -149,7 +149,7 @@ mod tests {
             "spec": { "taints": [{ "key": key, "effect": "NoExecute" }] },
             "status": { "conditions": [{ "type": "Ready", "status": ready }] },
         });
-        Arc::new(serde_json::from_value(node).expect("a node"))
+        Arc::new(substrate::json::from_value(node).expect("a node"))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Every twenty seconds: who is to go, and the writes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde_json::json;
+use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::collect::{Collector, Reason};

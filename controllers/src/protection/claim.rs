@@ -178,7 +178,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -188,24 +188,24 @@ mod tests {
     #[case::without_a_node(json!({ "volumes": [claim("data")] }), "Pending", false)]
     #[case::another_claim(json!({ "nodeName": "n", "volumes": [claim("other")] }), "Running", false)]
     fn a_claim_is_in_use_while_a_scheduled_pod_names_it(
-        #[case] spec: serde_json::Value,
+        #[case] spec: substrate::json::Value,
         #[case] phase: &str,
         #[case] expected: bool,
     ) {
         let mut spec = spec;
         spec["containers"] = json!([]);
-        let pod: Pod = serde_json::from_value(json!({
+        let pod: Pod = substrate::json::from_value(json!({
             "metadata": { "namespace": "default", "name": "p" },
             "spec": spec,
             "status": { "phase": phase },
         }))
         .unwrap();
         let data: PersistentVolumeClaim =
-            serde_json::from_value(json!({ "metadata": { "namespace": "default", "name": "data" } })).unwrap();
+            substrate::json::from_value(json!({ "metadata": { "namespace": "default", "name": "data" } })).unwrap();
         assert_eq!(uses(&pod, &data), expected);
     }
 
-    fn claim(name: &str) -> serde_json::Value {
+    fn claim(name: &str) -> substrate::json::Value {
         json!({ "name": "v", "persistentVolumeClaim": { "claimName": name } })
     }
 }

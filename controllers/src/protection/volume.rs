@@ -62,7 +62,7 @@ async fn sync(client: &Client, volume: &PersistentVolume) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -71,7 +71,7 @@ mod tests {
         for (phase, expected) in
             [("Bound", Decision::Keep), ("Released", Decision::Remove), ("Failed", Decision::Remove)]
         {
-            let volume: PersistentVolume = serde_json::from_value(json!({
+            let volume: PersistentVolume = substrate::json::from_value(json!({
                 "metadata": {
                     "name": "v",
                     "finalizers": [FINALIZER],

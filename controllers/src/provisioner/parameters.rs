@@ -218,7 +218,7 @@ fn check(
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn claim() -> PersistentVolumeClaim {
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "data", "namespace": "shop", "annotations": { "team": "blue" } },
         }))
         .unwrap()

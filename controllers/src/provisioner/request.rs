@@ -213,7 +213,7 @@ fn access_mode(mode: &str, single_node_multi_writer: bool) -> Result<Mode, Prepa
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
     use crate::provisioner::persistent_volume::{Provisioner, persistent_volume};
@@ -227,7 +227,7 @@ mod tests {
         for (key, value) in spec.as_object().unwrap() {
             all[key] = value.clone();
         }
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "data", "namespace": "shop", "uid": "1-2-3", "resourceVersion": "9" },
             "spec": all,
         }))
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn class() -> StorageClass {
-        serde_json::from_value(json!({
+        substrate::json::from_value(json!({
             "metadata": { "name": "gp3" },
             "provisioner": "ebs.csi.aws.com",
             "reclaimPolicy": "Delete",
@@ -265,7 +265,7 @@ mod tests {
             "csi.storage.k8s.io/pvc/namespace": "shop",
             "csi.storage.k8s.io/pv/name": "pvc-1-2-3",
         });
-        assert_eq!(serde_json::to_value(&request.parameters).unwrap(), expected);
+        assert_eq!(substrate::json::to_value(&request.parameters).unwrap(), expected);
         let capability = &request.volume_capabilities[0];
         assert_eq!(capability.access_mode.as_ref().unwrap().mode(), Mode::SingleNodeWriter);
         let Some(AccessType::Mount(mount)) = &capability.access_type else { panic!("{capability:?}") };
@@ -364,6 +364,6 @@ mod tests {
                 "volumeMode": "Block",
             },
         });
-        assert_eq!(serde_json::to_value(&object).unwrap(), expected);
+        assert_eq!(substrate::json::to_value(&object).unwrap(), expected);
     }
 }

@@ -20,8 +20,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use rand_core::Rng;
-use serde_json::json;
 use substrate::HttpService;
+use substrate::json::json;
 use substrate::process::Ctx;
 use tonic::{Code, Status};
 

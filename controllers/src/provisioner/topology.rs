@@ -272,7 +272,7 @@ fn go_list(items: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use substrate::json::json;
 
     use super::*;
 
@@ -282,13 +282,15 @@ mod tests {
 
     impl Nodes {
         fn node(name: &str, zone: &str) -> Arc<Node> {
-            Arc::new(serde_json::from_value(json!({ "metadata": { "name": name, "labels": { ZONE: zone } } })).unwrap())
+            Arc::new(
+                substrate::json::from_value(json!({ "metadata": { "name": name, "labels": { ZONE: zone } } })).unwrap(),
+            )
         }
 
         fn csi_node(name: &str) -> Arc<CSINode> {
             let driver = json!({ "name": "ebs.csi.aws.com", "nodeID": name, "topologyKeys": [ZONE] });
             Arc::new(
-                serde_json::from_value(json!({ "metadata": { "name": name }, "spec": { "drivers": [driver] } }))
+                substrate::json::from_value(json!({ "metadata": { "name": name }, "spec": { "drivers": [driver] } }))
                     .unwrap(),
             )
         }
@@ -336,7 +338,7 @@ mod tests {
     #[test]
     fn allowed_topologies_replace_those_of_the_nodes() {
         let allowed: Vec<TopologySelectorTerm> =
-            serde_json::from_value(json!([{ "matchLabelExpressions": [{ "key": ZONE, "values": ["b", "a"] }] }]))
+            substrate::json::from_value(json!([{ "matchLabelExpressions": [{ "key": ZONE, "values": ["b", "a"] }] }]))
                 .unwrap();
         let got = cluster().ask("data", &allowed, Some("n2"), false, &mut Remembered::default()).unwrap().unwrap();
         assert_eq!((zones(&got.requisite), zones(&got.preferred)), (vec!["a", "b"], vec!["b", "a"]));
@@ -368,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_class_without_topologies_distributes_or_over_and() {
-        let allowed: Vec<TopologySelectorTerm> = serde_json::from_value(json!([{ "matchLabelExpressions": [
+        let allowed: Vec<TopologySelectorTerm> = substrate::json::from_value(json!([{ "matchLabelExpressions": [
             { "key": "zone", "values": ["1", "2"] },
             { "key": "rack", "values": ["x", "y"] },
         ] }]))

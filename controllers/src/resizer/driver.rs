@@ -10,8 +10,8 @@ use csi_proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
     ControllerModifyVolumeRequest, GetPluginInfoRequest, ProbeRequest,
 };
-use serde_json::json;
 use substrate::HttpService;
+use substrate::json::json;
 use substrate::process::Ctx;
 use tonic::Status;
 

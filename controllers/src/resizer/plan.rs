@@ -101,7 +101,7 @@ pub fn modify(claim: &PersistentVolumeClaim) -> Modify {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use substrate::json::{Value, json};
 
     use super::*;
 
@@ -109,7 +109,7 @@ mod tests {
 
     fn claim(spec: Value, status: Value) -> PersistentVolumeClaim {
         let value = json!({ "metadata": { "name": "c", "uid": "u" }, "spec": spec, "status": status });
-        serde_json::from_value(value).expect("a claim")
+        substrate::json::from_value(value).expect("a claim")
     }
 
     fn judged(asked: &str, has: &str, size: &str, allocated: &str, stage: &str) -> Resize {
@@ -122,7 +122,7 @@ mod tests {
         }
         let claim = claim(json!({ "resources": { "requests": { "storage": asked } } }), status);
         let volume = json!({ "metadata": { "name": "pv" }, "spec": { "capacity": { "storage": size } } });
-        resize(&claim, &serde_json::from_value(volume).expect("a volume"))
+        resize(&claim, &substrate::json::from_value(volume).expect("a volume"))
     }
 
     #[rstest]

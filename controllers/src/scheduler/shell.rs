@@ -270,7 +270,7 @@ impl Scheduler {
                 ctx.trace().trace(
                     ctx.name(),
                     "scheduler.error",
-                    || serde_json::json!({ "what": "condition", "pod": name, "error": e.to_string() }),
+                    || json!({ "what": "condition", "pod": name, "error": e.to_string() }),
                 );
             }
         });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use rstest::rstest;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::binding::{self, BindingError};
 use super::cycle::schedule;
@@ -22,7 +22,7 @@ const DRIVER: &str = "ebs.csi.aws.com";
 const ZONE: &str = "topology.ebs.csi.aws.com/zone";
 
 fn make<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
+    substrate::json::from_value(value).unwrap()
 }
 
 fn merge(into: &mut Value, from: Value) {

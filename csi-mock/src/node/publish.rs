@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use csi_proto::csi::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
 };
-use serde_json::json;
+use substrate::json::json;
 use tonic::Status;
 
 use super::service::{NodeService, status};

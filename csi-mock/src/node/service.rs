@@ -11,7 +11,7 @@ use csi_proto::csi::{
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
     NodeUnstageVolumeResponse, Topology, VolumeCapability,
 };
-use serde_json::json;
+use substrate::json::json;
 use tonic::{Request, Response, Status};
 
 use super::NodeConfig;
@@ -67,9 +67,9 @@ impl NodeService {
         }
     }
 
-    pub(super) fn emit(&self, kind: &str, volume: &str, more: serde_json::Value) {
+    pub(super) fn emit(&self, kind: &str, volume: &str, more: substrate::json::Value) {
         let mut fields = json!({ "volume": volume, "node": self.config.node_name });
-        if let (Some(fields), serde_json::Value::Object(more)) = (fields.as_object_mut(), more) {
+        if let (Some(fields), substrate::json::Value::Object(more)) = (fields.as_object_mut(), more) {
             fields.extend(more);
         }
         self.calls.ctx().emit(kind, fields);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_proto::csi::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
-use serde_json::json;
+use substrate::json::json;
 use tonic::Status;
 
 use super::service::{NodeService, status};

@@ -6,7 +6,7 @@ use csi_proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
     VolumeCondition, VolumeUsage, volume_usage,
 };
-use serde_json::json;
+use substrate::json::json;
 use tonic::Status;
 
 use super::service::{NodeService, status};

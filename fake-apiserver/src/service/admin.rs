@@ -127,7 +127,7 @@ impl Server {
                 state.store.take_committed();
                 let revision = state.store.revision();
                 self.shared.revision.send_replace(revision);
-                self.ctx.emit("api.load", serde_json::json!({"objects": count, "rv": revision}));
+                self.ctx.emit("api.load", json!({"objects": count, "rv": revision}));
                 json_value(200, &json!({"revision": revision, "objects": count}))
             }
             Err(status) => error(status.code, &status.message),
@@ -142,7 +142,7 @@ impl Server {
             state.hub = Hub::new();
             state.epoch += 1;
         }
-        self.ctx.emit("api.reset", serde_json::json!({}));
+        self.ctx.emit("api.reset", json!({}));
         self.commit("bootstrap", self.ctx.name(), |store| store.reset(now));
     }
 }

@@ -1,15 +1,14 @@
 //! The few words of a storage object that the trace tells, so that a reader follows a volume without the API.
 
-use serde_json::{Map, json};
-use substrate::json::Value;
+use substrate::json::{Value, json};
 
 use crate::kinds::Kind;
 
 /// The field of `api.commit` for an object of `kind`, and what it holds: claims, volumes, pods and attachments say
 /// what they are bound to and how far they are; other kinds nothing.
-pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, serde_json::Value)> {
+pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, Value)> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let (field, words) = match kind.kind {
+    let (field, mut words) = match kind.kind {
         "PersistentVolumeClaim" => ("pvc", json!({ "phase": status["phase"], "volume": spec["volumeName"] })),
         "PersistentVolume" => {
             let claim = &spec["claimRef"];
@@ -31,9 +30,8 @@ pub(super) fn content(kind: &Kind, object: &Value) -> Option<(&'static str, serd
         }
         _ => return None,
     };
-    let known: Map<String, serde_json::Value> = match words {
-        serde_json::Value::Object(map) => map.into_iter().filter(|(_, v)| !v.is_null()).collect(),
-        _ => Map::new(),
-    };
-    Some((field, known.into()))
+    if let Value::Object(map) = &mut words {
+        map.retain(|_, v| !v.is_null());
+    }
+    Some((field, words))
 }

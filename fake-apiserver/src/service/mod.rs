@@ -256,7 +256,7 @@ impl Server {
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let fields = || {
-            let mut fields = serde_json::json!({
+            let mut fields = json!({
                 "verb": verb,
                 "resource": event.kind.plural,
                 "object": &*event.key,

@@ -82,7 +82,7 @@ impl OsProcess {
             while let Ok(Some(line)) = lines.next_line().await {
                 if let Ok(event) = serde_json::from_str::<Event>(&line) {
                     // Each process counts time from its own start, so the event gets this world's time.
-                    world.trace().info(&name, &event.kind, event.fields.into());
+                    world.trace().info(&name, &event.kind, event.fields);
                 }
             }
         });

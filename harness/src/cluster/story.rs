@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
 use substrate::Event;
+use substrate::json::Value;
 
 /// What is known of each pod's workload, by `namespace/name`.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use substrate::Event;
+use substrate::json::Value;
 
 /// A volume on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

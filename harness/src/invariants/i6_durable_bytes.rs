@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use substrate::Event;
+use substrate::json::Value;
 
 /// The records of one volume.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Each invariant holds in a sound run, and each fires when that run is changed in the one way that breaks it.
 
-use serde_json::{Value, json};
+use substrate::json::{Value, json};
 
 use super::*;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
 use substrate::Event;
+use substrate::json::Value;
 
 use super::{Row, Shape, Timeline, Volume};
 

@@ -1,5 +1,5 @@
-use serde_json::{Value, json};
 use substrate::WorldKind;
+use substrate::json::{Value, json};
 
 use super::*;
 use crate::output::{Exit, Style};

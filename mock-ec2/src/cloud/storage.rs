@@ -2,7 +2,7 @@
 
 use std::io;
 
-use serde_json::json;
+use substrate::json::json;
 use substrate::{Ctx, Now, WorldKind};
 
 use super::{Ec2, Inner};

@@ -115,6 +115,11 @@ impl Map {
         self.extend(mem::take(other));
     }
 
+    /// Gives back the room that it does not need.
+    pub fn shrink_to_fit(&mut self) {
+        self.members.shrink_to_fit();
+    }
+
     /// Removes all members.
     pub fn clear(&mut self) {
         self.members.clear();

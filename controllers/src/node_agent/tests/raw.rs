@@ -239,7 +239,7 @@ fn a_driver_that_cannot_publish_a_device_is_told_as_a_failed_map() {
             "name": "f", "match": { "plane": "csi", "op": "NodePublishVolume" }, "when": { "first": 1 },
             "effect": { "grpc": "INTERNAL" },
         });
-        world.faults().add(Duration::ZERO, serde_json::from_value(fault).expect("a fault")).expect("added");
+        world.faults().add(Duration::ZERO, substrate::json::from_value(fault).expect("a fault")).expect("added");
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;
         rig.run_raw_pod("p").await;

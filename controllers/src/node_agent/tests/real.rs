@@ -17,7 +17,7 @@ pub(super) struct Hand {
 
 impl Hand {
     pub async fn create<K: Kind>(&self, namespace: &str, object: Value) -> K {
-        let object: K = serde_json::from_value(object).expect("an object");
+        let object: K = substrate::json::from_value(object).expect("an object");
         let api = if namespace.is_empty() { self.client.all() } else { self.client.namespaced(namespace) };
         let created = api.create(&object).await.unwrap_or_else(|e| panic!("create {}: {e}", K::KIND));
         K::clone(&created)
@@ -25,7 +25,7 @@ impl Hand {
 
     async fn status<K: Kind>(&self, namespace: &str, name: &str, status: Value) {
         let api = if namespace.is_empty() { self.client.all::<K>() } else { self.client.namespaced(namespace) };
-        let patch = Patch::Strategic(json!({ "status": status }).into());
+        let patch = Patch::Strategic(json!({ "status": status }));
         api.patch_status(name, &patch).await.unwrap_or_else(|e| panic!("patch {} {name}: {e}", K::KIND));
     }
 
@@ -133,7 +133,7 @@ pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec
     };
     disk.plug(&plug).await.expect("plugged");
     let attached = json!({ "status": { "attached": true, "attachmentMetadata": { "devicePath": "/dev/xvdaa" } } });
-    hand.client.all::<VolumeAttachment>().patch_status(&name, &Patch::Merge(attached.into())).await.expect("attached");
+    hand.client.all::<VolumeAttachment>().patch_status(&name, &Patch::Merge(attached)).await.expect("attached");
     hand.status::<Node>("", "node-a", json!({ "volumesAttached": [{ "name": VOLUME, "devicePath": "" }] })).await;
     let running = async || {
         let status = hand.pod().await.and_then(|p| p.status).unwrap_or_default();

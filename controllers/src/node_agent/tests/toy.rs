@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::{Value, json};
 use substrate::body::{Body, HttpService, boxed, collect, from_service, full};
+use substrate::json::{Value, json};
 use tokio::sync::mpsc;
 
 /// Resource, namespace, name.

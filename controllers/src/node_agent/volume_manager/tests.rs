@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use serde_json::json;
+use substrate::json::json;
 
 use super::actual::MountState;
 use super::desired::Sizes;
@@ -41,7 +41,7 @@ struct Rig {
 
 fn pod(uid: &str) -> Arc<Pod> {
     let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid } });
-    Arc::new(serde_json::from_value(pod).expect("a pod"))
+    Arc::new(substrate::json::from_value(pod).expect("a pod"))
 }
 
 fn spec(handle: &str, mode: &str) -> Arc<VolumeSpec> {

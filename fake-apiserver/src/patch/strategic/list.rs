@@ -124,10 +124,10 @@ fn merge_by_key(
     list.retain(|value| gone.get(value).is_none());
     let places = Positions::of(&list, Some(key));
     let mut added: Vec<Value> = Vec::new();
-    let mut added_at: BTreeMap<String, usize> = BTreeMap::new();
+    let mut added_at = BTreeMap::new();
     for entry in entries {
         let entry = Value::Object(with_merge_key(entry, key)?);
-        let id = order::identity(&entry, Some(key)).unwrap_or_default();
+        let id = order::identity(&entry, Some(key));
         // Of two entries with one key the second one changes the first.
         let slot = match (places.get(&entry), added_at.get(&id)) {
             (Some(at), _) => list.get_mut(at),

@@ -3,23 +3,30 @@
 
 use std::collections::BTreeMap;
 
-use substrate::json::Value;
+use substrate::json::{Text, Value};
 
 use super::{PATCH, malformed};
 use crate::patch::PatchError;
 
 /// What identifies an element: the value of its merge key, or itself.
-pub(super) fn identity(value: &Value, key: Option<&str>) -> Option<String> {
-    // Text, because JSON values have no order; bodies are bounded, so it is cheap enough.
-    match key {
-        None => Some(value.to_string()),
-        Some(key) => value.get(key).map(Value::to_string),
+pub(super) fn identity(value: &Value, key: Option<&str>) -> Option<Identity> {
+    match key.map_or(Some(value), |key| value.get(key))? {
+        Value::String(text) => Some(Identity::Text(text.clone())),
+        // JSON values have no order; bodies are bounded, so it is cheap enough.
+        other => Some(Identity::Other(other.to_string())),
     }
+}
+
+/// The identity of an element: a text, as nearly always, or the JSON of anything else.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Identity {
+    Text(Text),
+    Other(String),
 }
 
 /// Where each element of a list stands, by identity; the first one of equals.
 pub(super) struct Positions<'a> {
-    at: BTreeMap<String, usize>,
+    at: BTreeMap<Identity, usize>,
     key: Option<&'a str>,
 }
 
