@@ -1,5 +1,7 @@
 //! JSON merge patch (RFC 7396).
 
+use std::collections::BTreeSet;
+
 use substrate::json::{Map, Value};
 
 use super::PatchError;
@@ -18,17 +20,26 @@ fn merge(target: &mut Value, patch: Map) {
         *target = Value::Object(Map::new());
     }
     let Value::Object(map) = target else { return };
+    let (mut added, mut gone) = (Map::new(), BTreeSet::new());
     for (key, value) in patch {
-        match value {
-            Value::Null => {
-                map.remove(&key);
+        match (map.get_mut(&key), value) {
+            (_, Value::Null) => {
+                gone.insert(key);
             }
-            Value::Object(patch) => merge(map.entry(key).or_insert(Value::Null), patch),
-            other => {
-                map.insert(key, other);
+            (Some(slot), Value::Object(patch)) => merge(slot, patch),
+            (Some(slot), other) => *slot = other,
+            (None, Value::Object(patch)) => {
+                let mut new = Value::Null;
+                merge(&mut new, patch);
+                added.insert(key, new);
+            }
+            (None, other) => {
+                added.insert(key, other);
             }
         }
     }
+    map.remove_all(&gone);
+    map.append(&mut added);
 }
 
 #[cfg(test)]

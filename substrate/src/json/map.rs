@@ -1,5 +1,6 @@
 //! An object: members in the order of their names, in one vector.
 
+use std::collections::BTreeSet;
 use std::{fmt, mem, slice, vec};
 
 use super::{Text, Value};
@@ -110,9 +111,25 @@ impl Map {
         self.members.retain_mut(|(name, value)| keep(name, value));
     }
 
-    /// Moves the members of `other` over.
+    /// Moves the members of `other` over, all at once when they are many.
     pub fn append(&mut self, other: &mut Self) {
-        self.extend(mem::take(other));
+        if other.len() <= FEW {
+            self.extend(mem::take(other));
+        } else {
+            self.members.append(&mut other.members);
+            *self = Self::of(mem::take(&mut self.members));
+        }
+    }
+
+    /// Removes the members of these names, all at once when they are many.
+    pub fn remove_all(&mut self, names: &BTreeSet<Text>) {
+        if names.len() > FEW {
+            self.retain(|name, _| !names.contains(name));
+        } else {
+            for name in names {
+                self.remove(name);
+            }
+        }
     }
 
     /// Gives back the room that it does not need.

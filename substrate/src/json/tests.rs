@@ -51,7 +51,7 @@ proptest! {
 
     /// Against a map of the standard library, whatever is done to it.
     #[test]
-    fn an_object_is_a_map_in_order(steps in prop::collection::vec((0..6u8, "[a-m]{1,2}", any::<u8>()), 0..60)) {
+    fn an_object_is_a_map_in_order(steps in prop::collection::vec((0..8u8, "[a-m]{1,2}", any::<u8>()), 0..60)) {
         let (mut ours, mut model) = (Map::new(), BTreeMap::<String, u8>::new());
         for (step, name, value) in steps {
             let key = name.as_str();
@@ -67,9 +67,19 @@ proptest! {
                     ours.retain(|_, v| *v != value);
                     model.retain(|_, v| *v != value);
                 }
-                _ => {
+                5 => {
                     ours.extend([(name.as_str(), Value::from(value)), ("m", value.into())]);
                     model.extend([(name, value), ("m".to_owned(), value)]);
+                }
+                6 => {
+                    let many: Vec<String> = ('a'..='m').step_by(1 + usize::from(value % 4)).map(|c| c.to_string()).collect();
+                    ours.append(&mut many.iter().map(|name| (name.as_str(), value.into())).collect());
+                    model.extend(many.into_iter().map(|name| (name, value)));
+                }
+                _ => {
+                    let many: Vec<String> = ('a'..='m').step_by(1 + usize::from(value % 4)).map(|c| c.to_string()).collect();
+                    ours.remove_all(&many.iter().map(Into::into).collect());
+                    model.retain(|name, _| !many.contains(name));
                 }
             }
             prop_assert!(ours.iter().map(|(k, v)| (k.to_string(), v.clone())).eq(model.iter().map(|(k, v)| (k.clone(), (*v).into()))));

@@ -8,6 +8,8 @@
 mod list;
 mod order;
 
+use std::collections::BTreeSet;
+
 use substrate::json::{Map, Value};
 
 use super::PatchError;
@@ -90,17 +92,18 @@ fn merge_map(mut original: Map, mut patch: Map, topology: Topology) -> Result<Ma
         retain_keys(&mut original, &patch, &keys)?;
     }
     list::merge_ordered(&mut original, &mut patch, topology)?;
+    let (mut added, mut gone) = (Map::new(), BTreeSet::new());
     for (key, value) in patch {
         if let Some(name) = key.strip_prefix(DELETE_FROM) {
             list::delete_from(&mut original, name, &value)?;
             continue;
         }
         if value.is_null() {
-            original.remove(&key);
+            gone.insert(key);
             continue;
         }
         let Some(slot) = original.get_mut(&key) else {
-            original.extend(without_directives(value).map(|new| (key, new)));
+            added.extend(without_directives(value).map(|new| (key, new)));
             continue;
         };
         *slot = match (slot.take(), value) {
@@ -113,12 +116,14 @@ fn merge_map(mut original: Map, mut patch: Map, topology: Topology) -> Result<Ma
             (_, new) => match without_directives(new) {
                 Some(new) => new,
                 None => {
-                    original.remove(&key);
+                    gone.insert(key);
                     continue;
                 }
             },
         };
     }
+    original.remove_all(&gone);
+    original.append(&mut added);
     Ok(original)
 }
 

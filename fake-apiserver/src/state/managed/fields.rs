@@ -4,7 +4,7 @@
 //! Structs and maps are entered unless they are atomic, lists only when their type is `map` (an element is named by its
 //! keys) or `set` (by its value). Everything else is one field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use substrate::json::{Map, Text, Value, json};
 
@@ -235,13 +235,13 @@ pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
     let listed = matches!(topology, Topology::Keyed(..));
     let before: BTreeMap<_, _> = before.into_iter().map(|(key, value, of)| (key, (value, of))).collect();
     let mut fields = Fields::default();
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for (key, value, of) in after {
         let difference = match before.get(&key) {
             Some((was, _)) => changed(was, value, of),
             None => Fields { own: listed, ..Fields::default() }.union(&fields_of(value, of)),
         };
-        seen.push(key.clone());
+        seen.insert(key.clone());
         if !difference.is_empty() {
             fields.below.insert(key, difference);
         }
@@ -260,14 +260,16 @@ pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
 pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
     match (topology, &mut *live, applied) {
         (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Object(applied)) => {
+            let mut added = Map::new();
             for (key, value) in applied {
                 match live.get_mut(key) {
                     Some(slot) => merge(slot, value, topology.below(key)),
                     None => {
-                        live.insert(key.clone(), value.clone());
+                        added.insert(key.clone(), value.clone());
                     }
                 }
             }
+            live.append(&mut added);
         }
         (Topology::Keyed(_, element), Value::Array(live), Value::Array(applied)) => {
             for value in applied {

@@ -1,5 +1,7 @@
 //! From messages to trees, as Go's JSON encoder would write the decoded struct.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -123,6 +125,7 @@ fn read(message: &'static Message, bytes: &[u8], object: &mut Map, depth: usize)
         return Err(DecodeError::Depth);
     }
     let mut reader = Reader(bytes);
+    let mut maps = Maps::new();
     while let Some((number, wire)) = reader.next()? {
         match (message.slot(number), wire) {
             // A field of a newer version.
@@ -130,14 +133,28 @@ fn read(message: &'static Message, bytes: &[u8], object: &mut Map, depth: usize)
             (Some(Slot::Inline(inner)), Wire::Bytes(bytes)) => read(inner, bytes, object, depth + 1)?,
             (Some(Slot::Inline(_)), _) => return Err(bad("an embedded message has the wrong wire type")),
             (Some(Slot::Field(entry)), wire) => {
-                field(entry, wire, object, depth).map_err(|error| within(entry.name, error))?;
+                field(entry, wire, object, &mut maps, depth).map_err(|error| within(entry.name, error))?;
             }
+        }
+    }
+    for (name, members) in maps {
+        if let Value::Object(map) = object.entry(name).or_insert_with(|| json!({})) {
+            map.append(&mut members.into_iter().collect());
         }
     }
     Ok(())
 }
 
-fn field(entry: &'static Entry, wire: Wire<'_>, object: &mut Map, depth: usize) -> Result<(), DecodeError> {
+/// The members of a message's maps, as they come: in any order.
+type Maps = BTreeMap<&'static str, Vec<(String, Value)>>;
+
+fn field(
+    entry: &'static Entry,
+    wire: Wire<'_>,
+    object: &mut Map,
+    maps: &mut Maps,
+    depth: usize,
+) -> Result<(), DecodeError> {
     match &entry.form {
         Form::Scalar(shape) => match scalar(shape, wire, depth)? {
             Some(value) if entry.zero || !is_zero(shape, &value) => {
@@ -163,11 +180,7 @@ fn field(entry: &'static Entry, wire: Wire<'_>, object: &mut Map, depth: usize) 
         }
         Form::Map(values) => {
             let Wire::Bytes(bytes) = wire else { return Err(bad("wrong wire type")) };
-            let (key, value) = pair(values, bytes, depth)?;
-            let slot = object.entry(entry.name).or_insert_with(|| json!({}));
-            if let Value::Object(map) = slot {
-                map.insert(key, value);
-            }
+            maps.entry(entry.name).or_default().push(pair(values, bytes, depth)?);
         }
     }
     Ok(())
