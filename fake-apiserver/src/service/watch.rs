@@ -34,37 +34,36 @@ const LEAST_GATHERED: Duration = Duration::from_millis(1);
 
 type Next = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
-/// Lines on their way into one frame, which is as long as they are: a reader that keeps one line keeps the frame.
+/// Lines on their way into one frame, which has room for those that wait: a reader that keeps one line keeps the frame.
 struct Lines {
     first: Bytes,
-    more: Vec<Bytes>,
-    bytes: usize,
+    waiting: usize,
+    frame: Vec<u8>,
 }
 
 impl Lines {
-    fn of(line: Bytes) -> Self {
-        Self { bytes: line.len(), first: line, more: Vec::new() }
+    /// Begins with a line, when `waiting` more are likely to follow.
+    fn of(first: Bytes, waiting: usize) -> Self {
+        Self { first, waiting, frame: Vec::new() }
     }
 
-    fn push(&mut self, line: Bytes) {
-        self.bytes += line.len();
-        self.more.push(line);
+    fn push(&mut self, line: &Bytes) {
+        if self.frame.is_empty() {
+            // The lines of one kind are of about one size.
+            let all = self.first.len().saturating_mul(self.waiting + 1);
+            self.frame.reserve(all.min(FRAME) + line.len());
+            self.frame.extend_from_slice(&self.first);
+        }
+        self.frame.extend_from_slice(line);
     }
 
     fn room(&self) -> bool {
-        self.bytes < FRAME
+        self.first.len().max(self.frame.len()) < FRAME
     }
 
     /// One line goes on as it is, shared by all who are told of it.
     fn joined(self) -> Bytes {
-        if self.more.is_empty() {
-            return self.first;
-        }
-        let mut frame = Vec::with_capacity(self.bytes);
-        for line in std::iter::once(&self.first).chain(&self.more) {
-            frame.extend_from_slice(line);
-        }
-        frame.into()
+        if self.frame.is_empty() { self.first } else { self.frame.into() }
     }
 }
 
@@ -227,11 +226,11 @@ impl WatchStream {
             return self.send(&event);
         }
         let first = self.initial.pop_front()?;
-        let mut lines = Lines::of(self.encode(&first));
+        let mut lines = Lines::of(self.encode(&first), self.initial.len());
         while lines.room()
             && let Some(event) = self.initial.pop_front()
         {
-            lines.push(self.encode(&event));
+            lines.push(&self.encode(&event));
         }
         Some(self.frame(lines.joined()))
     }
@@ -245,12 +244,13 @@ impl WatchStream {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
             self.gathers = Some(Box::pin(async move { ctx.sleep_until(until).await }));
         }
-        let mut lines = Lines::of(self.told(&Initial::Missed(first.event, first.told)));
+        let line = self.told(&Initial::Missed(first.event, first.told));
+        let mut lines = Lines::of(line, self.plan.receiver.len());
         // An end is found by the next poll.
         while lines.room()
             && let Ok(next) = self.plan.receiver.try_recv()
         {
-            lines.push(self.told(&Initial::Missed(next.event, next.told)));
+            lines.push(&self.told(&Initial::Missed(next.event, next.told)));
         }
         self.frame(lines.joined())
     }
