@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rand_core::Rng;
+use substrate::json::json;
 use substrate::latest;
 use substrate::process::Ctx;
 use substrate::seed::between;
@@ -288,7 +289,7 @@ impl<K: Kind> Reflector<K> {
         self.ctx.trace().trace(
             self.ctx.name(),
             "informer.error",
-            || substrate::json::json!({ "of": K::KIND, "verb": verb, "error": e.to_string() }),
+            || json!({ "of": K::KIND, "verb": verb, "error": e.to_string() }),
         );
     }
 

@@ -81,6 +81,11 @@ impl ActualStateOfWorld {
         self.volumes.get_mut(name)
     }
 
+    /// A pod's mount of a volume, to change it; none without a pod.
+    pub fn pod_mut(&mut self, name: &VolumeName, uid: Option<&str>) -> Option<&mut MountedPod> {
+        self.volumes.get_mut(name)?.pods.get_mut(uid?)
+    }
+
     /// All volumes in order of their names.
     pub fn volumes(&self) -> impl Iterator<Item = (&VolumeName, &AttachedVolume)> {
         self.volumes.iter()

@@ -250,7 +250,7 @@ impl VolumeManager {
 
     /// The driver wants to be called again for a pod that has the volume (`MarkRemountRequired`).
     pub fn require_remount(&mut self, uid: &str, volume: &VolumeName) {
-        if let Some(pod) = self.actual.get_mut(volume).and_then(|v| v.pods.get_mut(uid)) {
+        if let Some(pod) = self.actual.pod_mut(volume, Some(uid)) {
             pod.remount = true;
         }
     }
@@ -459,9 +459,7 @@ impl VolumeManager {
             Step::Map if grows => return Next::Do(Step::Expand),
             Step::Publish | Step::Map => self.mark_mounted(operation, &task, MountState::Mounted),
             Step::Unmap => {
-                if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid())
-                    && let Some(pod) = attached.pods.get_mut(uid)
-                {
+                if let Some(pod) = self.actual.pod_mut(volume, operation.uid()) {
                     pod.mapped = false;
                 }
                 return Next::Do(Step::Unpublish);
@@ -502,9 +500,7 @@ impl VolumeManager {
             Step::Publish => self.mount_failed(operation, task, error),
             // Tear-down may be half done: the next use must publish again.
             Step::Unmap | Step::Unpublish => {
-                if let (Some(attached), Some(uid)) = (self.actual.get_mut(volume), operation.uid())
-                    && let Some(pod) = attached.pods.get_mut(uid)
-                {
+                if let Some(pod) = self.actual.pod_mut(volume, operation.uid()) {
                     pod.state = MountState::Uncertain;
                 }
             }
