@@ -33,9 +33,38 @@ impl OperationKey {
         Self { volume: volume.to_owned(), pod: pod.to_owned(), ..Self::default() }
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
+    /// The same, borrowed.
+    pub fn get(&self) -> OperationKeyRef<'_> {
+        OperationKeyRef { volume: &self.volume, pod: &self.pod, node: &self.node }
+    }
+}
+
+/// An [`OperationKey`] to look up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationKeyRef<'a> {
+    /// Unique volume name.
+    pub volume: &'a str,
+    /// Unique pod name (uid), or empty.
+    pub pod: &'a str,
+    /// Node name, or empty.
+    pub node: &'a str,
+}
+
+impl<'a> OperationKeyRef<'a> {
+    /// A key for all pods and nodes of a volume.
+    pub fn volume(volume: &'a str) -> Self {
+        Self { volume, pod: "", node: "" }
+    }
+
+    fn overlaps(self, other: OperationKeyRef<'_>) -> bool {
         let meets = |a: &str, b: &str| a.is_empty() || b.is_empty() || a == b;
-        meets(&self.pod, &other.pod) && meets(&self.node, &other.node)
+        meets(self.pod, other.pod) && meets(self.node, other.node)
+    }
+}
+
+impl From<OperationKeyRef<'_>> for OperationKey {
+    fn from(key: OperationKeyRef<'_>) -> Self {
+        Self { volume: key.volume.to_owned(), pod: key.pod.to_owned(), node: key.node.to_owned() }
     }
 }
 
@@ -97,7 +126,7 @@ impl PendingOperations {
     /// When an operation on an overlapping key runs, or `name` itself is in backoff on `key`.
     pub fn start(&mut self, now: Duration, key: &OperationKey, name: &'static str) -> Result<(), NotStarted> {
         let operations = self.volumes.entry(key.volume.clone()).or_default();
-        if operations.iter().any(|op| op.running && op.key.overlaps(key)) {
+        if operations.iter().any(|op| op.running && op.key.get().overlaps(key.get())) {
             return Err(NotStarted::Pending);
         }
         let Some(op) = operations.iter_mut().find(|op| op.key == *key) else {
@@ -159,13 +188,14 @@ impl PendingOperations {
     }
 
     /// Whether an operation runs on an overlapping key.
-    pub fn is_pending(&self, key: &OperationKey) -> bool {
-        self.volumes.get(&key.volume).is_some_and(|ops| ops.iter().any(|op| op.running && op.key.overlaps(key)))
+    pub fn is_pending(&self, key: OperationKeyRef<'_>) -> bool {
+        let operations = self.volumes.get(key.volume);
+        operations.is_some_and(|ops| ops.iter().any(|op| op.running && op.key.get().overlaps(key)))
     }
 
     /// When `name` may start on `key` as far as backoff is concerned: nothing when at once, else a monotonic time.
-    pub fn blocked_until(&self, now: Duration, key: &OperationKey, name: &str) -> Option<Duration> {
-        let op = self.volumes.get(&key.volume)?.iter().find(|op| op.key == *key && op.name == name)?;
+    pub fn blocked_until(&self, now: Duration, key: OperationKeyRef<'_>, name: &str) -> Option<Duration> {
+        let op = self.volumes.get(key.volume)?.iter().find(|op| op.key.get() == key && op.name == name)?;
         op.blocked(now).then(|| op.free_at())
     }
 
@@ -193,7 +223,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(table.start(now, &key, "volume_attach"), Ok(()));
             table.finish(now, &key, Err("no"));
-            let until = table.blocked_until(now, &key, "volume_attach").expect("in backoff");
+            let until = table.blocked_until(now, key.get(), "volume_attach").expect("in backoff");
             waits.push((until - now).as_millis() - 1);
             now = until;
         }
@@ -217,7 +247,7 @@ mod tests {
         assert_eq!(table.start(MS(2), &key, "volume_detach"), Ok(()));
         table.finish(MS(3), &key, Err("no"));
         // The detach's first failure starts its own backoff at the beginning.
-        assert_eq!(table.blocked_until(MS(3), &key, "volume_detach"), Some(MS(504)));
+        assert_eq!(table.blocked_until(MS(3), key.get(), "volume_detach"), Some(MS(504)));
     }
 
     #[test]
@@ -233,9 +263,9 @@ mod tests {
     fn success_clears_the_record() {
         let (mut table, key) = (table(), OperationKey::volume("v"));
         assert_eq!(table.start(MS(0), &key, "volume_attach"), Ok(()));
-        assert!(table.is_pending(&key));
+        assert!(table.is_pending(key.get()));
         table.finish::<String>(MS(1), &key, Ok(()));
-        assert!(!table.is_pending(&key) && table.is_idle());
+        assert!(!table.is_pending(key.get()) && table.is_idle());
         assert_eq!(table.start(MS(1), &key, "volume_attach"), Ok(()));
     }
 }

@@ -39,9 +39,9 @@ pub fn webhooks() -> Dial {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(config)));
-        Ok(HttpService::new(tower::service_fn(move |request: Request<Body>| {
-            call(ctx.clone(), connector.clone(), name.clone(), (host.clone(), port), request)
-        })))
+        Ok(HttpService::new(move |request| {
+            Box::pin(call(ctx.clone(), connector.clone(), name.clone(), (host.clone(), port), request))
+        }))
     })
 }
 
@@ -65,9 +65,9 @@ pub fn nodes() -> NodeDial {
             .with_no_client_auth();
         let (ctx, connector) = (ctx.clone(), TlsConnector::from(Arc::new(config)));
         let (name, target) = (ServerName::from(address), (address.to_string(), place.port));
-        Ok(HttpService::new(tower::service_fn(move |request: Request<Body>| {
-            call(ctx.clone(), connector.clone(), name.clone(), target.clone(), request)
-        })))
+        Ok(HttpService::new(move |request| {
+            Box::pin(call(ctx.clone(), connector.clone(), name.clone(), target.clone(), request))
+        }))
     })
 }
 

@@ -30,10 +30,7 @@ const TOKEN: &str = "x-aws-ec2-metadata-token";
 /// The peer that answers instance `id` of `ec2` at 169.254.169.254.
 pub(crate) fn router(ec2: Ec2, ctx: Ctx, id: InstanceId) -> HttpService {
     let service = Service { ec2, ctx, id };
-    HttpService::new(tower::service_fn(move |request: Request<Body>| {
-        let service = service.clone();
-        async move { service.serve(request).await }
-    }))
+    HttpService::new(move |request| Box::pin(service.clone().serve(request)))
 }
 
 /// Answers a request under [`PREFIX`] as the metadata service of the instance that its path names.

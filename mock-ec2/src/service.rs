@@ -31,9 +31,9 @@ struct ReplyDropped;
 pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
     let admin = crate::admin::router(ec2.clone(), ctx.clone());
     let endpoint = Endpoint { ec2, ctx };
-    HttpService::new(tower::service_fn(move |request: Request<Body>| {
+    HttpService::new(move |request| {
         let (admin, endpoint) = (admin.clone(), endpoint.clone());
-        async move {
+        Box::pin(async move {
             if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
                 body::call(admin, request).await
             } else if request.uri().path().starts_with(crate::imds::PREFIX) {
@@ -43,8 +43,8 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
             } else {
                 endpoint.serve(request).await
             }
-        }
-    }))
+        })
+    })
 }
 
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
+use http::Uri;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -23,7 +23,7 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     if base.scheme_str() != Some("http") || base.authority().is_none() {
         return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
     }
-    Ok(HttpService::new(Based { client: Client::builder(TokioExecutor::new()).build(connector()), base }))
+    Ok(based(Client::builder(TokioExecutor::new()).build(connector()), base))
 }
 
 fn connector() -> HttpConnector {
@@ -47,42 +47,29 @@ pub fn grpc(endpoint: &str) -> Result<HttpService, BoxError> {
         return Err(wrong().into());
     }
     let client = Client::builder(TokioExecutor::new()).http2_only(true).build(connector());
-    Ok(HttpService::new(Based { client, base }))
+    Ok(based(client, base))
 }
 
 /// A pooled gRPC (HTTP/2) client of the socket at `path`; connects anew when the socket is re-created.
 pub fn unix(path: impl Into<PathBuf>) -> HttpService {
     let client = Client::builder(TokioExecutor::new()).http2_only(true).build(UnixConnector(path.into()));
-    HttpService::new(Based { client, base: Uri::from_static("http://localhost") })
+    based(client, Uri::from_static("http://localhost"))
 }
 
-#[derive(Clone)]
-struct Based<C> {
-    client: Client<C, Body>,
-    base: Uri,
-}
-
-impl<C> Service<Request<Body>> for Based<C>
+/// Sends each request to `base`, whatever host it names.
+fn based<C>(client: Client<C, Body>, base: Uri) -> HttpService
 where
     C: hyper_util::client::legacy::connect::Connect + Clone + Send + Sync + 'static,
 {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let mut parts = self.base.clone().into_parts();
+    HttpService::new(move |mut request| {
+        let mut parts = base.clone().into_parts();
         parts.path_and_query = Some(request.uri().path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
-        let client = self.client.clone();
+        let client = client.clone();
         Box::pin(async move {
             *request.uri_mut() = Uri::from_parts(parts)?;
             Ok(client.request(request).await?.map(boxed))
         })
-    }
+    })
 }
 
 #[derive(Clone)]

@@ -3,12 +3,8 @@
 //! A wire-fidelity check for the simulation: everything is really encoded and decoded, and the trace must be the
 //! same as with direct calls.
 
-use std::task::{Context, Poll};
-
-use futures_util::future::BoxFuture;
 use http::{Request, Response, Version};
 use hyper_util::rt::TokioIo;
-use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed};
 use crate::process::Ctx;
@@ -18,26 +14,9 @@ const PIPE_BYTES: usize = 256 << 10;
 
 /// Wraps `service` of process `ctx` so that every call crosses a pipe of its own.
 pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
-    HttpService::new(Duplex { ctx: ctx.clone(), service })
-}
-
-#[derive(Clone)]
-struct Duplex {
-    ctx: Ctx,
-    service: HttpService,
-}
-
-impl Service<Request<Body>> for Duplex {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { ctx, service } = self.clone();
+    let ctx = ctx.clone();
+    HttpService::new(move |request| {
+        let (ctx, service) = (ctx.clone(), service.clone());
         Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE_BYTES);
             let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service, None));
@@ -50,7 +29,7 @@ impl Service<Request<Body>> for Duplex {
             });
             send(&ctx, TokioIo::new(near), request).await
         })
-    }
+    })
 }
 
 /// Runs hyper's tasks in the process whose connection it is, so that they end with it and are seen by the fabric.

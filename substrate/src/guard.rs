@@ -5,14 +5,10 @@
 //! cross-site fetch is refused, and no CORS header is ever sent.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response, StatusCode, header};
-use tower::Service;
 
-use crate::body::{Body, BoxError, HttpService, full};
+use crate::body::{Body, HttpService, call, full};
 
 /// Why a request was turned away before any handler saw it.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
@@ -39,8 +35,17 @@ impl Refusal {
 
 /// Wraps `service`; `allowed` are the host names given by `--allow-host`.
 pub fn guard(service: HttpService, allowed: &[String]) -> HttpService {
-    let allowed = allowed.iter().map(|h| h.to_ascii_lowercase()).collect();
-    HttpService::new(Guard { service, allowed })
+    let allowed: Vec<String> = allowed.iter().map(|h| h.to_ascii_lowercase()).collect();
+    HttpService::new(move |request| match check(&request, &allowed) {
+        Ok(()) => call(service.clone(), request),
+        Err(refusal) => {
+            let mut response = Response::new(full(format!("{refusal}\n")));
+            *response.status_mut() = refusal.status();
+            let text = http::HeaderValue::from_static("text/plain; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, text);
+            Box::pin(std::future::ready(Ok(response)))
+        }
+    })
 }
 
 /// Checks one request by its headers and target.
@@ -106,36 +111,6 @@ fn port(text: &str) -> bool {
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|v| v.to_str().ok())
-}
-
-#[derive(Clone)]
-struct Guard {
-    service: HttpService,
-    allowed: Arc<[String]>,
-}
-
-impl Service<Request<Body>> for Guard {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        match check(&request, &self.allowed) {
-            Ok(()) => Box::pin(self.service.call(request)),
-            Err(refusal) => {
-                let mut response = Response::new(full(format!("{refusal}\n")));
-                *response.status_mut() = refusal.status();
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
-                Box::pin(std::future::ready(Ok(response)))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -71,17 +71,19 @@ impl Drop for Sender {
 pub(crate) struct Inbox(Arc<Shared>);
 
 impl Inbox {
-    /// The tasks that wait, in the order in which they were handed over; none when there will be no more.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Task>>> {
+    /// Puts the tasks that wait into `tasks`, which is empty, in the order in which they were handed over; false when
+    /// there will be no more.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, tasks: &mut Vec<Task>) -> Poll<bool> {
         let mut state = self.0.lock();
         // Tasks hand over others while they run: whoever takes some waits for more.
         if !state.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             state.waker = Some(cx.waker().clone());
         }
         if !state.tasks.is_empty() {
-            Poll::Ready(Some(std::mem::take(&mut state.tasks)))
+            std::mem::swap(&mut state.tasks, tasks);
+            Poll::Ready(true)
         } else if state.unasked {
-            Poll::Ready(None)
+            Poll::Ready(false)
         } else {
             Poll::Pending
         }
@@ -106,14 +108,15 @@ mod tests {
     fn tasks_come_in_order_and_the_end_after_the_last() {
         let (sender, mut inbox) = channel();
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(inbox.poll(&mut cx).is_pending());
+        assert!(inbox.poll(&mut cx, &mut Vec::new()).is_pending());
         sender.send(Box::pin(std::future::ready(())));
         sender.send(Box::pin(std::future::pending()));
         drop(sender);
-        let Poll::Ready(Some(mut tasks)) = inbox.poll(&mut cx) else { panic!("two tasks wait") };
+        let mut tasks = Vec::new();
+        assert_eq!(inbox.poll(&mut cx, &mut tasks), Poll::Ready(true), "two tasks wait");
         let ready: Vec<bool> = tasks.iter_mut().map(|task| task.as_mut().poll(&mut cx).is_ready()).collect();
         assert_eq!(ready, [true, false]);
-        assert!(matches!(inbox.poll(&mut cx), Poll::Ready(None)));
+        assert_eq!(inbox.poll(&mut cx, &mut Vec::new()), Poll::Ready(false));
     }
 
     #[test]

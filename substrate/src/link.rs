@@ -19,7 +19,6 @@ use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use tokio::sync::{mpsc, oneshot};
-use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
@@ -119,14 +118,15 @@ impl Link {
 
     fn open(ctx: &Ctx, to: &str, carrier: Carrier) -> HttpService {
         let rng = ctx.rng(&format!("link to {to}"));
-        HttpService::new(Self(Arc::new(Inner {
+        let link = Self(Arc::new(Inner {
             world: ctx.world().clone(),
             from: ctx.name().clone(),
             to: to.into(),
             carrier,
             number: ctx.world().fabric().new_link(),
             calls: Mutex::new(Calls { made: 0, rng }),
-        })))
+        }));
+        HttpService::new(move |request| Box::pin(link.clone().exchange(Messages::of(&link), request)))
     }
 
     fn timed_out(&self) -> BoxError {
@@ -220,12 +220,12 @@ impl Link {
             }
             boxed(StreamBody::new(lines))
         } else {
-            let collected = body.collect().await?;
+            let whole = settle(body).await?;
             if !self.wait_out_partition(false, KEEPALIVE_TIMEOUT).await {
                 return Err(self.reset());
             }
             messages.pass(messages.back).await;
-            boxed(collected)
+            whole
         };
         self.0.world.trace().trace(
             &self.0.from,
@@ -260,17 +260,19 @@ impl Link {
     }
 }
 
-impl Service<Request<Body>> for Link {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().exchange(Messages::of(self), request))
+/// Reads a body to its end, so that what follows needs no more of its sender.
+async fn settle(mut body: Body) -> Result<Body, BoxError> {
+    let Some(first) = body.frame().await.transpose()? else { return Ok(crate::body::empty()) };
+    match first.into_data() {
+        // The usual case.
+        Ok(data) if body.is_end_stream() => Ok(crate::body::full(data)),
+        first => {
+            let mut frames = vec![first.map_or_else(|trailers| trailers, Frame::data)];
+            while let Some(frame) = body.frame().await.transpose()? {
+                frames.push(frame);
+            }
+            Ok(boxed(StreamBody::new(futures_util::stream::iter(frames.into_iter().map(Ok::<_, BoxError>)))))
+        }
     }
 }
 
@@ -296,8 +298,7 @@ impl LineSender {
         Self { messages, rng, partial: BytesMut::new(), last_arrival }
     }
 
-    fn lines(&mut self, mut data: Bytes) -> Vec<Item> {
-        let mut lines = Vec::new();
+    fn lines(&mut self, mut data: Bytes, out: &mut VecDeque<Item>) {
         while let Some(end) = memchr::memchr(b'\n', &data) {
             let rest = data.split_to(end + 1);
             // A frame is usually one line, which then goes on as it is.
@@ -307,10 +308,9 @@ impl LineSender {
                 self.partial.extend_from_slice(&rest);
                 self.partial.split().freeze()
             };
-            lines.push(self.send(line));
+            out.push_back(self.send(line));
         }
         self.partial.extend_from_slice(&data);
-        lines
     }
 
     fn send(&mut self, line: Bytes) -> Item {
@@ -322,15 +322,19 @@ impl LineSender {
         Item::Line(line, travel)
     }
 
-    /// What one frame of the body (or its end) gives.
-    fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>) -> Vec<Item> {
+    /// Adds what one frame of the body (or its end) gives.
+    fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>, out: &mut VecDeque<Item>) {
         match frame {
-            Some(Ok(frame)) => frame.into_data().map(|data| self.lines(data)).unwrap_or_default(),
-            Some(Err(e)) => vec![Item::End(Err(e))],
+            // Trailers say nothing on a stream of lines.
+            Some(Ok(frame)) => frame.into_data().map_or((), |data| self.lines(data, out)),
+            Some(Err(e)) => out.push_back(Item::End(Err(e))),
             None => {
                 let rest = self.partial.split().freeze();
-                let last = (!rest.is_empty()).then(|| self.send(rest));
-                last.into_iter().chain([Item::End(Ok(()))]).collect()
+                if !rest.is_empty() {
+                    let last = self.send(rest);
+                    out.push_back(last);
+                }
+                out.push_back(Item::End(Ok(())));
             }
         }
     }
@@ -339,12 +343,14 @@ impl LineSender {
 /// Reads `body` in the server's process, as a server writes to its socket whether or not the client reads, and
 /// ends when the client is gone.
 async fn pump(mut sender: LineSender, mut body: Body, out: mpsc::UnboundedSender<Item>) {
+    let mut items = VecDeque::new();
     loop {
         let frame = tokio::select! { biased;
             frame = body.frame() => frame,
             () = out.closed() => return,
         };
-        for item in sender.frame(frame) {
+        sender.frame(frame, &mut items);
+        while let Some(item) = items.pop_front() {
             let end = matches!(item, Item::End(_));
             if out.send(item).is_err() || end {
                 return;
@@ -397,7 +403,7 @@ impl LineStream {
                 Source::Wire(wire) => {
                     let (sender, body) = &mut **wire;
                     match Pin::new(body).poll_frame(cx) {
-                        Poll::Ready(frame) => self.under_way.extend(sender.frame(frame)),
+                        Poll::Ready(frame) => sender.frame(frame, &mut self.under_way),
                         Poll::Pending => return,
                     }
                 }

@@ -275,6 +275,8 @@ impl Fuse {
 struct Local {
     set: LocalSet,
     inbox: Inbox,
+    /// The tasks to be started now: empty but for that moment.
+    starting: Vec<Task>,
     fuse: Arc<Fuse>,
     unrest: Arc<Unrest>,
     _ended: Ended,
@@ -282,7 +284,7 @@ struct Local {
 
 impl Local {
     fn new(main: Task, inbox: Inbox, fuse: Arc<Fuse>, unrest: Arc<Unrest>, ended: Ended) -> Self {
-        let local = Self { set: LocalSet::new(), inbox, fuse, unrest, _ended: ended };
+        let local = Self { set: LocalSet::new(), inbox, starting: Vec::new(), fuse, unrest, _ended: ended };
         local.set.spawn_local(local.guard(main));
         local
     }
@@ -297,14 +299,16 @@ impl Local {
     }
 
     /// Starts what waits to be started, within the set: from outside, each would wake it once more.
-    fn start(&self, tasks: Vec<Task>, cx: &mut Context<'_>) {
+    fn start(&mut self, cx: &mut Context<'_>) {
+        let mut tasks = std::mem::take(&mut self.starting);
         let start = self.set.run_until(async {
-            for task in tasks {
+            for task in tasks.drain(..) {
                 tokio::task::spawn_local(self.guard(task));
             }
         });
         // It waits for nothing.
         let _ = pin!(start).poll(cx);
+        self.starting = tasks;
     }
 }
 
@@ -312,14 +316,15 @@ impl Future for Local {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
         let mut open = true;
-        match self.inbox.poll(cx) {
-            Poll::Ready(Some(tasks)) => self.start(tasks, cx),
-            Poll::Ready(None) => open = false,
+        match this.inbox.poll(cx, &mut this.starting) {
+            Poll::Ready(true) => this.start(cx),
+            Poll::Ready(false) => open = false,
             Poll::Pending => {}
         }
-        let idle = Pin::new(&mut self.set).poll(cx).is_ready();
-        let over = self.fuse.blown.load(Ordering::Relaxed) || idle && !open;
+        let idle = Pin::new(&mut this.set).poll(cx).is_ready();
+        let over = this.fuse.blown.load(Ordering::Relaxed) || idle && !open;
         if over { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -327,14 +332,17 @@ impl Future for Local {
 async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, ended: Ended) {
     let mut set = tokio::task::JoinSet::new();
     set.spawn(fuse.clone().guard(main));
+    let mut starting = Vec::new();
     loop {
         tokio::select! { biased;
             () = fuse.alarm.notified() => return drop(ended),
-            tasks = poll_fn(|cx| inbox.poll(cx)) => match tasks {
-                Some(tasks) => for task in tasks {
+            open = poll_fn(|cx| inbox.poll(cx, &mut starting)) => {
+                if !open {
+                    break;
+                }
+                for task in starting.drain(..) {
                     set.spawn(fuse.clone().guard(task));
-                },
-                None => break,
+                }
             },
             // Finished tasks are taken out so that the set does not grow.
             Some(_) = set.join_next() => {}

@@ -116,6 +116,11 @@ impl ActualStateOfWorld {
         &self.volumes
     }
 
+    /// Whether the volume is confirmed to be attached to any node.
+    pub fn is_confirmed_anywhere(&self, volume: &str) -> bool {
+        self.volumes.get(volume).is_some_and(|entry| entry.nodes.values().any(|on| on.confirmed))
+    }
+
     /// The nodes to which the volume is confirmed to be attached.
     pub fn confirmed_nodes(&self, volume: &str) -> Vec<String> {
         let Some(entry) = self.volumes.get(volume) else { return Vec::new() };

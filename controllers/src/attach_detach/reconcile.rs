@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::actual::ActualStateOfWorld;
 use super::desired::DesiredStateOfWorld;
 use super::volume::{VolumeSpec, parse_unique_name};
-use crate::pending::{OperationKey, PendingOperations};
+use crate::pending::{OperationKey, OperationKeyRef, PendingOperations};
 
 /// Operation name of an attach; backoff is per name.
 pub const ATTACH: &str = "volume_attach";
@@ -116,17 +116,16 @@ pub struct Reconciler {
     disable_force_detach: bool,
 }
 
-/// A volume on a node that no pod there needs.
+/// A volume on a node that no pod there needs, and that may be detached now.
 struct Candidate {
     key: OperationKey,
-    volume: String,
     node: String,
     mounted: bool,
     spec: Option<Arc<VolumeSpec>>,
 }
 
-fn key(volume: &str, node: &str, multi_attach: bool) -> OperationKey {
-    if multi_attach { OperationKey::on_node(volume, node) } else { OperationKey::volume(volume) }
+fn key<'a>(volume: &'a str, node: &'a str, multi_attach: bool) -> OperationKeyRef<'a> {
+    OperationKeyRef { volume, pod: "", node: if multi_attach { node } else { "" } }
 }
 
 impl Reconciler {
@@ -154,38 +153,16 @@ impl Reconciler {
     }
 
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
-        let candidates: Vec<Candidate> = self
-            .actual
-            .volumes()
-            .iter()
-            .flat_map(|(volume, entry)| entry.nodes.iter().map(move |(node, on)| (volume, entry, node, on)))
-            .filter(|(volume, _, node, _)| !self.desired.has_volume(volume, node))
-            .map(|(volume, entry, node, on)| Candidate {
-                key: key(volume, node, entry.multi_attach()),
-                volume: volume.clone(),
-                node: node.clone(),
-                mounted: on.mounted,
-                spec: entry.spec.clone(),
-            })
-            .collect();
-        for Candidate { key, volume, node, mounted, spec } in candidates {
-            if self.pending.is_pending(&key) {
+        for Candidate { key, node, mounted, spec } in self.detachable(now, plan) {
+            // One of before may have begun, on the same volume elsewhere.
+            if self.pending.is_pending(key.get()) {
                 continue;
             }
-            if let Some(until) = self.pending.blocked_until(now, &key, DETACH) {
-                plan.wake(until);
-                continue;
-            }
+            let volume = key.volume.clone();
             let since = self.actual.request_detach(&volume, &node, now);
-            let expired = !self.disable_force_detach && now.saturating_sub(since) > self.max_wait_for_unmount;
-            let view = self.nodes.get(&node);
-            let healthy = view.is_some_and(|n| n.ready);
-            let out_of_service = view.is_some_and(|n| n.out_of_service);
-            let force = expired && !healthy;
-            if mounted && !force && !out_of_service {
-                if !expired && !self.disable_force_detach {
-                    plan.wake(since + self.max_wait_for_unmount + Duration::from_millis(1));
-                }
+            let (expired, safe) = (self.expired(now, since), self.may_detach(now, since, &node, mounted));
+            if !safe {
+                self.wait_for_unmount(since, expired, plan);
                 continue;
             }
             if self.pending.start(now, &key, DETACH).is_err() {
@@ -197,9 +174,63 @@ impl Reconciler {
             let forced = if expired {
                 Some(ForcedReason::Timeout)
             } else {
-                out_of_service.then_some(ForcedReason::OutOfService)
+                self.is_out_of_service(&node).then_some(ForcedReason::OutOfService)
             };
             plan.actions.push(Action::Detach { key, volume, node, spec, report, forced });
+        }
+    }
+
+    /// The volumes that nobody needs where they are, by volume and node, without those that are known to wait: most
+    /// of them, at every pass, when a node is gone.
+    fn detachable(&self, now: Duration, plan: &mut Plan) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for (volume, entry) in self.actual.volumes() {
+            for (node, on) in &entry.nodes {
+                if self.desired.has_volume(volume, node) {
+                    continue;
+                }
+                let key = key(volume, node, entry.multi_attach());
+                if self.pending.is_pending(key) {
+                    continue;
+                }
+                if let Some(until) = self.pending.blocked_until(now, key, DETACH) {
+                    plan.wake(until);
+                    continue;
+                }
+                match on.detach_requested {
+                    Some(since) if !self.may_detach(now, since, node, on.mounted) => {
+                        self.wait_for_unmount(since, self.expired(now, since), plan);
+                    }
+                    _ => candidates.push(Candidate {
+                        key: key.into(),
+                        node: node.clone(),
+                        mounted: on.mounted,
+                        spec: entry.spec.clone(),
+                    }),
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Whether the wish to detach, which is there since `since`, is older than the wait for an unmount.
+    fn expired(&self, now: Duration, since: Duration) -> bool {
+        !self.disable_force_detach && now.saturating_sub(since) > self.max_wait_for_unmount
+    }
+
+    fn is_out_of_service(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.out_of_service)
+    }
+
+    /// A mounted volume is detached only from a node that is out of service, or unhealthy for too long.
+    fn may_detach(&self, now: Duration, since: Duration, node: &str, mounted: bool) -> bool {
+        let healthy = || self.nodes.get(node).is_some_and(|node| node.ready);
+        !mounted || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
+    }
+
+    fn wait_for_unmount(&self, since: Duration, expired: bool, plan: &mut Plan) {
+        if !expired && !self.disable_force_detach {
+            plan.wake(since + self.max_wait_for_unmount + Duration::from_millis(1));
         }
     }
 
@@ -213,7 +244,7 @@ impl Reconciler {
             }
             let multi_attach = wanted.spec.multi_attach;
             let key = key(volume, node, multi_attach);
-            if self.pending.is_pending(&key) {
+            if self.pending.is_pending(key) {
                 continue;
             }
             if on.is_some_and(|on| on.confirmed) {
@@ -221,9 +252,9 @@ impl Reconciler {
                 continue;
             }
             if !multi_attach {
-                let elsewhere = self.actual.confirmed_nodes(volume);
-                if !elsewhere.is_empty() {
+                if self.actual.is_confirmed_anywhere(volume) {
                     if !wanted.multi_attach_reported {
+                        let elsewhere = self.actual.confirmed_nodes(volume);
                         let others = self.desired.pods_on(volume, &elsewhere);
                         for pod in wanted.pods.values() {
                             let message = multi_attach_message(&wanted.spec.pv, pod, &others);
@@ -234,10 +265,11 @@ impl Reconciler {
                     continue;
                 }
             }
-            if let Some(until) = self.pending.blocked_until(now, &key, ATTACH) {
+            if let Some(until) = self.pending.blocked_until(now, key, ATTACH) {
                 plan.wake(until);
                 continue;
             }
+            let key = OperationKey::from(key);
             if self.pending.start(now, &key, ATTACH).is_ok() {
                 plan.actions.push(Action::Attach {
                     key,

@@ -1,6 +1,5 @@
 //! Why a pod fits nowhere, in upstream's words (`framework/types.go`, `FitError`).
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The plugins that can reject a pod.
@@ -29,21 +28,29 @@ pub enum Plugin {
 pub struct Rejection {
     /// Which plugin.
     pub plugin: Plugin,
-    /// Its reasons.
-    pub reasons: Vec<Cow<'static, str>>,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its other reasons, if any.
+    pub more: Vec<&'static str>,
     /// Whether removing pods from the node could not help (`UnschedulableAndUnresolvable`).
     pub hopeless: bool,
 }
 
 impl Rejection {
+    /// A rejection for some of many reasons; none when there is no reason.
+    pub fn of(plugin: Plugin, reasons: impl IntoIterator<Item = &'static str>, hopeless: bool) -> Option<Self> {
+        let mut reasons = reasons.into_iter();
+        Some(Self { plugin, reason: reasons.next()?, more: reasons.collect(), hopeless })
+    }
+
     /// A rejection that no eviction could change.
     pub fn hopeless(plugin: Plugin, reason: &'static str) -> Self {
-        Self { plugin, reasons: vec![reason.into()], hopeless: true }
+        Self { plugin, reason, more: Vec::new(), hopeless: true }
     }
 
     /// A rejection that an eviction might change.
     pub fn resolvable(plugin: Plugin, reason: &'static str) -> Self {
-        Self { plugin, reasons: vec![reason.into()], hopeless: false }
+        Self { plugin, reason, more: Vec::new(), hopeless: false }
     }
 }
 
@@ -55,7 +62,7 @@ pub struct FitError {
     /// What ruled out all of them before any was looked at.
     pub pre_filter: Option<String>,
     /// How often each reason was given.
-    reasons: BTreeMap<Cow<'static, str>, usize>,
+    reasons: BTreeMap<&'static str, usize>,
     /// Nodes on which no eviction could help.
     hopeless: usize,
     /// Whether the pod may not preempt.
@@ -86,7 +93,7 @@ impl FitError {
     pub fn reject(&mut self, rejection: Rejection) {
         self.plugins.insert(rejection.plugin);
         self.hopeless += usize::from(rejection.hopeless);
-        for reason in rejection.reasons {
+        for reason in std::iter::once(rejection.reason).chain(rejection.more) {
             *self.reasons.entry(reason).or_default() += 1;
         }
     }

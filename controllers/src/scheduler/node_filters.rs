@@ -79,12 +79,5 @@ pub fn check(pod: &Pod, request: Resources, node: &Node, info: &NodeInfo) -> Res
         return Err(Rejection::hopeless(Plugin::NodeAffinity, reason));
     }
     let (reasons, hopeless) = lacks(request, info.used, info.allocatable);
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    Err(Rejection {
-        plugin: Plugin::NodeResourcesFit,
-        reasons: reasons.into_iter().map(Into::into).collect(),
-        hopeless,
-    })
+    Rejection::of(Plugin::NodeResourcesFit, reasons, hopeless).map_or(Ok(()), Err)
 }

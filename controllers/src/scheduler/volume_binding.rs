@@ -131,11 +131,7 @@ pub fn filter(world: &World, claims: &PodClaims, info: &NodeInfo) -> Result<PodV
         }
         Err(reason) => reasons.push(reason),
     }
-    if reasons.is_empty() {
-        return Ok(found.unwrap_or_default());
-    }
-    let reasons = reasons.into_iter().map(Into::into).collect();
-    Err(Rejection { plugin: Plugin::VolumeBinding, reasons, hopeless: true })
+    Rejection::of(Plugin::VolumeBinding, reasons, true).map_or_else(|| Ok(found.unwrap_or_default()), Err)
 }
 
 enum Bound {

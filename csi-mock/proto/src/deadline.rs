@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Request};
-use substrate::body::{Body, BoxError, HttpService, boxed, call};
+use http::{HeaderMap, HeaderValue};
+use substrate::body::{HttpService, boxed, call};
 use tonic::Status;
-use tower::ServiceExt as _;
-use tower::util::BoxCloneSyncService;
 
 const HEADER: &str = "grpc-timeout";
 /// As many digits as the header may have.
@@ -16,30 +14,28 @@ const MOST: u128 = 99_999_999;
 /// `service`, told with each call that its caller waits no longer than `limit`.
 pub fn with_deadline(service: HttpService, limit: Duration) -> HttpService {
     let value = HeaderValue::from_str(&text(limit)).ok();
-    BoxCloneSyncService::new(service.map_request(move |mut request: Request<Body>| {
+    HttpService::new(move |mut request| {
         if let Some(value) = &value {
             request.headers_mut().insert(HEADER, value.clone());
         }
-        request
-    }))
+        call(service.clone(), request)
+    })
 }
 
 /// `service`, whose unary calls end with DEADLINE_EXCEEDED once their caller waits no more: what works on them is
 /// dropped, as the context of a Go server is cancelled. A header that cannot be read means no deadline.
 pub fn keep_deadlines(service: HttpService) -> HttpService {
-    BoxCloneSyncService::new(tower::service_fn(move |request: Request<Body>| {
-        let (limit, service) = (limit(request.headers()), service.clone());
-        async move {
-            let Some(limit) = limit else { return call(service, request).await };
-            match tokio::time::timeout(limit, call(service, request)).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    let status = Status::deadline_exceeded("context deadline exceeded");
-                    Ok::<_, BoxError>(status.into_http::<tonic::body::Body>().map(boxed))
-                }
-            }
-        }
-    }))
+    HttpService::new(move |request| {
+        let limit = limit(request.headers());
+        let answer = call(service.clone(), request);
+        let Some(limit) = limit else { return answer };
+        Box::pin(async move {
+            tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+                let status = Status::deadline_exceeded("context deadline exceeded");
+                Ok(status.into_http::<tonic::body::Body>().map(boxed))
+            })
+        })
+    })
 }
 
 /// A duration as the header has it: at most eight digits and a unit.

@@ -1,14 +1,11 @@
 //! Who may call: anyone on a loopback listener, holders of the token or of a certificate of ours on any other.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
-use substrate::body::{Body, BoxError, HttpService, full};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use substrate::body::{Body, HttpService, call, full};
 use substrate::json::json;
 use substrate::listen::PeerCertificate;
-use tower::Service;
 
 /// Paths that tell nothing and that probes must reach (upstream's `system:public-info-viewer`).
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
@@ -17,33 +14,16 @@ const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 /// version apart. For
 /// every listener that is not bound to loopback; the guard goes around it.
 pub fn require_token(service: HttpService, token: &str) -> HttpService {
-    HttpService::new(Access { service, token: token.into() })
-}
-
-#[derive(Clone)]
-struct Access {
-    service: HttpService,
-    token: Arc<str>,
-}
-
-impl Service<Request<Body>> for Access {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    let token: Arc<str> = token.into();
+    HttpService::new(move |request| {
         // The handshake has verified it.
         let certified = request.extensions().get::<PeerCertificate>().is_some();
-        if certified || PUBLIC.contains(&request.uri().path()) || authorized(request.headers(), &self.token) {
-            Box::pin(self.service.call(request))
+        if certified || PUBLIC.contains(&request.uri().path()) || authorized(request.headers(), &token) {
+            call(service.clone(), request)
         } else {
             Box::pin(std::future::ready(Ok(unauthorized())))
         }
-    }
+    })
 }
 
 fn authorized(headers: &HeaderMap, token: &str) -> bool {

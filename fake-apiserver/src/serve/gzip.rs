@@ -1,15 +1,12 @@
 //! Long answers are compressed for those who accept it (apiserver `responsewriters`: gzip at level 1 from 128 KiB on).
 
 use std::io::Write;
-use std::task::{Context, Poll};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body as _;
-use substrate::body::{Body, BoxError, HttpService, collect, full};
-use tower::Service;
+use substrate::body::{HttpService, call, collect, full};
 
 /// Shorter answers are sent as they are.
 const THRESHOLD: u64 = 128 << 10;
@@ -18,24 +15,9 @@ const MOST: usize = 1 << 30;
 
 /// Wraps `service` so that long whole answers to GET are compressed for clients that say they take gzip.
 pub fn compress(service: HttpService) -> HttpService {
-    HttpService::new(Gzip(service))
-}
-
-#[derive(Clone)]
-struct Gzip(HttpService);
-
-impl Service<Request<Body>> for Gzip {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    HttpService::new(move |request| {
         let wanted = request.method() == Method::GET && takes_gzip(request.headers());
-        let answer = self.0.call(request);
+        let answer = call(service.clone(), request);
         Box::pin(async move {
             let response = answer.await?;
             // A stream has no length; what has one is there as a whole.
@@ -52,7 +34,7 @@ impl Service<Request<Body>> for Gzip {
             parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             Ok(Response::from_parts(parts, full(encoder.finish()?)))
         })
-    }
+    })
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -68,7 +50,8 @@ mod tests {
     use std::convert::Infallible;
     use std::io::Read;
 
-    use substrate::body::{call, from_service};
+    use http::Request;
+    use substrate::body::{Body, from_service};
 
     use super::*;
 

@@ -203,10 +203,7 @@ impl Apiserver {
             server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
         }
         ctx.spawn(server.clone().drive());
-        HttpService::new(tower::service_fn(move |request| {
-            let server = server.clone();
-            async move { server.handle(request).await }
-        }))
+        HttpService::new(move |request| Box::pin(server.clone().handle(request)))
     }
 }
 

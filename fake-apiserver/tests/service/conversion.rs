@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use fake_apiserver::{Config, Dial, Endpoint};
-use http::{Request, Response};
+use http::Response;
 use substrate::Ctx;
-use substrate::body::{Body, BoxError, HttpService, collect, full};
+use substrate::body::{HttpService, collect, full};
 
 use super::*;
 
@@ -41,9 +41,9 @@ fn convert(mut object: Value, desired: &str) -> Value {
 fn config() -> Config {
     let dial: Dial = Arc::new(|_: &Ctx, endpoint: &Endpoint| {
         let url = endpoint.url.clone();
-        Ok(HttpService::new(tower::service_fn(move |request: Request<Body>| {
+        Ok(HttpService::new(move |request| {
             let url = url.clone();
-            async move {
+            Box::pin(async move {
                 let review: Value = serde_json::from_slice(&collect(request.into_body(), 1 << 20).await?)?;
                 let asked = &review["request"];
                 let desired = asked["desiredAPIVersion"].as_str().unwrap();
@@ -60,9 +60,9 @@ fn config() -> Config {
                     json!({"uid": asked["uid"], "result": {"status": "Success"}, "convertedObjects": objects});
                 let answer =
                     json!({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "response": response});
-                Ok::<_, BoxError>(Response::new(full(answer.to_string())))
-            }
-        })))
+                Ok(Response::new(full(answer.to_string())))
+            })
+        }))
     });
     Config { dial: Some(dial), ..Config::default() }
 }

@@ -94,9 +94,8 @@ fn a_node_that_is_down_is_a_failure_and_no_wait() {
         assert_eq!((code, status["message"].as_str()), (500, Some(said)));
     });
     // A node that accepts and never answers.
-    let silent = |_: &substrate::Ctx, _: &NodeEndpoint| {
-        Ok(substrate::HttpService::new(tower::service_fn(|_: Request<Body>| std::future::pending())))
-    };
+    let silent =
+        |_: &substrate::Ctx, _: &NodeEndpoint| Ok(substrate::HttpService::new(|_| Box::pin(std::future::pending())));
     story_with(Config { nodes: Some(Arc::new(silent)), ..Config::default() }, |client| async move {
         set_up(&client).await;
         let before = client.ctx.now().mono;
@@ -116,12 +115,13 @@ fn a_node_that_is_down_is_a_failure_and_no_wait() {
 #[test]
 fn a_log_that_goes_on_comes_as_it_is_printed() {
     let dial = |_: &substrate::Ctx, _: &NodeEndpoint| {
-        Ok(substrate::HttpService::new(tower::service_fn(|_: Request<Body>| async {
+        Ok(substrate::HttpService::new(|_| {
             let line = |text: &'static str| Ok::<_, substrate::BoxError>(http_body::Frame::data(text.into()));
             let lines = futures_util::stream::iter([line("one\n"), line("two\n")]);
             let open = futures_util::StreamExt::chain(lines, futures_util::stream::pending());
-            Ok(Response::new(substrate::body::boxed(http_body_util::StreamBody::new(open))))
-        })))
+            let lines = substrate::body::boxed(http_body_util::StreamBody::new(open));
+            Box::pin(std::future::ready(Ok(Response::new(lines))))
+        }))
     };
     story_with(Config { nodes: Some(Arc::new(dial)), ..Config::default() }, |client| async move {
         set_up(&client).await;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fake_apiserver::{Config, Dial, Endpoint};
-use http::{Request, Response};
+use http::Response;
 use substrate::Ctx;
-use substrate::body::{Body, BoxError, HttpService, collect, full};
+use substrate::body::{HttpService, collect, full};
 
 use super::*;
 
@@ -25,16 +25,16 @@ impl Hooks {
         let hooks = self.clone();
         let dial: Dial = Arc::new(move |_: &Ctx, endpoint: &Endpoint| {
             let (hooks, url) = (hooks.clone(), endpoint.url.clone());
-            Ok(HttpService::new(tower::service_fn(move |request: Request<Body>| {
+            Ok(HttpService::new(move |request| {
                 let (hooks, url) = (hooks.clone(), url.clone());
-                async move {
+                Box::pin(async move {
                     let bytes = collect(request.into_body(), 1 << 20).await?;
                     let review: Value = serde_json::from_slice(&bytes)?;
                     let answer = answer(&url, &review["request"]).ok_or("connection refused")?;
                     hooks.asked.lock().unwrap().push((url, review["request"].clone()));
-                    Ok::<_, BoxError>(Response::new(full(answer.to_string())))
-                }
-            })))
+                    Ok(Response::new(full(answer.to_string())))
+                })
+            }))
         });
         Config { dial: Some(dial), ..Config::default() }
     }

@@ -14,7 +14,7 @@ use csi_mock::disk::{self, Disk, Pace};
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceSpec, LatencyProfile, Token, VolumeBytes};
+use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, Token, VolumeBytes};
 use serde_json::json;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
@@ -78,11 +78,12 @@ impl Cluster {
         }
         yard.add(&mut members, yard.controllers());
         let mut nodes = BTreeMap::new();
+        let instances = ec2.instances();
+        let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
         for node in &yard.spec.nodes {
-            let instance = ec2.instances().into_iter().find(|i| i.name == node.name);
-            let instance = instance.ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
-            let disk =
-                parts.disks.get(&node.name).cloned().ok_or_else(|| ClusterError::NoInstance(node.name.clone()))?;
+            let missing = || ClusterError::NoInstance(node.name.clone());
+            let instance = instances.get(node.name.as_str()).ok_or_else(missing)?;
+            let disk = parts.disks.get(&node.name).cloned().ok_or_else(missing)?;
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
             world.trace().info(
                 &Arc::from("cluster"),
@@ -90,7 +91,7 @@ impl Cluster {
                 json!({ "node": node.name, "instance": instance.id, "zone": node.zone }),
             );
             let process = yard.node(node, instance.id.clone(), root, disk.clone());
-            nodes.insert(node.name.clone(), Node { instance: instance.id, members: vec![Member::Task(process)], disk });
+            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members: vec![Member::Task(process)], disk });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::names::VolumeName;
-use crate::pending::{NotStarted, OperationKey, PendingOperations};
+use crate::pending::{NotStarted, OperationKeyRef, PendingOperations};
 
 pub mod actual;
 pub mod desired;
@@ -353,7 +353,7 @@ impl VolumeManager {
             .map(|(name, volume)| (name.clone(), volume.device, volume.spec.clone()))
             .collect();
         for (name, device, spec) in unused {
-            if self.pending.is_pending(&OperationKey::volume(name.as_str())) {
+            if self.pending.is_pending(OperationKeyRef::volume(name.as_str())) {
                 continue;
             }
             if device == MountState::NotMounted {
