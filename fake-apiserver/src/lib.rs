@@ -9,6 +9,7 @@ pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod patch;
+mod place;
 pub mod serve;
 mod service;
 pub mod state;

@@ -11,12 +11,13 @@
 //! `cargo run -p xtask -- kinds --types DIR` writes the file, from the tags and markers of the fields at v0.36.2:
 //! kubernetes/api 2f4cefdb, apimachinery ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::{LazyLock, OnceLock};
 
 use substrate::json::Value;
 
 use super::Kind;
+use crate::place::Place;
 
 /// A struct of the API. Each is made once: two are the same only when they are one.
 #[derive(Debug)]
@@ -294,65 +295,44 @@ fn slot(name: &str, size: usize) -> usize {
 
 /// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
-    let mut search = Search { path: String::new(), found: Vec::new() };
+    let mut found = Vec::new();
     if let Some(custom) = kind.custom {
         let mut pruned = object.clone();
-        crate::custom::prune(&custom.schema, &mut pruned, true, &mut search.path, &mut search.found);
+        crate::custom::prune(&custom.schema, &mut pruned, true, &mut String::new(), &mut found);
     } else if let Some(of) = of(kind) {
-        search.fields(of, object);
+        unknown_in_fields(of, object, &Place::OBJECT, &mut found);
     }
-    search.found
+    found
 }
 
-/// One path is made longer and shorter as the search goes down and up; most objects have nothing to be found.
-struct Search {
-    path: String,
-    found: Vec<String>,
-}
-
-impl Search {
-    fn fields(&mut self, of: &'static Type, value: &Value) {
-        let Some(map) = value.as_object() else { return };
-        let length = self.path.len();
-        for (key, value) in map {
-            if length > 0 {
-                self.path.push('.');
-            }
-            self.path.push_str(key);
-            match of.field(key) {
-                Some(field) => self.shape(&field.shape, value),
-                None => self.found.push(self.path.clone()),
-            }
-            self.path.truncate(length);
+fn unknown_in_fields(of: &'static Type, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let at = at.field(key);
+        match of.field(key) {
+            Some(field) => unknown_in_shape(&field.shape, value, &at, found),
+            None => found.push(at.to_string()),
         }
     }
+}
 
-    fn shape(&mut self, shape: &Shape, value: &Value) {
-        let length = self.path.len();
-        match (shape, value) {
-            (Shape::Ref(of), _) => self.fields(of.get(), value),
-            (Shape::Custom(of), _) => self.fields(of, value),
-            (Shape::SchemaOrBool | Shape::SchemaOrStrings | Shape::SchemaOrList, Value::Object(_)) => {
-                self.fields(TypeRef::json_schema().get(), value);
-            }
-            (Shape::List(element), Value::Array(list)) => {
-                for (i, value) in list.iter().enumerate() {
-                    // Writing into a string cannot fail.
-                    let _ = write!(self.path, "[{i}]");
-                    self.shape(element, value);
-                    self.path.truncate(length);
-                }
-            }
-            (Shape::Map(element), Value::Object(map)) => {
-                for (key, value) in map {
-                    self.path.push('.');
-                    self.path.push_str(key);
-                    self.shape(element, value);
-                    self.path.truncate(length);
-                }
-            }
-            _ => {}
+fn unknown_in_shape(shape: &Shape, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
+    match (shape, value) {
+        (Shape::Ref(of), _) => unknown_in_fields(of.get(), value, at, found),
+        (Shape::Custom(of), _) => unknown_in_fields(of, value, at, found),
+        (Shape::SchemaOrBool | Shape::SchemaOrStrings | Shape::SchemaOrList, Value::Object(_)) => {
+            unknown_in_fields(TypeRef::json_schema().get(), value, at, found);
         }
+        (Shape::List(element), Value::Array(list)) => {
+            for (i, value) in list.iter().enumerate() {
+                unknown_in_shape(element, value, &at.item(i), found);
+            }
+        }
+        (Shape::Map(element), Value::Object(map)) => {
+            for (key, value) in map {
+                unknown_in_shape(element, value, &at.field(key), found);
+            }
+        }
+        _ => {}
     }
 }
 

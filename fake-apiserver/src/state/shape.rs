@@ -2,8 +2,6 @@
 //!
 //! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
 
-use std::fmt::Write;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use substrate::json::{Map, Value};
@@ -13,6 +11,7 @@ use super::status::Status;
 use crate::custom;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type, TypeRef};
+use crate::place::Place;
 
 /// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
 ///
@@ -28,16 +27,14 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
     if !object.is_object() {
         return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
     }
-    let mut walk = Walk { unknown: Vec::new(), path: String::new() };
+    let mut walk = Walk { unknown: Vec::new() };
     if let Some(custom) = kind.custom {
         if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), TypeRef::named("meta/v1.ObjectMeta")) {
-            walk.path.push_str("metadata");
-            walk.fields(of.get(), metadata).map_err(wrong)?;
-            walk.path.clear();
+            walk.fields(of.get(), metadata, &Place::OBJECT.field("metadata")).map_err(wrong)?;
         }
-        custom::prune(&custom.schema, object, true, &mut walk.path, &mut walk.unknown);
+        custom::prune(&custom.schema, object, true, &mut String::new(), &mut walk.unknown);
     } else if let Some(of) = schema::of(kind) {
-        walk.fields(of, object).map_err(wrong)?;
+        walk.fields(of, object, &Place::OBJECT).map_err(wrong)?;
     }
     if strict && !walk.unknown.is_empty() {
         let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -46,35 +43,30 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
     Ok(())
 }
 
+/// The places of unknown fields, as they are found.
 struct Walk {
     unknown: Vec<String>,
-    path: String,
 }
 
 impl Walk {
-    fn fields(&mut self, of: &'static Type, value: &mut Value) -> Result<(), String> {
+    fn fields(&mut self, of: &'static Type, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
-            return Err(self.mismatch(value, of.name));
+            return Err(mismatch(value, of.name, at));
         };
-        let length = self.path.len();
         let mut dropped = Vec::new();
         for (key, value) in map.iter_mut() {
             if value.is_null() {
                 dropped.push(key.clone());
                 continue;
             }
-            if length > 0 {
-                self.path.push('.');
-            }
-            self.path.push_str(key);
+            let at = at.field(key);
             match of.field(key) {
-                Some(field) => self.shape(&field.shape, value)?,
+                Some(field) => self.shape(&field.shape, value, &at)?,
                 None => {
-                    self.unknown.push(self.path.clone());
+                    self.unknown.push(at.to_string());
                     dropped.push(key.clone());
                 }
             }
-            self.path.truncate(length);
         }
         for key in dropped {
             map.remove(&key);
@@ -82,131 +74,122 @@ impl Walk {
         Ok(())
     }
 
-    fn shape(&mut self, shape: &'static Shape, value: &mut Value) -> Result<(), String> {
+    fn shape(&mut self, shape: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
         match shape {
-            Shape::Ref(of) => self.fields(of.get(), value),
-            Shape::Custom(of) => self.fields(of, value),
-            Shape::List(element) => self.list(element, value),
-            Shape::Map(values) => self.map(values, value),
+            Shape::Ref(of) => self.fields(of.get(), value, at),
+            Shape::Custom(of) => self.fields(of, value, at),
+            Shape::List(element) => self.list(element, value, at),
+            Shape::Map(values) => self.map(values, value, at),
             Shape::SchemaOrBool if value.is_boolean() => Ok(()),
-            Shape::SchemaOrList if value.is_array() => self.list(&schema::JSON_SCHEMA_SHAPE, value),
-            Shape::SchemaOrStrings if value.is_array() => self.list(&Shape::String, value),
+            Shape::SchemaOrList if value.is_array() => self.list(&schema::JSON_SCHEMA_SHAPE, value, at),
+            Shape::SchemaOrStrings if value.is_array() => self.list(&Shape::String, value, at),
             Shape::SchemaOrBool | Shape::SchemaOrList | Shape::SchemaOrStrings => {
-                self.fields(TypeRef::json_schema().get(), value)
+                self.fields(TypeRef::json_schema().get(), value, at)
             }
-            plain => self.plain(plain, value),
+            plain => conform(plain, value, at),
         }
     }
 
-    fn plain(&self, shape: &Shape, value: &mut Value) -> Result<(), String> {
-        let fits = match shape {
-            Shape::Any => true,
-            Shape::String => value.is_string(),
-            Shape::Bytes => return self.base64(value),
-            Shape::Boolean => value.is_boolean(),
-            Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
-            Shape::Int64 => value.is_i64(),
-            Shape::Number => value.is_number(),
-            Shape::IntOrString => value.is_string() || value.is_i64(),
-            Shape::Time | Shape::MicroTime => return self.time(shape, value),
-            Shape::Quantity => return self.quantity(value),
-            // These have forms of their own.
-            Shape::Ref(_)
-            | Shape::Custom(_)
-            | Shape::List(_)
-            | Shape::Map(_)
-            | Shape::SchemaOrBool
-            | Shape::SchemaOrList
-            | Shape::SchemaOrStrings => true,
-        };
-        if fits { Ok(()) } else { Err(self.mismatch(value, go_type(shape))) }
-    }
-
-    /// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
-    fn base64(&self, value: &mut Value) -> Result<(), String> {
-        let Some(text) = value.as_str() else { return Err(self.mismatch(value, go_type(&Shape::Bytes))) };
-        let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
-        if STANDARD.decode(joined.as_deref().unwrap_or(text)).is_err() {
-            return Err(format!("illegal base64 data in {} of type []uint8", self.path));
-        }
-        if let Some(joined) = joined {
-            *value = joined.into();
-        }
-        Ok(())
-    }
-
-    /// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
-    fn time(&self, shape: &Shape, value: &mut Value) -> Result<(), String> {
-        let Some((text, time)) = value.as_str().and_then(|text| Some((text, text.parse::<jiff::Timestamp>().ok()?)))
-        else {
-            return Err(self.mismatch(value, go_type(shape)));
-        };
-        let micro = *shape == Shape::MicroTime;
-        if text.ends_with('Z')
-            && text.len() == if micro { "2006-01-02T15:04:05.000000Z" } else { "2006-01-02T15:04:05Z" }.len()
-        {
-            return Ok(());
-        }
-        let form = if micro { "%Y-%m-%dT%H:%M:%S%.6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
-        *value = time.strftime(form).to_string().into();
-        Ok(())
-    }
-
-    fn quantity(&self, value: &mut Value) -> Result<(), String> {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string().into(),
-            _ => return Err(self.mismatch(value, "resource.Quantity")),
-        };
-        match quantity::canonical(&text) {
-            Some(canonical) if canonical == text && value.is_string() => {}
-            Some(canonical) => *value = canonical.into(),
-            None => {
-                return Err(format!(
-                    "unmarshalerDecoder: quantities must match the regular expression \
-                     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', error found in {}: {text:?}",
-                    self.path
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn list(&mut self, element: &'static Shape, value: &mut Value) -> Result<(), String> {
+    fn list(&mut self, element: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
         let Some(list) = value.as_array_mut() else {
-            return Err(self.mismatch(value, "slice"));
+            return Err(mismatch(value, "slice", at));
         };
-        let length = self.path.len();
         for (i, value) in list.iter_mut().enumerate() {
-            // Writing into a string cannot fail.
-            let _ = write!(self.path, "[{i}]");
-            self.shape(element, value)?;
-            self.path.truncate(length);
+            self.shape(element, value, &at.item(i))?;
         }
         Ok(())
     }
 
-    fn map(&mut self, element: &'static Shape, value: &mut Value) -> Result<(), String> {
+    fn map(&mut self, element: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
-            return Err(self.mismatch(value, "map"));
+            return Err(mismatch(value, "map", at));
         };
-        let length = self.path.len();
         for (key, value) in map.iter_mut() {
-            self.path.push('.');
-            self.path.push_str(key);
             // A null in a map of strings decodes to the empty string.
             if value.is_null() && *element == Shape::String {
                 *value = String::new().into();
             }
-            self.shape(element, value)?;
-            self.path.truncate(length);
+            self.shape(element, value, &at.field(key))?;
         }
         Ok(())
     }
+}
 
-    fn mismatch(&self, value: &Value, go: &str) -> String {
-        format!("json: cannot unmarshal {} into Go struct field {} of type {go}", word(value), self.path)
+/// What has no parts.
+fn conform(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    let fits = match shape {
+        Shape::Any => true,
+        Shape::String => value.is_string(),
+        Shape::Bytes => return base64(value, at),
+        Shape::Boolean => value.is_boolean(),
+        Shape::Int32 => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+        Shape::Int64 => value.is_i64(),
+        Shape::Number => value.is_number(),
+        Shape::IntOrString => value.is_string() || value.is_i64(),
+        Shape::Time | Shape::MicroTime => return time(shape, value, at),
+        Shape::Quantity => return canonical_quantity(value, at),
+        // These have forms of their own.
+        Shape::Ref(_)
+        | Shape::Custom(_)
+        | Shape::List(_)
+        | Shape::Map(_)
+        | Shape::SchemaOrBool
+        | Shape::SchemaOrList
+        | Shape::SchemaOrStrings => true,
+    };
+    if fits { Ok(()) } else { Err(mismatch(value, go_type(shape), at)) }
+}
+
+/// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
+fn base64(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    let Some(text) = value.as_str() else { return Err(mismatch(value, go_type(&Shape::Bytes), at)) };
+    let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
+    if STANDARD.decode(joined.as_deref().unwrap_or(text)).is_err() {
+        return Err(format!("illegal base64 data in {at} of type []uint8"));
     }
+    if let Some(joined) = joined {
+        *value = joined.into();
+    }
+    Ok(())
+}
+
+/// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
+fn time(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    let Some((text, time)) = value.as_str().and_then(|text| Some((text, text.parse::<jiff::Timestamp>().ok()?))) else {
+        return Err(mismatch(value, go_type(shape), at));
+    };
+    let micro = *shape == Shape::MicroTime;
+    if text.ends_with('Z')
+        && text.len() == if micro { "2006-01-02T15:04:05.000000Z" } else { "2006-01-02T15:04:05Z" }.len()
+    {
+        return Ok(());
+    }
+    let form = if micro { "%Y-%m-%dT%H:%M:%S%.6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
+    *value = time.strftime(form).to_string().into();
+    Ok(())
+}
+
+fn canonical_quantity(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string().into(),
+        _ => return Err(mismatch(value, "resource.Quantity", at)),
+    };
+    match quantity::canonical(&text) {
+        Some(canonical) if canonical == text && value.is_string() => {}
+        Some(canonical) => *value = canonical.into(),
+        None => {
+            return Err(format!(
+                "unmarshalerDecoder: quantities must match the regular expression \
+                 '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', error found in {at}: {text:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn mismatch(value: &Value, go: &str, at: &Place<'_>) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {at} of type {go}", word(value))
 }
 
 fn word(value: &Value) -> &'static str {
@@ -245,20 +228,12 @@ fn go_type(shape: &Shape) -> &'static str {
 
 /// Takes out of the metadata what says nothing: empty lists and maps, which Go omits when it encodes.
 pub fn tidy_metadata(metadata: &mut Map) {
-    const OMITTED: &[&str] = &["annotations", "finalizers", "labels", "managedFields", "ownerReferences"];
-    for field in OMITTED {
-        let empty = match metadata.get(field) {
-            Some(Value::Object(map)) => map.is_empty(),
-            Some(Value::Array(list)) => list.is_empty(),
-            _ => false,
-        };
-        if empty {
-            metadata.remove(field);
+    metadata.retain(|name, value| match (name.as_str(), &*value) {
+        ("annotations" | "labels", Value::Object(map)) => !map.is_empty(),
+        ("finalizers" | "managedFields" | "ownerReferences", Value::Array(list)) => !list.is_empty(),
+        ("generateName" | "namespace" | "selfLink" | "resourceVersion" | "uid", Value::String(text)) => {
+            !text.is_empty()
         }
-    }
-    for field in ["generateName", "namespace", "selfLink", "resourceVersion", "uid"] {
-        if metadata.get(field).and_then(Value::as_str) == Some("") {
-            metadata.remove(field);
-        }
-    }
+        _ => true,
+    });
 }

@@ -91,7 +91,10 @@ impl Cluster {
                 json!({ "node": node.name, "instance": instance.id, "zone": node.zone }),
             );
             let process = yard.node(node, instance.id.clone(), root, disk.clone());
-            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members: vec![Member::Task(process)], disk });
+            nodes.insert(
+                node.name.clone(),
+                Node { instance: instance.id.clone(), members: vec![Member::Task(process)], disk },
+            );
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()
