@@ -183,6 +183,14 @@ impl<K: Kind> Api<K> {
         self.client.request(Method::POST, &self.collection(), Some(encode(object)?)).await.map(drop)
     }
 
+    /// The same of an object that was written out by hand: it has to be of this kind.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub(crate) async fn create_written(&self, object: Value) -> Result<(), ApiError> {
+        self.client.request(Method::POST, &self.collection(), Some(("application/json", object))).await.map(drop)
+    }
+
     /// PATCH without a look at what the server made of it.
     ///
     /// # Errors

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use substrate::json::json;
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use substrate::json::{Value, json};
 use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
@@ -80,8 +79,12 @@ fn path(object: &ObjectReference) -> String {
     }
 }
 
-/// An event of the same key is the same Event object with a higher count.
-type Key = (String, String, String, String, String);
+/// An event of the same object, type, reason and message is the same Event object with a higher count.
+fn key(occurrence: &Occurrence) -> String {
+    let Occurrence { object, kind, reason, message, .. } = occurrence;
+    let of = [&object.kind, &object.namespace, &object.name, &object.uid].map(|field| field.as_deref().unwrap_or(""));
+    [of[0], of[1], of[2], of[3], kind, reason, message].join("\0")
+}
 
 struct Seen {
     name: String,
@@ -92,7 +95,8 @@ struct Sink {
     client: Client,
     component: String,
     host: String,
-    seen: BTreeMap<Key, Seen>,
+    /// By [`key`].
+    seen: BTreeMap<String, Seen>,
     rng: Box<dyn rand_core::Rng + Send>,
 }
 
@@ -107,12 +111,9 @@ impl Sink {
     }
 
     async fn write(&mut self, occurrence: Occurrence) {
-        let object = &occurrence.object;
-        let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        let id = format!("{}/{}/{}", text(&object.namespace), text(&object.name), text(&object.uid));
-        let key: Key =
-            (text(&object.kind), id, occurrence.kind.clone(), occurrence.reason.clone(), occurrence.message.clone());
-        let namespace = object.namespace.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| "default".to_owned());
+        let key = key(&occurrence);
+        let namespace =
+            occurrence.object.namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or("default").to_owned();
         let api = self.client.namespaced::<Event>(&namespace);
         if let Some(seen) = self.seen.get_mut(&key) {
             seen.count += 1;
@@ -130,9 +131,8 @@ impl Sink {
         let count = self.seen.get(&key).map_or(1, |seen| seen.count);
         // A second try only meets a name that another component drew at the same instant.
         for _ in 0..2 {
-            let event = self.object(&occurrence, &namespace, count);
-            let name = text(&event.metadata.name);
-            match api.create_unread(&event).await {
+            let name = self.name(&occurrence);
+            match api.create_written(self.object(&occurrence, &name, &namespace, count)).await {
                 Ok(()) => {
                     if self.seen.len() >= MAX_KEYS {
                         self.seen.pop_first();
@@ -153,31 +153,35 @@ impl Sink {
         }
     }
 
-    fn object(&mut self, occurrence: &Occurrence, namespace: &str, count: i32) -> Event {
-        // As upstream, the name ends in the nanoseconds of the moment. Virtual time stands still within an instant,
-        // so the part below a millisecond is drawn: two components may speak of one object at once.
+    /// As upstream, the name ends in the nanoseconds of the moment. Virtual time stands still within an instant, so the
+    /// part below a millisecond is drawn: two components may speak of one object at once.
+    fn name(&mut self, occurrence: &Occurrence) -> String {
         let nanos = occurrence.at.as_millisecond() as u64 * 1_000_000 + between(&mut self.rng, 0, 999_999);
-        let base = occurrence.object.name.as_deref().unwrap_or_default();
-        Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{base}.{nanos:x}")),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
-            involved_object: occurrence.object.clone(),
-            type_: Some(occurrence.kind.clone()),
-            reason: Some(occurrence.reason.clone()),
-            message: Some(occurrence.message.clone()),
-            source: Some(EventSource {
-                component: Some(self.component.clone()),
-                host: (!self.host.is_empty()).then(|| self.host.clone()),
-            }),
-            reporting_component: Some(self.component.clone()),
-            reporting_instance: Some(self.host.clone()),
-            first_timestamp: Some(time(occurrence.at)),
-            last_timestamp: Some(time(occurrence.at)),
-            count: Some(count),
-            ..Event::default()
+        format!("{}.{nanos:x}", occurrence.object.name.as_deref().unwrap_or_default())
+    }
+
+    /// Written out by hand: no other kind is written as often, and this one is never read.
+    fn object(&self, occurrence: &Occurrence, name: &str, namespace: &str, count: i32) -> Value {
+        let Occurrence { object, kind, reason, message, at } = occurrence;
+        let at = json!(time(*at));
+        let mut source = json!({ "component": self.component });
+        if !self.host.is_empty() {
+            source["host"] = self.host.as_str().into();
         }
+        json!({
+            "apiVersion": "v1",
+            "count": count,
+            "firstTimestamp": at.clone(),
+            "involvedObject": object,
+            "kind": "Event",
+            "lastTimestamp": at,
+            "message": message,
+            "metadata": { "name": name, "namespace": namespace },
+            "reason": reason,
+            "reportingComponent": self.component,
+            "reportingInstance": self.host,
+            "source": source,
+            "type": kind,
+        })
     }
 }

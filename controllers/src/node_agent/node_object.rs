@@ -157,18 +157,23 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
 
 /// Whether two statuses differ in more than heartbeat times.
 pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
-    let still = |status: &NodeStatus| {
-        let mut conditions = status.conditions.clone();
-        for condition in conditions.iter_mut().flatten() {
-            condition.last_heartbeat_time = None;
-        }
-        conditions
+    let same = |(a, b): (&NodeCondition, &NodeCondition)| {
+        let NodeCondition { last_heartbeat_time: _, last_transition_time, message, reason, status, type_ } = a;
+        *type_ == b.type_
+            && *status == b.status
+            && *reason == b.reason
+            && *message == b.message
+            && *last_transition_time == b.last_transition_time
+    };
+    let still = |a: &Option<Vec<NodeCondition>>, b: &Option<Vec<NodeCondition>>| match (a, b) {
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(same),
+        (a, b) => a == b,
     };
     let NodeStatus {
         addresses,
         allocatable,
         capacity,
-        conditions: _,
+        conditions,
         config,
         daemon_endpoints,
         declared_features,
@@ -181,7 +186,7 @@ pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
         volumes_in_use,
     } = old;
     *volumes_in_use != new.volumes_in_use
-        || still(old) != still(new)
+        || !still(conditions, &new.conditions)
         || *addresses != new.addresses
         || *allocatable != new.allocatable
         || *capacity != new.capacity

@@ -22,11 +22,16 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// Reads a body as a tree; null when it is empty. The tree of a caller in the same OS process is taken as it is. A protobuf body that names no type is of the `expected` one.
+/// Reads a body as a tree; null when it is empty. The tree of a caller in the same OS process is taken as it is. A
+/// protobuf body that names no type is of the `expected` apiVersion and kind.
 ///
 /// # Errors
 /// 413 for too much, 415 for a media type that is not understood, 400 for what is not of the media type.
-pub(crate) async fn read(parts: &Parts, body: Body, expected: &(String, &str)) -> Result<Value, Status> {
+pub(crate) async fn read(
+    parts: &Parts,
+    body: Body,
+    expected: impl FnOnce() -> (String, &'static str),
+) -> Result<Value, Status> {
     let media = content_type(&parts.headers).split(';').next().unwrap_or_default().trim();
     let json = media.is_empty() || media == "application/json" || media.ends_with("+json");
     if json && let Some(tree) = parts.extensions.get::<Document>().and_then(|document| document.take(LIMIT)) {
@@ -45,7 +50,8 @@ pub(crate) async fn read(parts: &Parts, body: Body, expected: &(String, &str)) -
         serde_saphyr::from_str(text)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))
     } else if media == protobuf::MEDIA {
-        protobuf::decode(&bytes, (&expected.0, expected.1)).map_err(|error| {
+        let (version, kind) = expected();
+        protobuf::decode(&bytes, (&version, kind)).map_err(|error| {
             Status::bad_request(format!("the body of the request is not a valid protobuf object: {error}"))
         })
     } else {

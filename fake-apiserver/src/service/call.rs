@@ -34,8 +34,8 @@ impl Call {
     /// 404 for what is not served, 405 for a method that the path does not have.
     pub(crate) fn parse(parts: &Parts, find: Find<'_>) -> Result<Option<Self>, Status> {
         let path = parts.uri.path();
-        let segments: Vec<Cow<'_, str>> =
-            path.split('/').filter(|s| !s.is_empty()).map(|segment| decode(segment, false)).collect();
+        let mut segments: Vec<Cow<'_, str>> = Vec::with_capacity(8);
+        segments.extend(path.split('/').filter(|s| !s.is_empty()).map(|segment| decode(segment, false)));
         let (group, version, mut rest) = match segments.first().map(|first| &**first) {
             Some("api") if segments.len() > 2 => ("", &*segments[1], &segments[2..]),
             Some("apis") if segments.len() > 3 => (&*segments[1], &*segments[2], &segments[3..]),

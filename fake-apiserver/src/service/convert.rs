@@ -77,7 +77,7 @@ impl Server {
         if !matches!(call.verb, "create" | "update" | "patch") {
             return self.write(parts, stored, plain, sent, twist).await;
         }
-        let sent = body::read(parts, sent, &(call.kind.api_version(), call.kind.kind)).await?;
+        let sent = body::read(parts, sent, || (call.kind.api_version(), call.kind.kind)).await?;
         let media = body::content_type(&parts.headers);
         let applies = media.split(';').next().unwrap_or_default().trim() == "application/apply-patch+yaml";
         if call.verb == "patch" && !applies {

@@ -78,7 +78,7 @@ impl Server {
         if parts.method != Method::POST || !kind.verbs.contains(&"create") {
             return Err(Status::method_not_allowed());
         }
-        let mut review = body::read(parts, sent, &(kind.api_version(), kind.kind)).await?;
+        let mut review = body::read(parts, sent, || (kind.api_version(), kind.kind)).await?;
         identify_review(kind, namespace, &mut review)?;
         let status = match kind.kind {
             "SelfSubjectReview" => json!({"userInfo": self.caller(parts)?.user_info()}),
@@ -161,8 +161,13 @@ pub(super) fn is_review(path: &str) -> bool {
 
 /// The review kind of a path, and the namespace that it is about.
 fn find(path: &str) -> Option<(&'static Kind, Option<&str>)> {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let (group, version, namespace, plural) = match parts[..] {
+    // The longest has six.
+    let (mut parts, mut count) = ([""; 6], 0);
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        *parts.get_mut(count)? = part;
+        count += 1;
+    }
+    let (group, version, namespace, plural) = match parts[..count] {
         ["api", version, plural] | ["api", version, plural, _] if plural == "componentstatuses" => {
             ("", version, None, plural)
         }

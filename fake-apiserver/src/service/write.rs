@@ -58,7 +58,7 @@ impl Server {
         if call.verb == "patch" && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
-        let sent = body::read(parts, body, &expected(call)).await?;
+        let sent = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
             match (call.verb, call.subresource.as_str()) {
                 ("create", "") => self.may_request(call, &sent)?,

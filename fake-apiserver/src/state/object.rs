@@ -227,7 +227,7 @@ pub type Key = Arc<str>;
 /// The key of an object.
 pub fn key(namespace: Option<&str>, name: &str) -> Key {
     match namespace {
-        Some(namespace) => format!("{namespace}/{name}").into(),
+        Some(namespace) => [namespace, "/", name].concat().into(),
         None => name.into(),
     }
 }

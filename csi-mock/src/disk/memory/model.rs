@@ -127,25 +127,24 @@ pub(super) fn clean(path: &Path) -> Result<PathBuf, DiskError> {
     if !path.is_absolute() {
         return Err(bad("must be absolute"));
     }
-    if path.as_os_str().as_encoded_bytes().windows(2).any(|two| two == b"..")
-        && path.components().any(|c| matches!(c, Component::ParentDir))
-    {
+    // A path in its one spelling already, as most are, is not taken apart.
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let odd = |name: &[u8]| matches!(name, [] | [b'.', ..]);
+    let plain = bytes.len() > 1 && !bytes[1..].split(|b| *b == b'/').any(odd);
+    if !plain && path.components().any(|c| matches!(c, Component::ParentDir)) {
         return Err(bad("must not contain `..`"));
     }
-    if path.as_os_str().as_encoded_bytes().contains(&0) {
+    if bytes.contains(&0) {
         return Err(bad("must not contain NUL"));
     }
-    if path.as_os_str().len() > MAX_PATH {
+    if bytes.len() > MAX_PATH {
         return Err(bad("is longer than 4096 bytes"));
     }
-    // A path in its one spelling already is not taken apart.
-    let bytes = path.as_os_str().as_encoded_bytes();
-    let plain = bytes.len() > 1 && !bytes.ends_with(b"/") && !bytes.windows(2).any(|two| matches!(two, b"//" | b"/."));
     Ok(if plain { path.to_owned() } else { path.components().collect() })
 }
 
 pub(super) fn text(path: &Path) -> String {
-    path.display().to_string()
+    path.to_str().map_or_else(|| path.display().to_string(), str::to_owned)
 }
 
 /// Where a path leads.

@@ -21,10 +21,10 @@ fn key(path: &Path) -> Vec<u8> {
     bytes.iter().map(|b| if *b == b'/' { 0 } else { *b }).collect()
 }
 
-fn path(key: &[u8]) -> PathBuf {
+fn text(key: &[u8]) -> String {
     let bytes = key.iter().map(|b| if *b == 0 { b'/' } else { *b }).collect();
     // A slash for each slash: it is as good UTF-8 as it was.
-    PathBuf::from(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 /// What lies above a key; nothing above the root.
@@ -76,7 +76,7 @@ impl<T> Tree<T> {
         while let Some(base) = at {
             if let Some(value) = self.0.get(base) {
                 let below = whole[base.len()..].strip_prefix(&[0]).unwrap_or(&whole[base.len()..]);
-                return Some((value, self::path(below).display().to_string()));
+                return Some((value, text(below)));
             }
             at = above(base);
         }
@@ -96,7 +96,7 @@ impl<T> Tree<T> {
         while let Some(base) = at {
             match self.0.get(base) {
                 Some(there) if is_end(there) => return Ok(()),
-                Some(_) => return Err(self::path(base)),
+                Some(_) => return Err(text(base).into()),
                 None => {
                     self.0.insert(base.to_vec(), value());
                 }
