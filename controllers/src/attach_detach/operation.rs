@@ -39,7 +39,9 @@ impl Operations {
                 },
                 status: None,
             };
-            match self.client.all().create_unread(&attachment).await {
+            let created = self.client.all().create_unread(&attachment);
+            drop(attachment);
+            match created.await {
                 Ok(_) => {}
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => return Err(e.to_string()),

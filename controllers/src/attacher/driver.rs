@@ -118,10 +118,17 @@ impl Driver {
         ControllerClient::new(Channel(self.service.clone()))
     }
 
-    async fn limited<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, RpcError> {
-        match tokio::time::timeout(self.limit, call).await {
-            Ok(answer) => Ok(answer?.into_inner()),
-            Err(_) => Err(Status::deadline_exceeded("context deadline exceeded").into()),
+    /// The call is boxed at once: it is kilobytes, and whatever waits for it would be as large.
+    fn limited<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> impl Future<Output = Result<T, RpcError>> {
+        let (limit, call) = (self.limit, Box::pin(call));
+        async move {
+            match tokio::time::timeout(limit, call).await {
+                Ok(answer) => Ok(answer?.into_inner()),
+                Err(_) => Err(Status::deadline_exceeded("context deadline exceeded").into()),
+            }
         }
     }
 

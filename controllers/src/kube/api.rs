@@ -179,8 +179,11 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub(crate) async fn create_unread(&self, object: &K) -> Result<(), ApiError> {
-        self.client.request(Method::POST, &self.collection(), Some(encode(object)?)).await.map(drop)
+    pub(crate) fn create_unread(&self, object: &K) -> impl Future<Output = Result<(), ApiError>> + use<K> {
+        // Written out at once: what waits for the answer need not hold the object.
+        let request =
+            encode(object).map(|content| self.client.request(Method::POST, &self.collection(), Some(content)));
+        async move { request?.await.map(drop) }
     }
 
     /// The same of an object that was written out by hand: it has to be of this kind.

@@ -199,26 +199,31 @@ fn text(path: &Path) -> String {
 ///
 /// # Errors
 /// The call's error, sorted into final and uncertain.
-pub async fn bounded<T>(
+pub fn bounded<T>(
     ctx: &Ctx,
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, StepError> {
-    within(ctx, limit, call).await.map_err(|status| classify(&status))
+) -> impl Future<Output = Result<T, StepError>> {
+    let answer = within(ctx, limit, call);
+    async move { answer.await.map_err(|status| classify(&status)) }
 }
 
-/// The same, with the status as it came.
-async fn within<T>(
+/// The same, with the status as it came. The call is boxed at once: it is kilobytes, and whatever waits for it would
+/// be as large.
+fn within<T>(
     ctx: &Ctx,
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, Status> {
+) -> impl Future<Output = Result<T, Status>> {
+    let call = Box::pin(call);
     let deadline = ctx.now().mono + patience(ctx, limit);
-    let answer = tokio::select! { biased;
-        answer = call => answer,
-        () = ctx.sleep_until(deadline) => Err(Status::deadline_exceeded("context deadline exceeded")),
-    };
-    answer.map(Response::into_inner)
+    async move {
+        let answer = tokio::select! { biased;
+            answer = call => answer,
+            () = ctx.sleep_until(deadline) => Err(Status::deadline_exceeded("context deadline exceeded")),
+        };
+        answer.map(Response::into_inner)
+    }
 }
 
 /// Sorts a gRPC status as kubelet does, and words it as Go's gRPC does.

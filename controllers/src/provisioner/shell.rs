@@ -450,12 +450,19 @@ impl Controller {
         last
     }
 
-    /// A call with the sidecar's `--timeout`.
-    async fn within_timeout<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    /// A call with the sidecar's `--timeout`. It is boxed at once: it is kilobytes, and whatever waits for it would be
+    /// as large.
+    fn within_timeout<T>(
+        &self,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> impl Future<Output = Result<T, Status>> {
         let limit = patience(&self.ctx, self.config.timers.provisioner_timeout);
-        tokio::time::timeout(limit, call)
-            .await
-            .unwrap_or_else(|_| Err(Status::deadline_exceeded("context deadline exceeded")))
+        let call = Box::pin(call);
+        async move {
+            tokio::time::timeout(limit, call)
+                .await
+                .unwrap_or_else(|_| Err(Status::deadline_exceeded("context deadline exceeded")))
+        }
     }
 
     async fn credentials(&self, secret: &SecretReference) -> Result<BTreeMap<String, String>, String> {

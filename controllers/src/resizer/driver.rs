@@ -46,10 +46,17 @@ impl Driver {
         ControllerClient::new(Channel(self.service.clone()))
     }
 
-    async fn limited<T>(&self, call: impl Future<Output = Result<tonic::Response<T>, Status>>) -> Result<T, Status> {
-        match tokio::time::timeout(patience(&self.ctx, self.timeout), call).await {
-            Ok(answer) => answer.map(tonic::Response::into_inner),
-            Err(_) => Err(Status::deadline_exceeded("context deadline exceeded")),
+    /// The call is boxed at once: it is kilobytes, and whatever waits for it would be as large.
+    fn limited<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> impl Future<Output = Result<T, Status>> {
+        let (limit, call) = (patience(&self.ctx, self.timeout), Box::pin(call));
+        async move {
+            match tokio::time::timeout(limit, call).await {
+                Ok(answer) => answer.map(tonic::Response::into_inner),
+                Err(_) => Err(Status::deadline_exceeded("context deadline exceeded")),
+            }
         }
     }
 

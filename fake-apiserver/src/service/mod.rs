@@ -28,7 +28,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::StreamBody;
-use substrate::body::{Body, BoxError, HttpService, boxed};
+use substrate::body::{Body, BoxError, Calling, HttpService, boxed};
 use substrate::fault::Moment;
 use substrate::json::{Value, json};
 use substrate::seed::between;
@@ -203,7 +203,7 @@ impl Apiserver {
             server.commit("bootstrap", ctx.name(), |store| store.bootstrap_access(now));
         }
         ctx.spawn(server.clone().drive());
-        HttpService::new(move |request| Box::pin(server.clone().handle(request)))
+        HttpService::new(move |request| server.clone().handle(request))
     }
 }
 
@@ -274,10 +274,13 @@ impl Server {
         }
     }
 
-    async fn handle(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        match &self.shared.audit {
-            Some(audit) if !request.uri().path().starts_with("/admin/") => self.audited(audit, request).await,
-            _ => self.answer(request).await,
+    /// What is rare within it is boxed where it begins: every request would be as large as the largest.
+    fn handle(self, request: Request<Body>) -> Calling {
+        match self.shared.audit.clone() {
+            Some(audit) if !request.uri().path().starts_with("/admin/") => {
+                Box::pin(async move { self.audited(&audit, request).await })
+            }
+            _ => Box::pin(async move { self.answer(request).await }),
         }
     }
 
@@ -287,10 +290,10 @@ impl Server {
             if let Err(status) = self.authorize_path(&parts) {
                 return Ok(failure(&status));
             }
-            return Ok(self.admin(&parts, body).await);
+            return Ok(Box::pin(self.admin(&parts, body)).await);
         }
         if is_review(parts.uri.path()) {
-            return Ok(self.review(&parts, body).await);
+            return Ok(Box::pin(self.review(&parts, body)).await);
         }
         let find = |group: &str, version: &str, plural: &str| {
             kinds::find(group, version, plural).or_else(|| self.shared.lock().store.find_kind(group, version, plural))
@@ -331,10 +334,10 @@ impl Server {
 
     async fn serve(&self, parts: &Parts, call: &Call, body: Body, twist: Twist) -> Result<Response<Body>, Status> {
         if convert::concerns(call) {
-            return self.serve_converted(parts, call, body, twist).await;
+            return Box::pin(self.serve_converted(parts, call, body, twist)).await;
         }
         if call.subresource == "log" {
-            return self.pod_log(call).await;
+            return Box::pin(self.pod_log(call)).await;
         }
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {

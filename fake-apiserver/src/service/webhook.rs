@@ -89,7 +89,7 @@ impl Server {
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
         if let Command::DeleteCollection { kind, namespace, selector, .. } = &command {
-            self.admit_collection(parts, call, (kind, namespace.as_deref(), selector), warnings).await?;
+            Box::pin(self.admit_collection(parts, call, (kind, namespace.as_deref(), selector), warnings)).await?;
             return self.settled(call, command, warnings);
         }
         for attempt in 1.. {
@@ -98,8 +98,8 @@ impl Server {
                 return self.settled(call, command, warnings);
             };
             let planned = plan.object.clone();
-            self.mutate(parts, call, &mut plan, warnings).await?;
-            self.judge(parts, call, &plan, warnings).await?;
+            Box::pin(self.mutate(parts, call, &mut plan, warnings)).await?;
+            Box::pin(self.judge(parts, call, &plan, warnings)).await?;
             let changed = plan.object != planned;
             let next = if changed { rewritten(&command, plan.object) } else { command.clone() };
             match self.settled(call, next, warnings) {
