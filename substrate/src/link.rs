@@ -31,6 +31,11 @@ use crate::world::{Transport, World, WorldKind};
 #[derive(Clone, Copy, Debug)]
 pub struct Streaming;
 
+/// Marks an answer to a [`Streaming`] request each of whose frames is one line, but that the last may lack its end: what
+/// reads it need not look for line ends.
+#[derive(Clone, Copy, Debug)]
+pub struct WholeLines;
+
 /// How long a caller waits for a connection across a partition (a TCP connect timeout as clients set it).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an open connection survives a partition: client-go's HTTP/2 read idle timeout 30 s plus ping timeout 15 s.
@@ -207,7 +212,7 @@ impl Link {
         }
         messages.pass(messages.there).await;
         let (response, server) = self.dispatch(request).await?;
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
         if self.fault("request", Moment::AfterEffect, &method, &uri) == Some(Effect::DropReply(true)) {
             return Err(self.reset());
         }
@@ -218,6 +223,7 @@ impl Link {
             if let Some(head) = head {
                 head.await;
             }
+            parts.extensions.insert(WholeLines);
             boxed(StreamBody::new(lines))
         } else {
             let whole = settle(body).await?;

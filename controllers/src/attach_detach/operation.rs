@@ -27,20 +27,21 @@ impl Operations {
     pub async fn attach(self, spec: &VolumeSpec, node: &str) -> Result<(), String> {
         let name = attachment_name(&spec.handle, &spec.driver, node);
         if self.attachments.get("", &name).is_none() {
-            let attachment = VolumeAttachment {
-                metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
-                spec: VolumeAttachmentSpec {
-                    attacher: spec.driver.clone(),
-                    node_name: node.to_owned(),
-                    source: VolumeAttachmentSource {
-                        persistent_volume_name: Some(spec.pv.clone()),
-                        inline_volume_spec: None,
+            let created = {
+                let attachment = VolumeAttachment {
+                    metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+                    spec: VolumeAttachmentSpec {
+                        attacher: spec.driver.clone(),
+                        node_name: node.to_owned(),
+                        source: VolumeAttachmentSource {
+                            persistent_volume_name: Some(spec.pv.clone()),
+                            inline_volume_spec: None,
+                        },
                     },
-                },
-                status: None,
+                    status: None,
+                };
+                self.client.all().create_unread(&attachment)
             };
-            let created = self.client.all().create_unread(&attachment);
-            drop(attachment);
             match created.await {
                 Ok(_) => {}
                 Err(e) if e.is_already_exists() => {}

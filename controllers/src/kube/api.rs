@@ -275,7 +275,7 @@ impl<K: Kind> Api<K> {
     /// The server's refusal, or no answer.
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, ApiError> {
         let response = self.client.stream(&params.path(self.collection())).await?;
-        Ok(WatchStream::new(response.into_body()))
+        Ok(WatchStream::new(response))
     }
 
     /// POST of the `binding` subresource: assigns pod `name` to `node`, as the scheduler does.

@@ -15,6 +15,9 @@ use serde::de::{DeserializeOwned, Error};
 const REMEMBERED: usize = 1024;
 
 type Key = (u64, TypeId);
+/// Where bytes lie, which are no others while they are held.
+type Place = (usize, usize, TypeId);
+type Decoded = Arc<dyn Any + Send + Sync>;
 
 /// What was decoded of late in one world.
 #[derive(Default)]
@@ -22,9 +25,16 @@ pub(super) struct Memo(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
-    objects: BTreeMap<Key, (Bytes, Arc<dyn Any + Send + Sync>)>,
+    objects: BTreeMap<Key, (Bytes, Decoded)>,
+    /// The same objects by where their bytes lie: within one OS process readers mostly have the very bytes, which then
+    /// need not be looked at.
+    places: BTreeMap<Place, Decoded>,
     /// Oldest first.
     order: VecDeque<Key>,
+}
+
+fn place<K: 'static>(bytes: &Bytes) -> Place {
+    (bytes.as_ptr().addr(), bytes.len(), TypeId::of::<K>())
 }
 
 impl Memo {
@@ -33,20 +43,29 @@ impl Memo {
         &self,
         bytes: &Bytes,
     ) -> Result<Arc<K>, serde_json::Error> {
-        let key = (hash(bytes), TypeId::of::<K>());
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = place::<K>(bytes);
+        let known = recent.places.get(&place).cloned();
+        if let Some(object) = known.and_then(|object| object.downcast::<K>().ok()) {
+            return Ok(object);
+        }
+        let key = (hash(bytes), TypeId::of::<K>());
         let known = recent.objects.get(&key).filter(|(seen, _)| seen == bytes).map(|(_, object)| object.clone());
         if let Some(object) = known.and_then(|object| object.downcast::<K>().ok()) {
             return Ok(object);
         }
         let object = Arc::new(decode::<K>(bytes)?);
-        if recent.objects.insert(key, (bytes.clone(), object.clone())).is_none() {
-            recent.order.push_back(key);
+        recent.places.insert(place, object.clone());
+        match recent.objects.insert(key, (bytes.clone(), object.clone())) {
+            None => recent.order.push_back(key),
+            // Other bytes with the same hash.
+            Some((before, _)) => drop(recent.places.remove(&self::place::<K>(&before))),
         }
         if recent.order.len() > REMEMBERED
             && let Some(oldest) = recent.order.pop_front()
+            && let Some((bytes, _)) = recent.objects.remove(&oldest)
         {
-            recent.objects.remove(&oldest);
+            recent.places.remove(&(bytes.as_ptr().addr(), bytes.len(), oldest.1));
         }
         Ok(object)
     }
@@ -79,6 +98,8 @@ mod tests {
         let number = |text: &'static str| memo.object::<u64>(&Bytes::from_static(text.as_bytes()));
         let (a, b) = (number("42").expect("a number"), number("42").expect("a number"));
         assert!(Arc::ptr_eq(&a, &b));
+        let copied = memo.object::<u64>(&Bytes::from(vec![b'4', b'2'])).expect("a number");
+        assert!(Arc::ptr_eq(&a, &copied), "other bytes that are equal");
         assert_eq!(*number("43").expect("a number"), 43);
         assert!(number("x").is_err());
         // Another type with the same bytes is another object.
@@ -95,6 +116,7 @@ mod tests {
         }
         assert!(!Arc::ptr_eq(&first, &number(0)));
         let recent = memo.0.lock().expect("not poisoned");
-        assert_eq!((recent.objects.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
+        let sizes = [recent.objects.len(), recent.places.len(), recent.order.len()];
+        assert_eq!(sizes, [REMEMBERED; 3]);
     }
 }

@@ -1,10 +1,12 @@
 //! A watch stream, line by line.
 
 use bytes::{Bytes, BytesMut};
+use http::Response;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use substrate::body::Body;
+use substrate::link::WholeLines;
 
 use super::api::{ListParams, Query};
 use super::error::{ApiError, Status};
@@ -61,6 +63,8 @@ const LINE_LIMIT: usize = 16 << 20;
 /// The events of one watch.
 pub struct WatchStream<K> {
     body: Body,
+    /// Each frame is a line.
+    whole_lines: bool,
     buffer: BytesMut,
     searched: usize,
     kind: std::marker::PhantomData<fn() -> K>,
@@ -86,8 +90,10 @@ struct MarkedMeta {
 }
 
 impl<K: Kind> WatchStream<K> {
-    pub(super) fn new(body: Body) -> Self {
-        Self { body, buffer: BytesMut::new(), searched: 0, kind: std::marker::PhantomData }
+    pub(super) fn new(response: Response<Body>) -> Self {
+        let whole_lines = response.extensions().get::<WholeLines>().is_some();
+        let body = response.into_body();
+        Self { body, whole_lines, buffer: BytesMut::new(), searched: 0, kind: std::marker::PhantomData }
     }
 
     /// The next event; nothing when the server ended the stream.
@@ -119,6 +125,9 @@ impl<K: Kind> WatchStream<K> {
             match self.body.frame().await {
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
+                    if self.whole_lines && self.buffer.is_empty() && data.len() > 1 && data.ends_with(b"\n") {
+                        return Ok(Some(data));
+                    }
                     // One frame is one line, as a rule: nothing is copied.
                     let ends_at = memchr::memchr(b'\n', &data).map(|at| at + 1);
                     if self.buffer.is_empty() && ends_at == Some(data.len()) {

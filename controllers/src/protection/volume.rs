@@ -47,7 +47,8 @@ pub async fn run(ctx: Ctx, client: Client) {
 }
 
 async fn sync(client: &Client, volume: &PersistentVolume) -> Outcome {
-    let mut changed = volume.clone();
+    // Boxed: kilobytes that what waits for the answer would hold.
+    let mut changed = Box::new(volume.clone());
     match decide(volume) {
         Decision::Keep => return Outcome::Done,
         Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
