@@ -190,6 +190,22 @@ pub struct Travel {
     key: Key,
 }
 
+impl Travel {
+    /// Has `waker` woken when the message arrives, as if whoever it belongs to had looked.
+    pub(crate) fn wake_at_arrival(&self, waker: &Waker) {
+        let under_way = match self.fabric.queue().waiting.get_mut(&self.key) {
+            Some(waiting) => {
+                *waiting = Some(waker.clone());
+                true
+            }
+            None => false,
+        };
+        if !under_way {
+            waker.wake_by_ref();
+        }
+    }
+}
+
 impl Future for Travel {
     type Output = ();
 

@@ -3,23 +3,20 @@
 //! It wraps whatever carries the call: a service of the same OS process, bytes over a duplex pipe, a socket. All
 //! faults act here, on requests and on whole lines of streams, so that they mean the same on every carrier.
 
-use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
+mod lines;
+
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::json::json;
-use bytes::{Bytes, BytesMut};
-use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, Uri};
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
-use rand_core::{Rng as _, SeedableRng as _};
-use tokio::sync::{mpsc, oneshot};
+use rand_core::Rng as _;
+use tokio::sync::oneshot;
 
+use self::lines::LineStream;
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
 use crate::fault::{Effect, Moment, Plane, Point};
@@ -278,204 +275,6 @@ async fn settle(mut body: Body) -> Result<Body, BoxError> {
                 frames.push(frame);
             }
             Ok(boxed(StreamBody::new(futures_util::stream::iter(frames.into_iter().map(Ok::<_, BoxError>)))))
-        }
-    }
-}
-
-/// One line on its way, or how the stream ended.
-enum Item {
-    Line(Bytes, Option<Travel>),
-    End(Result<(), BoxError>),
-}
-
-/// Cuts a response body into lines and sends each on its way, never out of order.
-struct LineSender {
-    messages: Messages,
-    rng: ChaCha8Rng,
-    partial: BytesMut,
-    last_arrival: Duration,
-}
-
-impl LineSender {
-    /// For the lines that follow the head of an answer.
-    fn new(messages: Messages) -> Self {
-        let last_arrival = messages.link.0.world.clock().mono() + messages.back;
-        let rng = ChaCha8Rng::seed_from_u64(messages.lines);
-        Self { messages, rng, partial: BytesMut::new(), last_arrival }
-    }
-
-    fn lines(&mut self, mut data: Bytes, out: &mut VecDeque<Item>) {
-        while let Some(end) = memchr::memchr(b'\n', &data) {
-            let rest = data.split_to(end + 1);
-            // A frame is usually one line, which then goes on as it is.
-            let line = if self.partial.is_empty() {
-                rest
-            } else {
-                self.partial.extend_from_slice(&rest);
-                self.partial.split().freeze()
-            };
-            out.push_back(self.send(line));
-        }
-        self.partial.extend_from_slice(&data);
-    }
-
-    fn send(&mut self, line: Bytes) -> Item {
-        let travel = self.messages.link.simulated().then(|| {
-            let now = self.messages.link.0.world.clock().mono();
-            self.last_arrival = self.last_arrival.max(now + self.messages.link.draw(&mut self.rng));
-            self.messages.travel(self.last_arrival.saturating_sub(now))
-        });
-        Item::Line(line, travel)
-    }
-
-    /// Adds what one frame of the body (or its end) gives.
-    fn frame(&mut self, frame: Option<Result<Frame<Bytes>, BoxError>>, out: &mut VecDeque<Item>) {
-        match frame {
-            // Trailers say nothing on a stream of lines.
-            Some(Ok(frame)) => frame.into_data().map_or((), |data| self.lines(data, out)),
-            Some(Err(e)) => out.push_back(Item::End(Err(e))),
-            None => {
-                let rest = self.partial.split().freeze();
-                if !rest.is_empty() {
-                    let last = self.send(rest);
-                    out.push_back(last);
-                }
-                out.push_back(Item::End(Ok(())));
-            }
-        }
-    }
-}
-
-/// Reads `body` in the server's process, as a server writes to its socket whether or not the client reads, and
-/// ends when the client is gone.
-async fn pump(mut sender: LineSender, mut body: Body, out: mpsc::UnboundedSender<Item>) {
-    let mut items = VecDeque::new();
-    loop {
-        let frame = tokio::select! { biased;
-            frame = body.frame() => frame,
-            () = out.closed() => return,
-        };
-        sender.frame(frame, &mut items);
-        while let Some(item) = items.pop_front() {
-            let end = matches!(item, Item::End(_));
-            if out.send(item).is_err() || end {
-                return;
-            }
-        }
-    }
-}
-
-/// A response body that arrives line by line.
-struct LineStream {
-    link: Link,
-    uri: Uri,
-    source: Source,
-    under_way: VecDeque<Item>,
-    waiting: Option<BoxFuture<'static, bool>>,
-    done: bool,
-}
-
-enum Source {
-    /// From the server's process; closed without an end when that process crashes.
-    Pumped(mpsc::UnboundedReceiver<Item>),
-    /// From a socket.
-    Wire(Box<(LineSender, Body)>),
-}
-
-impl LineStream {
-    fn new(messages: Messages, body: Body, server: Option<Ctx>, uri: Uri) -> Self {
-        let link = messages.link.clone();
-        let sender = LineSender::new(messages);
-        let source = match server {
-            Some(ctx) => {
-                let (out, inbox) = mpsc::unbounded_channel();
-                ctx.spawn(pump(sender, body, out));
-                Source::Pumped(inbox)
-            }
-            None => Source::Wire(Box::new((sender, body))),
-        };
-        Self { link, uri, source, under_way: VecDeque::new(), waiting: None, done: false }
-    }
-
-    /// Takes what has been sent so far.
-    fn pull(&mut self, cx: &mut Context<'_>) {
-        while !matches!(self.under_way.back(), Some(Item::End(_))) {
-            match &mut self.source {
-                Source::Pumped(inbox) => match inbox.poll_recv(cx) {
-                    Poll::Ready(Some(item)) => self.under_way.push_back(item),
-                    Poll::Ready(None) => self.under_way.push_back(Item::End(Err(self.link.reset()))),
-                    Poll::Pending => return,
-                },
-                Source::Wire(wire) => {
-                    let (sender, body) = &mut **wire;
-                    match Pin::new(body).poll_frame(cx) {
-                        Poll::Ready(frame) => sender.frame(frame, &mut self.under_way),
-                        Poll::Pending => return,
-                    }
-                }
-            }
-        }
-    }
-
-    fn end(&mut self, error: Option<BoxError>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.done = true;
-        Poll::Ready(error.map(Err))
-    }
-}
-
-use http_body::Body as _;
-
-impl futures_util::Stream for LineStream {
-    type Item = Result<Frame<Bytes>, BoxError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        if this.done {
-            return Poll::Ready(None);
-        }
-        this.pull(cx);
-        match this.under_way.front_mut() {
-            None => return Poll::Pending,
-            Some(Item::Line(_, None) | Item::End(_)) => {}
-            Some(Item::Line(_, travel @ Some(_))) => {
-                if travel.as_mut().is_some_and(|way| Pin::new(way).poll(cx).is_pending()) {
-                    return Poll::Pending;
-                }
-                *travel = None;
-            }
-        }
-        if this.waiting.is_none() {
-            match this.link.fault("stream", Moment::Before, &Method::GET, &this.uri) {
-                Some(Effect::ResetStream(true) | Effect::DropReply(true)) => {
-                    let e = this.link.reset();
-                    return this.end(Some(e));
-                }
-                Some(Effect::StallStream(true) | Effect::Hang(true)) => {
-                    this.waiting = Some(Box::pin(std::future::pending()));
-                }
-                _ if this.link.cut(false) => {
-                    let link = this.link.clone();
-                    this.waiting =
-                        Some(Box::pin(async move { link.wait_out_partition(false, KEEPALIVE_TIMEOUT).await }));
-                }
-                _ => {}
-            }
-        }
-        if let Some(waiting) = &mut this.waiting {
-            match waiting.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(false) => {
-                    let e = this.link.reset();
-                    return this.end(Some(e));
-                }
-                Poll::Ready(true) => this.waiting = None,
-            }
-        }
-        match this.under_way.pop_front() {
-            Some(Item::Line(line, _)) => Poll::Ready(Some(Ok(Frame::data(line)))),
-            Some(Item::End(Err(e))) => this.end(Some(e)),
-            Some(Item::End(Ok(()))) => this.end(None),
-            None => Poll::Pending,
         }
     }
 }
