@@ -4,6 +4,7 @@
 //! faults act here, on requests and on whole lines of streams, so that they mean the same on every carrier.
 
 mod lines;
+mod reply;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,9 +15,9 @@ use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
-use tokio::sync::oneshot;
 
 use self::lines::LineStream;
+use self::reply::{Answer, reply};
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
 use crate::fault::{Effect, Moment, Plane, Point};
@@ -70,6 +71,7 @@ struct Calls {
 
 /// The messages of one call. Their latencies, and their place among other messages of the same millisecond, are
 /// settled when the call is made: which of several answers a server happens to write first must not show.
+#[derive(Clone)]
 struct Messages {
     link: Link,
     call: u64,
@@ -208,8 +210,12 @@ impl Link {
             return Err(self.timed_out());
         }
         messages.pass(messages.there).await;
-        let (response, server) = self.dispatch(request).await?;
+        let Dispatched { response, server, arrived } = self.dispatch(&messages, streaming, request).await?;
         let (mut parts, body) = response.into_parts();
+        if arrived {
+            self.trace_reply(&method, target(), &parts);
+            return Ok(Response::from_parts(parts, body));
+        }
         if self.fault("request", Moment::AfterEffect, &method, &uri) == Some(Effect::DropReply(true)) {
             return Err(self.reset());
         }
@@ -230,19 +236,32 @@ impl Link {
             messages.pass(messages.back).await;
             whole
         };
-        self.0.world.trace().trace(
-            &self.0.from,
-            "link.reply",
-            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target(), "status": parts.status.as_u16() }),
-        );
+        self.trace_reply(&method, target(), &parts);
         Ok(Response::from_parts(parts, body))
     }
 
+    fn trace_reply(&self, method: &Method, target: &str, parts: &http::response::Parts) {
+        self.0.world.trace().trace(
+            &self.0.from,
+            "link.reply",
+            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target, "status": parts.status.as_u16() }),
+        );
+    }
+
     /// Hands the request to the peer. In simulation the peer works on it in its own process: it goes on when the
-    /// caller crashes, and the caller sees a reset when the peer does.
-    async fn dispatch(&self, request: Request<Body>) -> Result<(Response<Body>, Option<Ctx>), BoxError> {
+    /// caller crashes, and the caller sees a reset when the peer does. While there are no faults, which the caller has
+    /// to ask about first, a whole answer sets out at once.
+    async fn dispatch(
+        &self,
+        messages: &Messages,
+        streaming: bool,
+        request: Request<Body>,
+    ) -> Result<Dispatched, BoxError> {
         let Bound { ctx, service } = match &self.0.carrier {
-            Carrier::Wire(service) => return Ok((call(service.clone(), request).await?, None)),
+            Carrier::Wire(service) => {
+                let response = call(service.clone(), request).await?;
+                return Ok(Dispatched { response, server: None, arrived: false });
+            }
             Carrier::Fabric => {
                 let refused = || LinkError::Refused(self.0.to.to_string());
                 self.0.world.fabric().resolve(&self.0.to).ok_or_else(refused)?
@@ -252,15 +271,34 @@ impl Link {
             Transport::Direct => service,
             Transport::Duplex => crate::duplex::over(&ctx, service),
         };
-        let (answer, reply) = oneshot::channel();
+        let (replier, reply) = reply();
         let work = call(service, request);
+        let mut messages = (self.simulated() && !streaming).then(|| messages.clone());
         ctx.spawn(async move {
-            // The caller may be gone by now; the work was done all the same.
-            let _ = answer.send(work.await);
+            let result = work.await;
+            let messages = messages.take().filter(|messages| messages.link.0.world.faults().is_empty());
+            replier.send(match (result, messages) {
+                (Ok(response), Some(mut messages)) => {
+                    let (parts, body) = response.into_parts();
+                    let result = settle(body).await.map(|body| Response::from_parts(parts, body));
+                    let way = result.is_ok().then(|| messages.travel(messages.back));
+                    Answer { result, way }
+                }
+                (result, _) => Answer { result, way: None },
+            });
         });
-        let response = reply.await.map_err(|_| self.reset())??;
-        Ok((response, Some(ctx)))
+        let Answer { result, way } = reply.await.ok_or_else(|| self.reset())?;
+        Ok(Dispatched { response: result?, server: Some(ctx), arrived: way.is_some() })
     }
+}
+
+/// What a peer gave.
+struct Dispatched {
+    response: Response<Body>,
+    /// The process that answered, in this OS process.
+    server: Option<Ctx>,
+    /// The answer has been under way.
+    arrived: bool,
 }
 
 /// Reads a body to its end, so that what follows needs no more of its sender.
