@@ -113,18 +113,22 @@ impl Fields {
             paths.push(at.to_owned());
         }
         for (key, fields) in &self.below {
-            let step = match key.split_once(':') {
-                Some(("f", name)) => format!(".{name}"),
-                Some(("k", keys)) => {
-                    let keys: Map = serde_json::from_str(keys).unwrap_or_default();
-                    let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                    format!("[{}]", keys.join(","))
-                }
-                Some((_, value)) => format!("[={value}]"),
-                None => key.to_string(),
-            };
-            fields.collect(&format!("{at}{step}"), paths);
+            fields.collect(&format!("{at}{}", step(key)), paths);
         }
+    }
+}
+
+/// A path element as paths name it.
+fn step(key: &str) -> String {
+    match key.split_once(':') {
+        Some(("f", name)) => format!(".{name}"),
+        Some(("k", keys)) => {
+            let keys: Map = serde_json::from_str(keys).unwrap_or_default();
+            let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            format!("[{}]", keys.join(","))
+        }
+        Some((_, value)) => format!("[={value}]"),
+        None => key.to_owned(),
     }
 }
 
@@ -223,6 +227,19 @@ pub fn fields_of(value: &Value, topology: Topology) -> Fields {
         (key, fields)
     });
     Fields { own: false, below: below.collect() }
+}
+
+/// Where lists have two elements with the same keys or value, each with what is wrong there.
+pub fn repeated(value: &Value, topology: Topology) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (key, value, of) in topology.children(value).unwrap_or_default() {
+        found.extend(repeated(value, of).into_iter().map(|below| format!("{}{below}", step(&key))));
+        if !seen.insert(key.clone()) {
+            found.push(format!(": duplicate entries for key {}", step(&key)));
+        }
+    }
+    found
 }
 
 /// The fields in which two values differ; those that only one has count.
