@@ -68,16 +68,24 @@ fn unauthorized() -> Status {
 }
 
 impl Server {
-    /// Who a request comes from: whom a client certificate names, a service account by its token, the holder of the kubeconfig, or whoever they act as.
-    /// Without RBAC everyone else counts as the holder of the kubeconfig.
+    /// Who a request comes from: whom a client certificate names, a service account by its token, or the holder of the
+    /// kubeconfig. Without RBAC everyone else counts as the holder of the kubeconfig.
+    ///
+    /// # Errors
+    /// 401 for a token that is worth nothing.
+    pub(super) fn sender(&self, parts: &Parts) -> Result<Identity, Status> {
+        match parts.extensions.get::<PeerCertificate>() {
+            Some(certificate) => certified(certificate),
+            None => self.bearer(&parts.headers),
+        }
+    }
+
+    /// In whose name a request is made: of who it comes from, or of whoever they act as.
     ///
     /// # Errors
     /// 401 for a token that is worth nothing, 403 for acting as someone without leave.
     pub(super) fn caller(&self, parts: &Parts) -> Result<Identity, Status> {
-        let user = match parts.extensions.get::<PeerCertificate>() {
-            Some(certificate) => certified(certificate)?,
-            None => self.bearer(&parts.headers)?,
-        };
+        let user = self.sender(parts)?;
         let word = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
         let Some(wanted) = word("impersonate-user") else { return Ok(user) };
         let groups: Vec<String> = parts

@@ -221,7 +221,7 @@ impl Server {
         };
         let call = Call::parse(&parts, &find).ok().flatten();
         let anonymous = || Identity { username: String::new(), uid: String::new(), groups: Vec::new() };
-        let user = self.caller(&parts).unwrap_or_else(|_| anonymous());
+        let user = self.sender(&parts).unwrap_or_else(|_| anonymous());
         let method = parts.method.as_str().to_lowercase();
         let verb = call.as_ref().map_or(method.as_str(), |call| call.verb);
         let asked = Asked { user: &user, verb, path: parts.uri.path(), call: call.as_ref() };
@@ -241,6 +241,11 @@ impl Server {
         let event = self.event(&parts, call.as_ref(), &user, verb, level, &id);
         let mut entry = Entry { audit: audit.clone(), ctx: self.ctx.clone(), event, omitted };
         entry.tell("RequestReceived", None);
+        if parts.headers.contains_key("impersonate-user")
+            && let Ok(acting) = self.caller(&parts)
+        {
+            entry.event["impersonatedUser"] = acting.user_info();
+        }
         let sent = if level >= Level::Request && !matches!(verb, "get" | "list" | "watch") {
             let bytes = match body::whole(sent, LIMIT).await {
                 Ok(bytes) => bytes,
@@ -265,10 +270,18 @@ impl Server {
             entry.tell("ResponseStarted", Some(code));
             return Ok(response.map(|body| boxed(Followed { body, entry: Some((entry, code)) })));
         }
-        if level == Level::RequestResponse {
+        if level == Level::RequestResponse || code >= 400 || verb == "delete" {
             let (parts, body) = response.into_parts();
             let bytes = collect(body, LIMIT).await?;
-            entry.event["responseObject"] = object(&bytes, body::content_type(&parts.headers));
+            let answered = object(&bytes, body::content_type(&parts.headers));
+            if answered["kind"] == "Status" {
+                let told = ["status", "message", "reason", "details"].into_iter();
+                let told = told.filter_map(|name| Some((name, answered.get(name)?.clone())));
+                entry.event["responseStatus"] = told.collect();
+            }
+            if level == Level::RequestResponse {
+                entry.event["responseObject"] = answered;
+            }
             response = Response::from_parts(parts, full(bytes));
         }
         entry.tell("ResponseComplete", Some(code));

@@ -81,6 +81,7 @@ impl Store {
         let (kind, mut applied) = stored(served, applied);
         let manager = options.manager.clone();
         let writer = managed::Writer { kind, part: target.part, manager: &manager, now };
+        managed::appliable(&writer, &applied)?;
         let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
             let sent = uid(&applied);
             if !sent.is_empty() {

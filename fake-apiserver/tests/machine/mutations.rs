@@ -42,10 +42,10 @@ fn a_configuration_is_put_into_the_object_by_the_keys_of_its_lists() {
     assert_eq!(made["metadata"]["labels"], json!({"team": "none"}));
     let containers = made["spec"]["containers"].as_array().unwrap();
     let names: Vec<&str> = containers.iter().filter_map(|c| c["name"].as_str()).collect();
-    assert_eq!(names, ["c", "proxy"]);
-    assert_eq!((&containers[0]["image"], &containers[0]["env"]), (&json!("i"), &json!([{"name": "A", "value": "b"}])));
+    assert_eq!(names, ["proxy", "c"], "in the order of the configuration");
+    assert_eq!((&containers[1]["image"], &containers[1]["env"]), (&json!("i"), &json!([{"name": "A", "value": "b"}])));
     // What was put there has defaults, as anything that is sent.
-    assert_eq!(containers[1]["terminationMessagePath"], "/dev/termination-log");
+    assert_eq!(containers[0]["terminationMessagePath"], "/dev/termination-log");
     // Others are not changed, and nothing happens to what is deleted.
     assert!(m.create("configmaps", config("c")).unwrap()["metadata"]["labels"].is_null());
     assert!(m.delete("pods", "p", DeleteOptions::default()).is_ok());

@@ -122,6 +122,28 @@ fn elements_of_lists_are_managed_one_by_one() {
 }
 
 #[test]
+fn a_list_that_names_an_element_twice_is_no_configuration() {
+    story(|client| async move {
+        let mut pod = pod("p");
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
+        let uri = format!("{PODS}/p");
+        let (code, status) = apply(&client, &uri, "me", false, pod.clone()).await;
+        assert_eq!((code, &status["reason"]), (500, &Value::Null));
+        let container = &pod["spec"]["containers"][0]["name"];
+        let object = "failed to create typed patch object (default/p; /v1, Kind=Pod)";
+        let place = format!(".spec.containers[name={container}].env");
+        assert_eq!(status["message"], format!("{object}: {place}: duplicate entries for key [name=\"A\"]"));
+        pod["metadata"]["finalizers"] = json!(["a.io/x", "a.io/x"]);
+        let (_, status) = apply(&client, &uri, "me", false, pod).await;
+        let both = format!(
+            "errors:\n  .metadata.finalizers: duplicate entries for key [=\"a.io/x\"]\n  {place}: duplicate entries for \
+             key [name=\"A\"]"
+        );
+        assert_eq!(status["message"], format!("{object}: {both}"));
+    });
+}
+
+#[test]
 fn configurations_that_make_no_sense_are_refused() {
     story(|client| async move {
         let uri = format!("{CONFIGS}/a");

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use fake_apiserver::{Audit, Config, Policy};
+use http::Request;
+use substrate::body::full;
 
 use super::*;
 
@@ -68,6 +70,39 @@ fn everything_is_logged_as_it_comes_and_goes() {
         assert_eq!((&made["user"]["username"], &made["requestURI"]), (&json!("kubernetes-admin"), &json!(CONFIGS)));
         assert_eq!(made["requestReceivedTimestamp"], "2026-01-01T00:00:00.000000Z");
         assert_eq!(made.get("requestObject"), None);
+    });
+}
+
+#[test]
+fn a_status_is_logged_with_what_it_says() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        let json = client.get(&format!("{CONFIGS}/b")).await;
+        let request = Request::get(format!("{CONFIGS}/b")).header("accept", "application/vnd.kubernetes.protobuf");
+        client.request(request.body(full("")).unwrap()).await;
+        client.post(CONFIGS, config("a")).await;
+        client.delete(&format!("{CONFIGS}/a")).await;
+        let told: Vec<Value> = log.events().iter().map(|event| event["responseStatus"].clone()).collect();
+        let refused = json!({"metadata": {}, "status": "Failure", "message": "configmaps \"b\" not found", "reason": "NotFound",
+            "details": json.1["details"], "code": 404});
+        assert_eq!((&told[1], &told[3]), (&refused, &refused));
+        assert_eq!(told[5], json!({"metadata": {}, "code": 201}));
+        assert_eq!((&told[7]["status"], &told[7]["code"]), (&json!("Success"), &json!(200)));
+    });
+}
+
+#[test]
+fn who_acts_as_someone_is_logged_beside_whom() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        let request =
+            Request::get(format!("{CONFIGS}/b")).header("impersonate-user", "system:serviceaccount:default:bob");
+        client.request(request.body(full("")).unwrap()).await;
+        let events = log.events();
+        assert!(events.iter().all(|event| event["user"]["username"] == "kubernetes-admin"), "{events:?}");
+        let acting = &events[1]["impersonatedUser"];
+        assert_eq!(acting["username"], "system:serviceaccount:default:bob");
+        assert_eq!(acting["groups"][0], "system:serviceaccounts");
     });
 }
 

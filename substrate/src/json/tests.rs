@@ -25,6 +25,17 @@ fn tree() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+/// A number that is read and written again and again stays the same.
+#[test]
+fn a_fraction_is_read_as_the_double_that_is_nearest() {
+    for text in
+        ["123456789012345680000", "1.2345678901234568e+20", "0.1", "2.2250738585072011e-308", "9007199254740993.0"]
+    {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(value.as_f64(), Some(text.parse().unwrap()), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_tree_is_read_written_and_converted_as_serde_json_does(theirs in tree()) {
@@ -37,6 +48,7 @@ proptest! {
             serde_json::from_str(&text).unwrap(),
             serde_json::from_str(&text).unwrap(),
         );
+        prop_assert_eq!(&again, &ours);
         prop_assert_eq!(serde_json::Value::from(again), theirs_again);
         prop_assert_eq!(serde_json::Value::from(ours), theirs);
     }

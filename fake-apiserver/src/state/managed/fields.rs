@@ -5,6 +5,7 @@
 //! keys) or `set` (by its value). Everything else is one field.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use substrate::json::{Map, Text, Value, json};
 
@@ -112,18 +113,22 @@ impl Fields {
             paths.push(at.to_owned());
         }
         for (key, fields) in &self.below {
-            let step = match key.split_once(':') {
-                Some(("f", name)) => format!(".{name}"),
-                Some(("k", keys)) => {
-                    let keys: Map = serde_json::from_str(keys).unwrap_or_default();
-                    let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                    format!("[{}]", keys.join(","))
-                }
-                Some((_, value)) => format!("[={value}]"),
-                None => key.to_string(),
-            };
-            fields.collect(&format!("{at}{step}"), paths);
+            fields.collect(&format!("{at}{}", step(key)), paths);
         }
+    }
+}
+
+/// A path element as paths name it.
+fn step(key: &str) -> String {
+    match key.split_once(':') {
+        Some(("f", name)) => format!(".{name}"),
+        Some(("k", keys)) => {
+            let keys: Map = serde_json::from_str(keys).unwrap_or_default();
+            let keys: Vec<String> = keys.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            format!("[{}]", keys.join(","))
+        }
+        Some((_, value)) => format!("[={value}]"),
+        None => key.to_owned(),
     }
 }
 
@@ -224,6 +229,19 @@ pub fn fields_of(value: &Value, topology: Topology) -> Fields {
     Fields { own: false, below: below.collect() }
 }
 
+/// Where lists have two elements with the same keys or value, each with what is wrong there.
+pub fn repeated(value: &Value, topology: Topology) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (key, value, of) in topology.children(value).unwrap_or_default() {
+        found.extend(repeated(value, of).into_iter().map(|below| format!("{}{below}", step(&key))));
+        if !seen.insert(key.clone()) {
+            found.push(format!(": duplicate entries for key {}", step(&key)));
+        }
+    }
+    found
+}
+
 /// The fields in which two values differ; those that only one has count.
 pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
     if old == new {
@@ -271,24 +289,66 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
             }
             live.append(&mut added);
         }
-        (Topology::Keyed(_, element), Value::Array(live), Value::Array(applied)) => {
-            for value in applied {
-                let name = topology.element(value);
-                match live.iter_mut().find(|slot| topology.element(slot) == name) {
-                    Some(slot) => merge(slot, value, Topology::of_shape(element)),
-                    None => live.push(value.clone()),
-                }
-            }
-        }
-        (Topology::Set, Value::Array(live), Value::Array(applied)) => {
-            for value in applied {
-                if !live.contains(value) {
-                    live.push(value.clone());
-                }
-            }
+        (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Array(applied)) => {
+            *live = merge_list(mem::take(live), applied, topology);
         }
         _ => live.clone_from(applied),
     }
+}
+
+/// Puts what was applied into a list: its elements come in the order in which they were applied, and the others stay
+/// where they were among them (`visitListItems` of structured-merge-diff).
+fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology) -> Vec<Value> {
+    let element = match topology {
+        Topology::Keyed(_, element) => Topology::of_shape(element),
+        _ => Topology::Atomic,
+    };
+    let ours: Vec<String> = live.iter().map(|value| topology.element(value)).collect();
+    let theirs: Vec<String> = applied.iter().map(|value| topology.element(value)).collect();
+    let wanted: BTreeSet<&str> = theirs.iter().map(String::as_str).collect();
+    // What is there of what was applied, until its turn comes; of an element that is there twice nothing is kept.
+    let mut old: BTreeMap<&str, Option<Value>> = BTreeMap::new();
+    let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();
+    for (slot, name) in live.iter_mut().zip(&ours) {
+        if wanted.contains(name.as_str()) {
+            let value = slot.take();
+            old.entry(name).and_modify(|old| *old = None).or_insert(value);
+        }
+    }
+    let shared: Vec<&String> = theirs.iter().filter(|name| old.contains_key(name.as_str())).collect();
+    let mut shared = shared.into_iter().peekable();
+    let mut merged = Vec::with_capacity(live.len().max(applied.len()));
+    let (mut left, mut right) = (0, 0);
+    while left < ours.len() || right < theirs.len() {
+        if let Some(name) = ours.get(left) {
+            if let Some(value) = live[left].take() {
+                merged.push(value);
+                left += 1;
+                continue;
+            }
+            let is_here = theirs.get(right) == Some(name);
+            if !is_here && right < theirs.len() && shared.peek().is_some_and(|next| *next != name) {
+                // Its turn comes later.
+                left += 1;
+                continue;
+            }
+            if is_here || !old.contains_key(name.as_str()) {
+                left += 1;
+            }
+        }
+        if let (Some(name), Some(value)) = (theirs.get(right), applied.get(right)) {
+            merged.push(match old.remove(name.as_str()).flatten() {
+                Some(mut old) => {
+                    merge(&mut old, value, element);
+                    old
+                }
+                None => value.clone(),
+            });
+            shared.next_if(|next| *next == name);
+            right += 1;
+        }
+    }
+    merged
 }
 
 /// The paths of maps and lists that only their whole can be set of.
@@ -353,6 +413,41 @@ mod tests {
         Topology::Struct(kinds::schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
     }
 
+    /// The finalizers of an object after some were applied.
+    fn listed(live: &[String], applied: &[String]) -> Vec<String> {
+        let mut object = json!({"metadata": {"finalizers": live}});
+        merge(&mut object, &json!({"metadata": {"finalizers": applied}}), pod());
+        serde_json::from_str(&object["metadata"]["finalizers"].to_string()).unwrap()
+    }
+
+    #[test]
+    fn an_apply_orders_a_list_as_structured_merge_diff_does() {
+        let words = |list: &str| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (live, applied, merged) in [
+            ("x w", "z x", "z x w"),
+            ("a b c", "c a", "b c a"),
+            ("c a w", "a c n", "a w c n"),
+            ("a b c d", "d c", "a b d c"),
+            ("a a w", "a n", "a n w"),
+            ("", "b a", "b a"),
+            ("b a", "", "b a"),
+        ] {
+            assert_eq!(listed(&words(live), &words(applied)), words(merged), "{live} with {applied}");
+        }
+    }
+
+    #[test]
+    fn an_applied_element_is_merged_into_the_one_of_its_name() {
+        let mut object = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}});
+        merge(
+            &mut object,
+            &json!({"spec": {"containers": [{"name": "b", "tty": true}, {"name": "a", "image": "3"}]}}),
+            pod(),
+        );
+        let merged = json!([{"name": "b", "image": "2", "tty": true}, {"name": "a", "image": "3"}]);
+        assert_eq!(object["spec"]["containers"], merged);
+    }
+
     fn tree() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![Just(json!(null)), Just(json!(1)), "[a-c]{0,1}".prop_map(Value::from)];
         leaf.prop_recursive(6, 40, 4, |inner| {
@@ -392,6 +487,18 @@ mod tests {
             prop_assert!(a.without(&a).is_empty());
             prop_assert_eq!(a.without(&b).union(&a.common(&b)), a.clone());
             prop_assert!(a.without(&b).common(&b).is_empty());
+        }
+
+        #[test]
+        fn merged_lists_keep_the_order_of_what_was_applied(
+            live in proptest::collection::vec("[a-e]", 0..6),
+            applied in proptest::collection::btree_set("[a-g]", 0..7).prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let merged = listed(&live, &applied);
+            let theirs: Vec<&String> = merged.iter().filter(|name| applied.contains(name)).collect();
+            prop_assert_eq!(theirs, applied.iter().collect::<Vec<_>>());
+            let ours: Vec<&String> = merged.iter().filter(|name| !applied.contains(name)).collect();
+            prop_assert_eq!(ours, live.iter().filter(|name| !applied.contains(name)).collect::<Vec<_>>());
         }
 
         #[test]

@@ -9,7 +9,7 @@ mod fields;
 use substrate::Now;
 use substrate::json::{Map, Value, json};
 
-use self::fields::{Fields, Topology, changed, fields_of, merge, prune};
+use self::fields::{Fields, Topology, changed, fields_of, merge, prune, repeated};
 use super::command::Part;
 use super::status::{Cause, Status};
 use super::value::{self, text};
@@ -166,6 +166,23 @@ pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent:
     }
     all.retain(|m| !m.fields.is_empty());
     store(object, all);
+}
+
+/// Whether a configuration can be applied: its lists name nothing twice.
+///
+/// # Errors
+/// 500, as upstream answers what its typed objects cannot hold.
+pub(super) fn appliable(writer: &Writer<'_>, applied: &Value) -> Result<(), Status> {
+    let why = match repeated(applied, writer.topology()).as_slice() {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        all => format!("errors:\n  {}", all.join("\n  ")),
+    };
+    let Kind { group, version, kind, .. } = writer.kind;
+    let (namespace, name) = (value::namespace(applied), value::name(applied));
+    let message =
+        format!("failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {why}");
+    Err(Status::new(500, "", message))
 }
 
 /// The managers of an object that is made by an apply.
