@@ -251,19 +251,17 @@ impl Reconciler {
                 touched.push((volume.to_owned(), node.to_owned()));
                 continue;
             }
-            if !multi_attach {
-                if self.actual.is_confirmed_anywhere(volume) {
-                    if !wanted.multi_attach_reported {
-                        let elsewhere = self.actual.confirmed_nodes(volume);
-                        let others = self.desired.pods_on(volume, &elsewhere);
-                        for pod in wanted.pods.values() {
-                            let message = multi_attach_message(&wanted.spec.pv, pod, &others);
-                            plan.actions.push(Action::MultiAttach { pod: pod.clone(), message });
-                        }
-                        reported.push((volume.to_owned(), node.to_owned()));
+            if !multi_attach && self.actual.is_confirmed_anywhere(volume) {
+                if !wanted.multi_attach_reported {
+                    let elsewhere = self.actual.confirmed_nodes(volume);
+                    let others = self.desired.pods_on(volume, &elsewhere);
+                    for pod in wanted.pods.values() {
+                        let message = multi_attach_message(&wanted.spec.pv, pod, &others);
+                        plan.actions.push(Action::MultiAttach { pod: pod.clone(), message });
                     }
-                    continue;
+                    reported.push((volume.to_owned(), node.to_owned()));
                 }
+                continue;
             }
             if let Some(until) = self.pending.blocked_until(now, key, ATTACH) {
                 plan.wake(until);
