@@ -59,6 +59,21 @@ fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
+/// Nanoseconds for a step of a walk all over 64 MiB, each step of which waits for the one before: how loud the machine
+/// is. Neighbours on a shared machine are heard in the caches and in memory, where a simulation spends its time.
+fn machine() -> f64 {
+    const PLACES: u32 = 16 << 20;
+    const STEPS: u32 = 1 << 20;
+    // Each place leads to another, and all of them are one circle (Hull and Dobell).
+    let leads: Vec<u32> =
+        (0..PLACES).map(|at| at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % PLACES).collect();
+    let started = Instant::now();
+    let end = (0..STEPS).fold(0, |at, _| leads[at as usize]);
+    let took = millis(started);
+    assert!(std::hint::black_box(end) < PLACES, "every place leads to a place");
+    took * 1e6 / f64::from(STEPS)
+}
+
 /// Wall milliseconds of one simulation with invariants on.
 fn simulated(text: &str) -> Option<f64> {
     let scenario = match scenario::parse("bench", text) {
@@ -171,6 +186,7 @@ fn main() {
     if std::env::args().any(|a| a == "--test") {
         return;
     }
+    report("this machine: a step in 64 MiB, to compare hours by", "ns", None, Sample::of(5, || Some(machine())), None);
     let small = scenario::crowd::crash_of_many(5, 20);
     report(
         "node-crash-short simulated, 5 nodes × 20 volumes",
