@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::rest::keep;
+
 /// What a process runs.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -76,9 +78,7 @@ impl Inbox {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, tasks: &mut Vec<Task>) -> Poll<bool> {
         let mut state = self.0.lock();
         // Tasks hand over others while they run: whoever takes some waits for more.
-        if !state.waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-            state.waker = Some(cx.waker().clone());
-        }
+        keep(&mut state.waker, cx.waker());
         if !state.tasks.is_empty() {
             std::mem::swap(&mut state.tasks, tasks);
             Poll::Ready(true)

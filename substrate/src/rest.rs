@@ -53,6 +53,15 @@ impl Unrest {
     }
 }
 
+/// Keeps `waker`, which is mostly the one that is there.
+pub(crate) fn keep(slot: &mut Option<Waker>, waker: &Waker) {
+    match slot {
+        // It copies nothing when both wake the same.
+        Some(known) => known.clone_from(waker),
+        None => *slot = Some(waker.clone()),
+    }
+}
+
 /// A waker that seldom changes.
 #[derive(Debug, Default)]
 struct Slot(Mutex<Option<Waker>>);
@@ -63,10 +72,7 @@ impl Slot {
     }
 
     fn set(&self, waker: &Waker) {
-        let mut slot = self.lock();
-        if !slot.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *slot = Some(waker.clone());
-        }
+        keep(&mut self.lock(), waker);
     }
 
     fn take(&self) -> Option<Waker> {

@@ -116,7 +116,7 @@ pub struct Reconciler {
     disable_force_detach: bool,
 }
 
-/// A volume on a node that no pod there needs, and that may be detached now.
+/// A volume on a node that no pod there needs, and that is not known to wait for anything.
 struct Candidate {
     key: OperationKey,
     node: String,
@@ -154,14 +154,14 @@ impl Reconciler {
 
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
         for Candidate { key, node, mounted, spec } in self.detachable(now, plan) {
-            // One of before may have begun, on the same volume elsewhere.
+            // A detach that began in this pass may be of the same volume, from another node.
             if self.pending.is_pending(key.get()) {
                 continue;
             }
             let volume = key.volume.clone();
             let since = self.actual.request_detach(&volume, &node, now);
-            let (expired, safe) = (self.expired(now, since), self.may_detach(now, since, &node, mounted));
-            if !safe {
+            let (expired, may_detach) = (self.expired(now, since), self.may_detach(now, since, &node, mounted));
+            if !may_detach {
                 self.wait_for_unmount(since, expired, plan);
                 continue;
             }

@@ -17,7 +17,7 @@ use std::sync::{LazyLock, OnceLock};
 use substrate::json::Value;
 
 use super::Kind;
-use crate::place::Place;
+use crate::field_path::FieldPath;
 
 /// A struct of the API. Each is made once: two are the same only when they are one.
 #[derive(Debug)]
@@ -300,12 +300,12 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
         let mut pruned = object.clone();
         crate::custom::prune(&custom.schema, &mut pruned, true, &mut String::new(), &mut found);
     } else if let Some(of) = of(kind) {
-        unknown_in_fields(of, object, &Place::OBJECT, &mut found);
+        unknown_in_fields(of, object, &FieldPath::OBJECT, &mut found);
     }
     found
 }
 
-fn unknown_in_fields(of: &'static Type, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
+fn unknown_in_fields(of: &'static Type, value: &Value, at: &FieldPath<'_>, found: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let at = at.field(key);
         match of.field(key) {
@@ -315,7 +315,7 @@ fn unknown_in_fields(of: &'static Type, value: &Value, at: &Place<'_>, found: &m
     }
 }
 
-fn unknown_in_shape(shape: &Shape, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
+fn unknown_in_shape(shape: &Shape, value: &Value, at: &FieldPath<'_>, found: &mut Vec<String>) {
     match (shape, value) {
         (Shape::Ref(of), _) => unknown_in_fields(of.get(), value, at, found),
         (Shape::Custom(of), _) => unknown_in_fields(of, value, at, found),

@@ -9,9 +9,9 @@ use substrate::json::{Map, Value};
 use super::quantity;
 use super::status::Status;
 use crate::custom;
+use crate::field_path::FieldPath;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type, TypeRef};
-use crate::place::Place;
 
 /// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
 ///
@@ -30,11 +30,11 @@ pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(
     let mut walk = Walk { unknown: Vec::new() };
     if let Some(custom) = kind.custom {
         if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), TypeRef::named("meta/v1.ObjectMeta")) {
-            walk.fields(of.get(), metadata, &Place::OBJECT.field("metadata")).map_err(wrong)?;
+            walk.fields(of.get(), metadata, &FieldPath::OBJECT.field("metadata")).map_err(wrong)?;
         }
         custom::prune(&custom.schema, object, true, &mut String::new(), &mut walk.unknown);
     } else if let Some(of) = schema::of(kind) {
-        walk.fields(of, object, &Place::OBJECT).map_err(wrong)?;
+        walk.fields(of, object, &FieldPath::OBJECT).map_err(wrong)?;
     }
     if strict && !walk.unknown.is_empty() {
         let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
@@ -49,7 +49,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn fields(&mut self, of: &'static Type, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    fn fields(&mut self, of: &'static Type, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(mismatch(value, of.name, at));
         };
@@ -74,7 +74,7 @@ impl Walk {
         Ok(())
     }
 
-    fn shape(&mut self, shape: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    fn shape(&mut self, shape: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
         match shape {
             Shape::Ref(of) => self.fields(of.get(), value, at),
             Shape::Custom(of) => self.fields(of, value, at),
@@ -90,7 +90,7 @@ impl Walk {
         }
     }
 
-    fn list(&mut self, element: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    fn list(&mut self, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
         let Some(list) = value.as_array_mut() else {
             return Err(mismatch(value, "slice", at));
         };
@@ -100,7 +100,7 @@ impl Walk {
         Ok(())
     }
 
-    fn map(&mut self, element: &'static Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+    fn map(&mut self, element: &'static Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
         let Some(map) = value.as_object_mut() else {
             return Err(mismatch(value, "map", at));
         };
@@ -116,7 +116,7 @@ impl Walk {
 }
 
 /// What has no parts.
-fn conform(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+fn conform(shape: &Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
     let fits = match shape {
         Shape::Any => true,
         Shape::String => value.is_string(),
@@ -141,7 +141,7 @@ fn conform(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), Strin
 }
 
 /// Line ends within base64 do not count, as in Go; they are gone when it is encoded again.
-fn base64(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+fn base64(value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
     let Some(text) = value.as_str() else { return Err(mismatch(value, go_type(&Shape::Bytes), at)) };
     let joined = text.contains(['\r', '\n']).then(|| text.replace(['\r', '\n'], ""));
     if STANDARD.decode(joined.as_deref().unwrap_or(text)).is_err() {
@@ -154,7 +154,7 @@ fn base64(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
 }
 
 /// A time is kept in the one form that Go writes: UTC, in whole seconds or with six digits after them.
-fn time(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+fn time(shape: &Shape, value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
     let Some((text, time)) = value.as_str().and_then(|text| Some((text, text.parse::<jiff::Timestamp>().ok()?))) else {
         return Err(mismatch(value, go_type(shape), at));
     };
@@ -169,7 +169,7 @@ fn time(shape: &Shape, value: &mut Value, at: &Place<'_>) -> Result<(), String> 
     Ok(())
 }
 
-fn canonical_quantity(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
+fn canonical_quantity(value: &mut Value, at: &FieldPath<'_>) -> Result<(), String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string().into(),
@@ -188,7 +188,7 @@ fn canonical_quantity(value: &mut Value, at: &Place<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn mismatch(value: &Value, go: &str, at: &Place<'_>) -> String {
+fn mismatch(value: &Value, go: &str, at: &FieldPath<'_>) -> String {
     format!("json: cannot unmarshal {} into Go struct field {at} of type {go}", word(value))
 }
 

@@ -20,6 +20,7 @@ use crate::body::{Body, BoxError};
 use crate::fabric::Travel;
 use crate::fault::{Effect, Moment};
 use crate::process::Ctx;
+use crate::rest::keep;
 
 /// One line on its way, or how the stream ended.
 enum Item {
@@ -151,9 +152,7 @@ impl Writer {
             if pipe.unread {
                 return Poll::Ready(());
             }
-            if !pipe.writer.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-                pipe.writer = Some(cx.waker().clone());
-            }
+            keep(&mut pipe.writer, cx.waker());
             Poll::Pending
         })
         .await;
@@ -177,9 +176,7 @@ impl Reader {
     fn pull(&self, cx: &mut Context<'_>, under_way: &mut VecDeque<Item>) -> bool {
         let mut pipe = lock(&self.0);
         under_way.append(&mut pipe.items);
-        if !pipe.reader.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-            pipe.reader = Some(cx.waker().clone());
-        }
+        keep(&mut pipe.reader, cx.waker());
         !pipe.unwritten
     }
 }
@@ -309,5 +306,64 @@ impl futures_util::Stream for LineStream {
             Some(Item::End(Ok(()))) => this.end(None),
             None => Poll::Pending,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::fabric::Fabric;
+
+    fn line(way: Option<Travel>) -> Item {
+        Item::Line(Bytes::from_static(b"{}\n"), way)
+    }
+
+    #[test]
+    fn a_line_under_way_wakes_nobody_and_one_that_is_there_does() {
+        let (waker, woken) = counted();
+        let mut cx = Context::from_waker(&waker);
+        let (writer, reader) = pipe();
+        let mut under_way = VecDeque::new();
+        assert!(reader.pull(&mut cx, &mut under_way) && under_way.is_empty());
+        let fabric = Fabric::new(Clock::simulated());
+        writer.send(line(Some(fabric.travel(1, (1, 2), Duration::from_secs(1)))));
+        assert_eq!(woken(), 0);
+        writer.send(line(None));
+        assert_eq!(woken(), 1);
+        assert!(reader.pull(&mut cx, &mut under_way));
+        assert_eq!(under_way.len(), 2);
+    }
+
+    #[test]
+    fn each_side_learns_that_the_other_is_gone() {
+        let (waker, woken) = counted();
+        let mut cx = Context::from_waker(&waker);
+        let (writer, reader) = pipe();
+        writer.send(line(None));
+        let mut under_way = VecDeque::new();
+        assert!(reader.pull(&mut cx, &mut under_way));
+        drop(writer);
+        assert_eq!(woken(), 1);
+        assert!(!reader.pull(&mut cx, &mut under_way), "nothing more comes");
+        let (writer, reader) = pipe();
+        let mut unread = Box::pin(writer.unread());
+        assert!(unread.as_mut().poll(&mut cx).is_pending());
+        drop(reader);
+        assert_eq!(woken(), 2);
+        assert!(unread.as_mut().poll(&mut cx).is_ready());
+    }
+
+    /// A waker, and how often it was woken.
+    fn counted() -> (Waker, impl Fn() -> usize) {
+        #[derive(Default)]
+        struct Count(std::sync::atomic::AtomicUsize);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let count = Arc::<Count>::default();
+        (Waker::from(count.clone()), move || count.0.load(std::sync::atomic::Ordering::Relaxed))
     }
 }

@@ -9,6 +9,7 @@ use http::Response;
 
 use crate::body::{Body, BoxError};
 use crate::fabric::Travel;
+use crate::rest::keep;
 
 /// What the server has done, and the way that its answer is on, when it is settled already.
 pub(super) struct Answer {
@@ -81,7 +82,7 @@ impl Future for Reply {
                 if slot.gone {
                     return Poll::Ready(None);
                 }
-                slot.caller = Some(cx.waker().clone());
+                keep(&mut slot.caller, cx.waker());
                 return Poll::Pending;
             }
             drop(slot);

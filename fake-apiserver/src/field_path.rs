@@ -1,12 +1,12 @@
-//! Where in an object a walk is.
+//! Where in an object a walk is (upstream `field.Path`): a chain of steps, which holds nothing of the object's values.
 
 use std::fmt;
 
-/// A place in an object, as `spec.containers[0].image`. Each knows the one above it, and is written out only when there
+/// A path in an object, as `spec.containers[0].image`. Each knows the one above it, and is written out only when there
 /// is something to say of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    above: Option<&'a Place<'a>>,
+pub(crate) struct FieldPath<'a> {
+    above: Option<&'a FieldPath<'a>>,
     step: Step<'a>,
 }
 
@@ -17,7 +17,7 @@ enum Step<'a> {
     Item(usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> FieldPath<'a> {
     /// The object itself.
     pub(crate) const OBJECT: Self = Self { above: None, step: Step::Object };
 
@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(above) = self.above {
             above.fmt(f)?;
@@ -51,11 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_written_as_a_path() {
-        let spec = Place::OBJECT.field("spec");
+    fn a_path_names_fields_and_items() {
+        let spec = FieldPath::OBJECT.field("spec");
         let containers = spec.field("containers");
         let first = containers.item(0);
         assert_eq!(first.field("image").to_string(), "spec.containers[0].image");
-        assert_eq!((spec.to_string(), Place::OBJECT.to_string()), ("spec".to_owned(), String::new()));
+        assert_eq!((spec.to_string(), FieldPath::OBJECT.to_string()), ("spec".to_owned(), String::new()));
     }
 }
