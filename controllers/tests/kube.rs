@@ -138,13 +138,13 @@ fn what_was_deleted_while_the_api_server_was_away_is_told_as_deleted() {
 fn a_repeated_event_is_counted_not_repeated() {
     story(6, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
-        let object = reference(&*client.all::<Node>().create(&node("a")).await.expect("created"));
+        let object = Arc::new(reference(&*client.all::<Node>().create(&node("a")).await.expect("created")));
         let recorder = EventRecorder::new(&client, "test-controller");
         for _ in 0..3 {
-            recorder.event(&object, "Warning", "Broken", "it does not work");
+            recorder.event(object.clone(), "Warning", "Broken", "it does not work");
             ctx.sleep(S(1)).await;
         }
-        recorder.event(&object, "Warning", "Broken", "for another reason");
+        recorder.event(object.clone(), "Warning", "Broken", "for another reason");
         ctx.sleep(S(1)).await;
         let events = client.namespaced::<Event>("default").list(&ListParams::default()).await.expect("a list").items;
         let mut seen: Vec<(Option<i32>, Option<String>)> =

@@ -17,11 +17,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use substrate::World;
 use substrate::world::{Options, simulate};
 
-/// As the `mooring` binary has it.
-#[cfg(feature = "mimalloc")]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
 
 /// Milliseconds of several runs.
@@ -186,6 +181,7 @@ fn main() {
     if std::env::args().any(|a| a == "--test") {
         return;
     }
+    println!("allocator: {}", harness::allocator::name());
     report("this machine: a step in 64 MiB, to compare hours by", "ns", None, Sample::of(5, || Some(machine())), None);
     let small = scenario::crowd::crash_of_many(5, 20);
     report(

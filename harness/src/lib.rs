@@ -1,5 +1,6 @@
 //! Puts a cloud and a cluster together in either world; scenarios, invariants, timeline, the `mooring` command.
 
+pub mod allocator;
 pub mod cli;
 pub mod cluster;
 pub mod invariants;

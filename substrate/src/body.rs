@@ -1,21 +1,95 @@
-//! The one HTTP shape that crosses every seam: a boxed body and a boxed, cloneable service.
+//! The one HTTP shape that crosses every seam: one type of body and a boxed, cloneable service.
 
+use std::any::Any;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full};
 use tower::{Service, ServiceExt};
+
+use crate::document::Document;
+use crate::json::Value;
 
 /// Any error that crosses a seam.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of every request and response between components.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+/// The body of every request and response between components. Most are there as a whole, and need no box.
+#[derive(Debug, Default)]
+pub struct Body(Kind);
+
+#[derive(Debug, Default)]
+enum Kind {
+    /// Nothing, or nothing any more.
+    #[default]
+    Empty,
+    Whole(Bytes),
+    Document(Box<Document>),
+    Any(UnsyncBoxBody<Bytes, BoxError>),
+}
+
+impl Body {
+    /// A JSON document: text for whoever reads bytes, the tree itself for a peer of the same OS process.
+    pub fn document(value: Value) -> Self {
+        Self(Kind::Document(Box::new(Document::new(value))))
+    }
+
+    /// Takes the tree of a document instead of its text, which is empty from then on; nothing when it is none, and
+    /// when its text may be longer than `limit` bytes, so that a reader of bytes and one of trees have the same limit.
+    pub fn take_document(&mut self, limit: usize) -> Option<Value> {
+        match &mut self.0 {
+            Kind::Document(document) => document.take(limit),
+            _ => None,
+        }
+    }
+
+    /// Whether all of it is there as one piece of bytes.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.0, Kind::Empty | Kind::Whole(_))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Document(document) => Poll::Ready(document.read().map(|text| Ok(Frame::data(text)))),
+            Kind::Any(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Whole(_) => false,
+            Kind::Document(document) => document.is_read(),
+            Kind::Any(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Document(document) => SizeHint::with_exact(document.len() as u64),
+            Kind::Any(body) => body.size_hint(),
+        }
+    }
+}
 /// What a call to a peer gives. The boxed future has a plain type, so that it fits into spawned tasks.
 pub type Calling = BoxFuture<'static, Result<Response<Body>, BoxError>>;
 
@@ -53,21 +127,26 @@ impl Service<Request<Body>> for HttpService {
 
 /// A body of known bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|e: Infallible| match e {}).boxed_unsync()
+    let bytes = bytes.into();
+    Body(if bytes.is_empty() { Kind::Empty } else { Kind::Whole(bytes) })
 }
 
 /// A body without bytes.
 pub fn empty() -> Body {
-    Empty::new().map_err(|e: Infallible| match e {}).boxed_unsync()
+    Body::default()
 }
 
-/// Boxes any body.
+/// Boxes any body but one that is of this kind already.
 pub fn boxed<B>(body: B) -> Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    body.map_err(Into::into).boxed_unsync()
+    let mut body = Some(body);
+    if let Some(ours) = (&mut body as &mut dyn Any).downcast_mut::<Option<Body>>() {
+        return ours.take().unwrap_or_default();
+    }
+    body.map_or_else(empty, |body| Body(Kind::Any(body.map_err(Into::into).boxed_unsync())))
 }
 
 /// Turns an axum router (or a tonic service inside one) into a peer.
@@ -91,6 +170,40 @@ where
     })
 }
 
+/// The pieces of a body. A single one, the usual case, is not copied.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    first: Bytes,
+    more: BytesMut,
+}
+
+impl Pieces {
+    /// Adds the next piece.
+    pub fn push(&mut self, piece: Bytes) {
+        if self.is_empty() {
+            self.first = piece;
+            return;
+        }
+        self.more.extend_from_slice(&std::mem::take(&mut self.first));
+        self.more.extend_from_slice(&piece);
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.more.len()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them.
+    pub fn join(self) -> Bytes {
+        if self.more.is_empty() { self.first } else { self.more.freeze() }
+    }
+}
+
 /// Reads a whole body, at most `limit` bytes. The boxed future has a plain type, so that it fits into spawned tasks.
 ///
 /// # Errors
@@ -98,16 +211,15 @@ where
 pub fn collect(body: Body, limit: usize) -> BoxFuture<'static, Result<Bytes, BoxError>> {
     Box::pin(async move {
         let mut body = body;
-        let mut whole = bytes::BytesMut::new();
+        let mut whole = Pieces::default();
         while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame?.into_data() {
-                if whole.len() + data.len() > limit {
-                    return Err(format!("the body is longer than {limit} bytes").into());
-                }
-                whole.extend_from_slice(&data);
+            let Ok(data) = frame?.into_data() else { continue };
+            whole.push(data);
+            if whole.len() > limit {
+                return Err(format!("the body is longer than {limit} bytes").into());
             }
         }
-        Ok(whole.freeze())
+        Ok(whole.join())
     })
 }
 

@@ -1,41 +1,53 @@
 //! A JSON document on its way: text for whoever reads bytes, the tree itself for a peer of the same OS process.
 //!
-//! It is the body of a request and an extension of it. What crosses a socket or a pipe is the body; a peer that is
-//! called directly may take the tree, which is what it would have parsed, and then no text is ever made.
+//! It is the body of a request ([`Body::document`](crate::body::Body::document)). What crosses a socket or a pipe is its
+//! text; a peer that is called directly may take the tree, which is what it would have parsed, and then no text is ever
+//! made.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::OnceLock;
+
+use bytes::Bytes;
 
 use crate::json::Value;
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 
-use crate::body::{Body, BoxError, boxed};
-
-/// A document; clones are the same one.
-#[derive(Clone, Debug)]
-pub struct Document(Arc<Mutex<Option<Value>>>);
+/// A document that nobody has read yet, or of which nothing is left.
+#[derive(Debug)]
+pub(crate) struct Document {
+    value: Option<Value>,
+    text: OnceLock<Bytes>,
+}
 
 impl Document {
     /// The document of a tree.
-    pub fn new(value: Value) -> Self {
-        Self(Arc::new(Mutex::new(Some(value))))
+    pub(crate) fn new(value: Value) -> Self {
+        Self { value: Some(value), text: OnceLock::new() }
     }
 
-    /// The body that this document is; its text is made when it is read or measured.
-    pub fn body(&self) -> Body {
-        boxed(Text { document: Some(self.clone()), bytes: OnceLock::new() })
+    /// Takes the tree; nothing when its text may be longer than `limit` bytes.
+    pub(crate) fn take(&mut self, limit: usize) -> Option<Value> {
+        self.value.take_if(|value| longest(value) <= limit)
     }
 
-    /// Takes the tree instead of the body, which is empty from then on; nothing when its text may be longer than `limit`
-    /// bytes, so that a reader of bytes and one of trees have the same limit.
-    pub fn take(&self, limit: usize) -> Option<Value> {
-        self.lock().take_if(|value| longest(value) <= limit)
+    /// Takes the text, which is made when it is read or measured.
+    pub(crate) fn read(&mut self) -> Option<Bytes> {
+        let text = self.text().cloned();
+        self.value = None;
+        text
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Value>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether nothing of it is left.
+    pub(crate) fn is_read(&self) -> bool {
+        self.value.is_none()
+    }
+
+    /// The length of its text.
+    pub(crate) fn len(&self) -> usize {
+        self.text().map_or(0, Bytes::len)
+    }
+
+    fn text(&self) -> Option<&Bytes> {
+        let value = self.value.as_ref()?;
+        Some(self.text.get_or_init(|| value.to_string().into()))
     }
 }
 
@@ -52,52 +64,18 @@ fn longest(value: &Value) -> usize {
     }
 }
 
-struct Text {
-    /// Until the text has been read.
-    document: Option<Document>,
-    bytes: OnceLock<Bytes>,
-}
-
-impl Text {
-    fn bytes(&self) -> Option<&Bytes> {
-        let document = self.document.as_ref()?;
-        Some(self.bytes.get_or_init(|| document.lock().as_ref().map(Value::to_string).unwrap_or_default().into()))
-    }
-}
-
-impl http_body::Body for Text {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let bytes = self.bytes().cloned();
-        self.document = None;
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.document.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes().map_or(0, |bytes| bytes.len() as u64))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
     use http_body::Body as _;
-    use http_body_util::BodyExt;
 
-    use super::*;
+    use crate::body::{Body, collect};
+    use crate::json::json;
 
     #[test]
     fn the_body_is_the_text_and_knows_its_length() {
-        let document = Document::new(json!({"a": [1, "\u{1}", null]}));
-        let body = document.body();
-        assert_eq!(body.size_hint().exact(), Some(23));
-        let text = futures_util::FutureExt::now_or_never(body.collect()).unwrap().unwrap().to_bytes();
+        let body = Body::document(json!({"a": [1, "\u{1}", null]}));
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(23), false));
+        let text = futures_util::FutureExt::now_or_never(collect(body, 100)).unwrap().unwrap();
         assert_eq!(text, r#"{"a":[1,"\u0001",null]}"#);
     }
 
@@ -105,9 +83,9 @@ mod tests {
     fn the_tree_is_not_given_where_its_text_may_be_too_long() {
         let value = json!({"a": "\u{1}".repeat(100)});
         let length = value.to_string().len();
-        let document = Document::new(value.clone());
-        assert_eq!(document.take(length - 1), None);
-        assert_eq!(document.take(length + 20), Some(value));
-        assert_eq!(document.body().size_hint().exact(), Some(0));
+        let mut body = Body::document(value.clone());
+        assert_eq!(body.take_document(length - 1), None);
+        assert_eq!(body.take_document(length + 20), Some(value));
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
     }
 }

@@ -7,7 +7,7 @@
 pub mod body;
 pub mod clock;
 pub mod dial;
-pub mod document;
+mod document;
 pub mod duplex;
 pub mod fabric;
 pub mod fault;

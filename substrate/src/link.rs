@@ -303,6 +303,9 @@ struct Dispatched {
 
 /// Reads a body to its end, so that what follows needs no more of its sender.
 async fn settle(mut body: Body) -> Result<Body, BoxError> {
+    if body.is_whole() {
+        return Ok(body);
+    }
     let Some(first) = body.frame().await.transpose()? else { return Ok(crate::body::empty()) };
     match first.into_data() {
         // The usual case.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::json::{Map, Value};
+use crate::json::{Map, Text, Value};
 use serde::{Deserialize, Serialize};
 
 pub use self::fields::Fields;
@@ -33,7 +33,7 @@ pub struct Event {
     /// The process that it happened in.
     pub process: Arc<str>,
     /// What happened, as `<component>.<verb>`.
-    pub kind: String,
+    pub kind: Text,
     /// What it happened to.
     #[serde(flatten)]
     pub fields: Fields,
@@ -161,7 +161,7 @@ impl Trace {
         let event = {
             let mut state = self.state();
             state.n += 1;
-            let event = Arc::new(Event { ms, n: state.n, process, kind: kind.to_owned(), fields });
+            let event = Arc::new(Event { ms, n: state.n, process, kind: kind.into(), fields });
             if let Some(sink) = &mut state.sink {
                 // A trace file that cannot be written must not change the run; `flush` reports it.
                 let _ = writeln!(sink, "{}", event.line());

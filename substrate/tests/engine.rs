@@ -165,7 +165,7 @@ fn a_crash_of_the_caller_does_not_stop_the_server_half_way() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.crash();
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let kinds: Vec<String> = world.trace().events().into_iter().map(|e| e.kind).collect();
+        let kinds: Vec<String> = world.trace().events().into_iter().map(|e| e.kind.into()).collect();
         assert!(
             kinds.contains(&"server.done".to_owned()) && !kinds.contains(&"client.answered".to_owned()),
             "{kinds:?}"

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::volume::VolumeSpec;
+use super::volume::{VolumeOnNode, VolumeSpec};
 
 /// What is known of a volume on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub struct AttachedNode {
     pub mounted: bool,
     /// Monotonic time of the first wish to detach.
     pub detach_requested: Option<Duration>,
+}
+
+impl AttachedNode {
+    /// It is attached, and nobody wished to detach it.
+    pub fn is_settled(&self) -> bool {
+        self.confirmed && self.detach_requested.is_none()
+    }
 }
 
 /// A volume that is attached, or may be, to at least one node.
@@ -56,12 +63,14 @@ pub struct ActualStateOfWorld {
     volumes: BTreeMap<String, AttachedVolume>,
     by_node: BTreeMap<String, BTreeSet<String>>,
     reports: BTreeMap<String, Report>,
+    touched: Vec<VolumeOnNode>,
 }
 
 impl ActualStateOfWorld {
     /// Records an attach (`confirmed`), or that a volume may be attached. A new entry counts as mounted until a node
     /// status says otherwise; only a confirmed one is reported as attached.
     pub fn add(&mut self, volume: &str, spec: Option<&Arc<VolumeSpec>>, node: &str, confirmed: bool) {
+        self.touched.push((volume.to_owned(), node.to_owned()));
         let entry = self
             .volumes
             .entry(volume.to_owned())
@@ -82,6 +91,7 @@ impl ActualStateOfWorld {
 
     /// Records a detach.
     pub fn remove(&mut self, volume: &str, node: &str) {
+        self.touched.push((volume.to_owned(), node.to_owned()));
         if let Some(entry) = self.volumes.get_mut(volume) {
             entry.nodes.remove(node);
             if entry.nodes.is_empty() {
@@ -95,6 +105,11 @@ impl ActualStateOfWorld {
             }
         }
         self.unreport(volume, node);
+    }
+
+    /// Where volumes came to be, or ceased to be, attached since the last call.
+    pub fn take_touched(&mut self) -> Vec<VolumeOnNode> {
+        std::mem::take(&mut self.touched)
     }
 
     /// The volume on the node, when it is or may be attached there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::volume::VolumeSpec;
+use super::volume::{VolumeOnNode, VolumeSpec};
 
 /// A volume that a node needs.
 #[derive(Clone, Debug)]
@@ -22,6 +22,7 @@ pub struct VolumeToAttach {
 #[derive(Clone, Debug, Default)]
 pub struct DesiredStateOfWorld {
     nodes: BTreeMap<String, BTreeMap<String, VolumeToAttach>>,
+    touched: Vec<VolumeOnNode>,
 }
 
 impl DesiredStateOfWorld {
@@ -51,7 +52,11 @@ impl DesiredStateOfWorld {
     /// Records that a pod on a managed node needs a volume; true when that is new.
     pub fn add_pod(&mut self, uid: &str, pod: &Arc<ObjectReference>, spec: &Arc<VolumeSpec>, node: &str) -> bool {
         let Some(volumes) = self.nodes.get_mut(node) else { return false };
-        let volume = volumes.entry(spec.unique_name()).or_insert_with(|| VolumeToAttach {
+        let name = spec.unique_name();
+        if !volumes.contains_key(&name) {
+            self.touched.push((name.clone(), node.to_owned()));
+        }
+        let volume = volumes.entry(name).or_insert_with(|| VolumeToAttach {
             spec: spec.clone(),
             pods: BTreeMap::new(),
             multi_attach_reported: false,
@@ -66,22 +71,29 @@ impl DesiredStateOfWorld {
         let removed = entry.pods.remove(uid).is_some();
         if entry.pods.is_empty() {
             volumes.remove(volume);
+            self.touched.push((volume.to_owned(), node.to_owned()));
         }
         removed
     }
 
+    /// The volumes that nodes began or ceased to need since the last call.
+    pub fn take_touched(&mut self) -> Vec<VolumeOnNode> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// What the node needs the volume for.
+    pub fn get(&self, volume: &str, node: &str) -> Option<&VolumeToAttach> {
+        self.nodes.get(node)?.get(volume)
+    }
+
     /// Whether the node needs the volume.
     pub fn has_volume(&self, volume: &str, node: &str) -> bool {
-        self.nodes.get(node).is_some_and(|volumes| volumes.contains_key(volume))
+        self.get(volume, node).is_some()
     }
 
     /// The pods that need the volume on any of the nodes.
     pub fn pods_on(&self, volume: &str, nodes: &[String]) -> Vec<Arc<ObjectReference>> {
-        nodes
-            .iter()
-            .filter_map(|node| self.nodes.get(node)?.get(volume))
-            .flat_map(|entry| entry.pods.values().cloned())
-            .collect()
+        nodes.iter().filter_map(|node| self.get(volume, node)).flat_map(|entry| entry.pods.values().cloned()).collect()
     }
 
     /// All (node, volume, entry), ordered by node and volume.

@@ -6,6 +6,8 @@
 mod actual;
 mod cluster;
 mod desired;
+#[cfg(test)]
+mod histories;
 mod operation;
 mod reconcile;
 mod shell;

@@ -1,14 +1,16 @@
 //! One pass of the reconciler: detaches, then attaches, then node statuses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::actual::ActualStateOfWorld;
+#[cfg(test)]
+use super::actual::AttachedVolume;
+use super::actual::{ActualStateOfWorld, AttachedNode};
 use super::desired::DesiredStateOfWorld;
-use super::volume::{VolumeSpec, parse_unique_name};
+use super::volume::{VolumeOnNode, VolumeSpec, parse_unique_name};
 use crate::pending::{OperationKey, OperationKeyRef, PendingOperations};
 
 /// Operation name of an attach; backoff is per name.
@@ -114,6 +116,8 @@ pub struct Reconciler {
     pub nodes: BTreeMap<String, NodeView>,
     max_wait_for_unmount: Duration,
     disable_force_detach: bool,
+    /// Where the two worlds differ, and perhaps more; what is where it is needed is not looked at, pass by pass.
+    open: BTreeSet<VolumeOnNode>,
 }
 
 /// A volume on a node that no pod there needs, and that is not known to wait for anything.
@@ -138,18 +142,40 @@ impl Reconciler {
             nodes: BTreeMap::new(),
             max_wait_for_unmount,
             disable_force_detach,
+            open: BTreeSet::new(),
         }
     }
 
     /// One pass at the monotonic time `now`. The operations in the plan count as started.
     pub fn reconcile(&mut self, now: Duration) -> Plan {
         let mut plan = Plan::default();
+        self.look_for_differences();
         self.detaches(now, &mut plan);
         self.attaches(now, &mut plan);
         for (node, volumes) in self.actual.take_reports() {
             plan.actions.push(Action::Report { node, volumes });
         }
         plan
+    }
+
+    /// Has the next pass look at all that is desired or attached.
+    #[cfg(test)]
+    pub(super) fn doubt_everything(&mut self) {
+        let desired = self.desired.volumes().map(|(node, volume, _)| (volume.to_owned(), node.to_owned()));
+        let of = |(volume, entry): (&String, &AttachedVolume)| {
+            entry.nodes.keys().map(|node| (volume.clone(), node.clone())).collect::<Vec<_>>()
+        };
+        self.open.extend(desired.chain(self.actual.volumes().iter().flat_map(of)));
+    }
+
+    fn look_for_differences(&mut self) {
+        self.open.extend(self.desired.take_touched());
+        self.open.extend(self.actual.take_touched());
+        let (desired, actual) = (&self.desired, &self.actual);
+        self.open.retain(|(volume, node)| match actual.on_node(volume, node) {
+            Some(on) => !on.is_settled() || !desired.has_volume(volume, node),
+            None => desired.has_volume(volume, node),
+        });
     }
 
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
@@ -184,30 +210,30 @@ impl Reconciler {
     /// of them, at every pass, when a node is gone.
     fn detachable(&self, now: Duration, plan: &mut Plan) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for (volume, entry) in self.actual.volumes() {
-            for (node, on) in &entry.nodes {
-                if self.desired.has_volume(volume, node) {
-                    continue;
+        for (volume, node) in &self.open {
+            if self.desired.has_volume(volume, node) {
+                continue;
+            }
+            let Some(entry) = self.actual.volumes().get(volume) else { continue };
+            let Some(on) = entry.nodes.get(node) else { continue };
+            let key = key(volume, node, entry.multi_attach());
+            if self.pending.is_pending(key) {
+                continue;
+            }
+            if let Some(until) = self.pending.blocked_until(now, key, DETACH) {
+                plan.wake(until);
+                continue;
+            }
+            match on.detach_requested {
+                Some(since) if !self.may_detach(now, since, node, on.mounted) => {
+                    self.wait_for_unmount(since, self.expired(now, since), plan);
                 }
-                let key = key(volume, node, entry.multi_attach());
-                if self.pending.is_pending(key) {
-                    continue;
-                }
-                if let Some(until) = self.pending.blocked_until(now, key, DETACH) {
-                    plan.wake(until);
-                    continue;
-                }
-                match on.detach_requested {
-                    Some(since) if !self.may_detach(now, since, node, on.mounted) => {
-                        self.wait_for_unmount(since, self.expired(now, since), plan);
-                    }
-                    _ => candidates.push(Candidate {
-                        key: key.into(),
-                        node: node.clone(),
-                        mounted: on.mounted,
-                        spec: entry.spec.clone(),
-                    }),
-                }
+                _ => candidates.push(Candidate {
+                    key: key.into(),
+                    node: node.clone(),
+                    mounted: on.mounted,
+                    spec: entry.spec.clone(),
+                }),
             }
         }
         candidates
@@ -237,9 +263,13 @@ impl Reconciler {
     fn attaches(&mut self, now: Duration, plan: &mut Plan) {
         let mut touched = Vec::new();
         let mut reported = Vec::new();
-        for (node, volume, wanted) in self.desired.volumes() {
+        // Node by node, as upstream walks through what is desired.
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_by(|(a, on_a), (b, on_b)| (on_a, a).cmp(&(on_b, b)));
+        for (volume, node) in open {
+            let Some(wanted) = self.desired.get(volume, node) else { continue };
             let on = self.actual.on_node(volume, node);
-            if on.is_some_and(|on| on.confirmed && on.detach_requested.is_none()) {
+            if on.is_some_and(AttachedNode::is_settled) {
                 continue;
             }
             let multi_attach = wanted.spec.multi_attach;

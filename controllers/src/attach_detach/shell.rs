@@ -314,7 +314,7 @@ impl Shell {
                 }
                 Action::Attach { key, volume, node, spec, pods } => self.attach(key, &volume, node, spec, pods),
                 Action::MultiAttach { pod, message } => {
-                    self.recorder.event(&pod, "Warning", "FailedAttachVolume", message);
+                    self.recorder.event(pod, "Warning", "FailedAttachVolume", message);
                 }
                 Action::Report { node, volumes } => {
                     if !self.write_report(&node, &volumes).await {
@@ -404,7 +404,7 @@ impl Shell {
                     ),
                 };
                 for pod in &pods {
-                    self.recorder.event(pod, kind, reason, message.clone());
+                    self.recorder.event(pod.clone(), kind, reason, message.clone());
                 }
                 self.world.attached(now, &key, &spec, &node, result);
             }

@@ -5,6 +5,9 @@ use sha2::{Digest, Sha256};
 
 use crate::kube::Kind;
 
+/// A volume's unique name and a node's name.
+pub type VolumeOnNode = (String, String);
+
 /// What the loops know of a volume (`volume.Spec` upstream).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {

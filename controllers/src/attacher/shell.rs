@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::body::HttpService;
 use substrate::process::Ctx;
 
@@ -91,17 +92,40 @@ pub async fn run(ctx: Ctx, client: Client, csi: HttpService, timers: Timers) {
 
 /// A change of nothing but the recorded errors must not lead to another try at once: it is the try's own doing.
 fn is_worth_a_sync(old: &VolumeAttachment, new: &VolumeAttachment) -> bool {
-    let bare = |attachment: &VolumeAttachment| {
-        let mut bare = attachment.clone();
-        bare.metadata.resource_version = None;
-        bare.metadata.managed_fields = None;
-        if let Some(status) = &mut bare.status {
-            status.attach_error = None;
-            status.detach_error = None;
-        }
-        bare
-    };
-    old.resource_version() == new.resource_version() || bare(old) != bare(new)
+    old.resource_version() == new.resource_version()
+        || old.spec != new.spec
+        || status_but_errors(old) != status_but_errors(new)
+        || metadata_but_versions(&old.metadata) != metadata_but_versions(&new.metadata)
+}
+
+fn status_but_errors(attachment: &VolumeAttachment) -> Option<impl PartialEq + use<'_>> {
+    let VolumeAttachmentStatus { attach_error: _, attached, attachment_metadata, detach_error: _ } =
+        attachment.status.as_ref()?;
+    Some((attached, attachment_metadata))
+}
+
+/// What a write changes only when it means to.
+fn metadata_but_versions(metadata: &ObjectMeta) -> impl PartialEq + use<'_> {
+    let ObjectMeta {
+        annotations,
+        creation_timestamp,
+        deletion_grace_period_seconds,
+        deletion_timestamp,
+        finalizers,
+        generate_name,
+        generation,
+        labels,
+        managed_fields: _,
+        name,
+        namespace,
+        owner_references,
+        resource_version: _,
+        self_link,
+        uid,
+    } = metadata;
+    let identity = (name, namespace, uid, generate_name, self_link, creation_timestamp);
+    let life = (generation, deletion_timestamp, deletion_grace_period_seconds, finalizers);
+    (identity, life, annotations, labels, owner_references)
 }
 
 #[cfg(test)]

@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use substrate::json::Text;
+
 use super::{annotations, quantity};
 
 /// Namespace and name of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimKey {
     /// Its namespace.
-    pub namespace: String,
+    pub namespace: Text,
     /// Its name.
-    pub name: String,
+    pub name: Text,
 }
 
 impl ClaimKey {
@@ -24,7 +26,7 @@ impl ClaimKey {
 
     /// The key of the claim `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self { namespace: namespace.into(), name: name.into() }
     }
 
     /// The key of the claim that a volume refers to, if it refers to one.

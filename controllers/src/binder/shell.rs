@@ -236,7 +236,7 @@ impl Binder {
                 About::Claim(claim) => reference(&**claim),
                 About::Volume(volume) => reference(&**volume),
             };
-            self.recorder.event(&object, kind, reason, message.as_str());
+            self.recorder.event(object, kind, reason, message.as_str());
         }
     }
 

@@ -218,6 +218,15 @@ impl<K: Kind> Api<K> {
         self.put(object, "").await
     }
 
+    /// PUT of an object that was written out by hand: it has to be of this kind, and to be called `name`.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub(crate) async fn replace_written(&self, name: &str, object: Value) -> Result<Arc<K>, ApiError> {
+        let content = ("application/json", object);
+        self.object(&self.client.request(Method::PUT, &self.item(name, ""), Some(content)).await?)
+    }
+
     /// PUT of the status subresource; the resourceVersion in `object` is checked (409).
     ///
     /// # Errors

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
-use substrate::body::{Body, Calling, HttpService, call, empty};
-use substrate::document::Document;
+use substrate::body::{Body, Calling, HttpService, Pieces, call, empty};
 use substrate::json::Value;
 use substrate::link::Streaming;
 use substrate::process::Ctx;
@@ -170,8 +169,7 @@ impl Client {
         streaming: bool,
     ) -> Result<Calling, ApiError> {
         let kind = content.as_ref().map(|(kind, _)| *kind);
-        let document = content.map(|(_, value)| Document::new(value));
-        let body = document.as_ref().map_or_else(empty, Document::body);
+        let body = content.map_or_else(empty, |(_, value)| Body::document(value));
         // In place: a builder moves all that it has at each step.
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -182,9 +180,6 @@ impl Client {
         if let Some(kind) = kind {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         }
-        if let Some(document) = document {
-            request.extensions_mut().insert(document);
-        }
         if streaming {
             request.extensions_mut().insert(Streaming);
         }
@@ -193,26 +188,15 @@ impl Client {
 }
 
 async fn whole(mut body: Body) -> Result<Bytes, ApiError> {
-    let mut all = BytesMut::new();
-    let mut first: Option<Bytes> = None;
-    let mut length = 0;
+    let mut all = Pieces::default();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(transport)?.into_data() else { continue };
-        length += data.len();
-        if length > ANSWER_LIMIT {
+        all.push(data);
+        if all.len() > ANSWER_LIMIT {
             return Err(ApiError::Decode(format!("the answer is longer than {ANSWER_LIMIT} bytes")));
         }
-        // One frame, the usual case, is not copied.
-        match first.take() {
-            None if all.is_empty() => first = Some(data),
-            None => all.extend_from_slice(&data),
-            Some(before) => {
-                all.extend_from_slice(&before);
-                all.extend_from_slice(&data);
-            }
-        }
     }
-    Ok(first.unwrap_or_else(|| all.freeze()))
+    Ok(all.join())
 }
 
 fn transport(e: substrate::BoxError) -> ApiError {

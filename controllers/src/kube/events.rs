@@ -26,7 +26,7 @@ struct Inner {
 }
 
 struct Occurrence {
-    object: ObjectReference,
+    object: Arc<ObjectReference>,
     kind: String,
     reason: String,
     message: String,
@@ -56,16 +56,16 @@ impl EventRecorder {
 
     /// Records that `reason` happened to `object`; `kind` is `Normal` or `Warning`. Never waits, never fails: as
     /// upstream, an event that cannot be written is lost.
-    pub fn event(&self, object: &ObjectReference, kind: &str, reason: &str, message: impl Into<String>) {
-        let message = message.into();
+    pub fn event(&self, object: impl Into<Arc<ObjectReference>>, kind: &str, reason: &str, message: impl Into<String>) {
+        let (object, message): (Arc<_>, _) = (object.into(), message.into());
         self.0.ctx.emit(
             "k8s.event",
-            json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(object), "message": message }),
+            json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(&object), "message": message }),
         );
         let (kind, reason) = (kind.to_owned(), reason.to_owned());
         let at = self.0.ctx.now().wall;
         // The sink ends only with the process.
-        let _ = self.0.sender.send(Occurrence { object: object.clone(), kind, reason, message, at });
+        let _ = self.0.sender.send(Occurrence { object, kind, reason, message, at });
     }
 }
 
@@ -164,10 +164,11 @@ impl Sink {
     fn object(&self, occurrence: &Occurrence, name: &str, namespace: &str, count: i32) -> Value {
         let Occurrence { object, kind, reason, message, at } = occurrence;
         let at = json!(time(*at));
-        let mut source = json!({ "component": self.component });
-        if !self.host.is_empty() {
-            source["host"] = self.host.as_str().into();
-        }
+        let source = if self.host.is_empty() {
+            json!({ "component": self.component })
+        } else {
+            json!({ "component": self.component, "host": self.host })
+        };
         json!({
             "apiVersion": "v1",
             "count": count,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rand_core::Rng;
-use substrate::json::json;
+use substrate::json::{Text, json};
 use substrate::latest;
 use substrate::process::Ctx;
 use substrate::seed::between;
@@ -47,7 +47,8 @@ struct Inner<K> {
     synced: latest::Sender<bool>,
 }
 
-type Objects<K> = BTreeMap<Box<str>, BTreeMap<Box<str>, Arc<K>>>;
+/// Most names stand within the nodes of the trees, so that a search stays there.
+type Objects<K> = BTreeMap<Text, BTreeMap<Text, Arc<K>>>;
 
 struct State<K> {
     objects: Objects<K>,

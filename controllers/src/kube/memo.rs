@@ -5,19 +5,19 @@
 //! the same value, so nobody can tell.
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::de::{DeserializeOwned, Error};
 
-/// Objects that are remembered.
+/// Objects that are remembered at most; a power of two.
 const REMEMBERED: usize = 1024;
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-type Key = (u64, TypeId);
+type Decoded = Arc<dyn Any + Send + Sync>;
 /// Where bytes lie, which are no others while they are held.
 type Place = (usize, usize, TypeId);
-type Decoded = Arc<dyn Any + Send + Sync>;
+type Content = (u64, TypeId);
 
 /// What was decoded of late in one world.
 #[derive(Default)]
@@ -25,16 +25,41 @@ pub(super) struct Memo(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
-    objects: BTreeMap<Key, (Bytes, Decoded)>,
-    /// The same objects by where their bytes lie: within one OS process readers mostly have the very bytes, which then
-    /// need not be looked at.
-    places: BTreeMap<Place, Decoded>,
-    /// Oldest first.
-    order: VecDeque<Key>,
+    /// By where the bytes lie: within one OS process readers mostly have the very bytes, which then need not be looked
+    /// at.
+    places: Table<Place>,
+    /// The same objects by what their bytes are.
+    contents: Table<Content>,
 }
 
-fn place<K: 'static>(bytes: &Bytes) -> Place {
-    (bytes.as_ptr().addr(), bytes.len(), TypeId::of::<K>())
+/// Objects by a key whose hash is their only slot: the newest of two that meet there stays.
+struct Table<K>(Vec<Option<(K, Bytes, Decoded)>>);
+
+impl<K> Default for Table<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Table<K> {
+    fn slot(hash: u64) -> usize {
+        // The upper half of a product depends on all bits.
+        (hash >> 32) as usize % REMEMBERED
+    }
+
+    fn get(&self, hash: u64, key: &K) -> Option<(&Bytes, &Decoded)> {
+        let (known, held, object) = self.0.get(Self::slot(hash))?.as_ref()?;
+        (known == key).then_some((held, object))
+    }
+
+    fn put(&mut self, hash: u64, key: K, bytes: Bytes, object: Decoded) {
+        if self.0.is_empty() {
+            self.0.resize_with(REMEMBERED, || None);
+        }
+        if let Some(slot) = self.0.get_mut(Self::slot(hash)) {
+            *slot = Some((key, bytes, object));
+        }
+    }
 }
 
 impl Memo {
@@ -44,29 +69,20 @@ impl Memo {
         bytes: &Bytes,
     ) -> Result<Arc<K>, serde_json::Error> {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = place::<K>(bytes);
-        let known = recent.places.get(&place).cloned();
+        let place = (bytes.as_ptr().addr(), bytes.len(), TypeId::of::<K>());
+        let at = (place.0 as u64 ^ place.1 as u64).wrapping_mul(ODD);
+        let known = recent.places.get(at, &place).map(|(_, object)| object.clone());
         if let Some(object) = known.and_then(|object| object.downcast::<K>().ok()) {
             return Ok(object);
         }
-        let key = (hash(bytes), TypeId::of::<K>());
-        let known = recent.objects.get(&key).filter(|(seen, _)| seen == bytes).map(|(_, object)| object.clone());
-        if let Some(object) = known.and_then(|object| object.downcast::<K>().ok()) {
+        let content = (hash(bytes), TypeId::of::<K>());
+        let known = recent.contents.get(content.0, &content).filter(|(held, _)| *held == bytes);
+        if let Some(object) = known.and_then(|(_, object)| object.clone().downcast::<K>().ok()) {
             return Ok(object);
         }
         let object = Arc::new(decode::<K>(bytes)?);
-        recent.places.insert(place, object.clone());
-        match recent.objects.insert(key, (bytes.clone(), object.clone())) {
-            None => recent.order.push_back(key),
-            // Other bytes with the same hash.
-            Some((before, _)) => drop(recent.places.remove(&self::place::<K>(&before))),
-        }
-        if recent.order.len() > REMEMBERED
-            && let Some(oldest) = recent.order.pop_front()
-            && let Some((bytes, _)) = recent.objects.remove(&oldest)
-        {
-            recent.places.remove(&(bytes.as_ptr().addr(), bytes.len(), oldest.1));
-        }
+        recent.places.put(at, place, bytes.clone(), object.clone());
+        recent.contents.put(content.0, content, bytes.clone(), object.clone());
         Ok(object)
     }
 }
@@ -79,7 +95,6 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json:
 
 /// Tells apart what is not equal, nearly always; equal bytes are compared all the same.
 fn hash(bytes: &[u8]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(ODD);
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -107,16 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten() {
+    fn what_was_decoded_is_forgotten_in_time() {
         let memo = Memo::default();
         let number = |n: usize| memo.object::<usize>(&n.to_string().into()).expect("a number");
         let first = number(0);
-        for n in 1..=REMEMBERED {
-            number(n);
+        for n in 1..=100 * REMEMBERED {
+            assert_eq!(*number(n), n);
         }
         assert!(!Arc::ptr_eq(&first, &number(0)));
         let recent = memo.0.lock().expect("not poisoned");
-        let sizes = [recent.objects.len(), recent.places.len(), recent.order.len()];
-        assert_eq!(sizes, [REMEMBERED; 3]);
+        assert_eq!([recent.places.0.len(), recent.contents.0.len()], [REMEMBERED; 2]);
     }
 }

@@ -9,6 +9,9 @@ use k8s_openapi::{Metadata, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// Room for nearly every path of an object, so that it is allocated once.
+const USUAL_PATH: usize = 160;
+
 /// An API type with metadata that can be listed, watched and written.
 pub trait Kind:
     Resource + Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static
@@ -55,7 +58,7 @@ pub trait Kind:
 
     /// The path of the resource, without object name: `/apis/storage.k8s.io/v1/volumeattachments`.
     fn path(namespace: Option<&str>) -> String {
-        let mut path = String::with_capacity(64);
+        let mut path = String::with_capacity(USUAL_PATH);
         if Self::GROUP.is_empty() {
             path.push_str("/api/");
         } else {

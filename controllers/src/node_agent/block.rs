@@ -86,7 +86,7 @@ pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), Ste
     for (what, path) in [("globalMapPath", global), ("volumeMapPath", link)] {
         if let Some(pod) = &task.pod {
             let message = format!("MapVolume.MapPodDevice succeeded for volume {:?} {what} {path:?}", spec.pv);
-            agent.recorder.event(&reference::<Pod>(pod), "Normal", "SuccessfulMountVolume", message);
+            agent.recorder.event(reference::<Pod>(pod), "Normal", "SuccessfulMountVolume", message);
         }
     }
     let fields = json!({ "volume": spec.handle, "node": agent.config.node_name, "pod": task.pod_name });

@@ -136,7 +136,7 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         }
         if let Some(pod) = &task.pod {
             let message = format!("NodeExpandVolume failed for volume \"{}\" : {}", spec.pv, error.message());
-            agent.recorder.event(&reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
+            agent.recorder.event(reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
         }
         if matches!(error, StepError::Final(_)) {
             patch(failed(&status)).await?;
@@ -145,9 +145,9 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
     }
     let message = format!("MountVolume.NodeExpandVolume succeeded for volume \"{}\" {node}", spec.pv);
     if let Some(pod) = &task.pod {
-        agent.recorder.event(&reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
+        agent.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
-    agent.recorder.event(&reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
+    agent.recorder.event(reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
     agent.ctx.emit("node-agent.expanded", json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
     patch(finished(&size)).await
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::Resource;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use rand_core::Rng;
+use substrate::json::{Value, json};
 use substrate::seed::unit;
 
 use super::agent::Agent;
@@ -48,7 +50,7 @@ async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Opt
                 Err(_) => continue,
             },
         };
-        match api.replace(&renewed(agent, Lease::clone(&lease))).await {
+        match api.replace_written(&agent.config.node_name, renewed(agent, &lease)).await {
             Ok(lease) => return Some(lease),
             // Someone else wrote it, or it is gone: read it anew.
             Err(ApiError::Status(_)) => {}
@@ -59,29 +61,37 @@ async fn renew(agent: &Agent, api: &Api<Lease>, held: Option<Arc<Lease>>) -> Opt
 }
 
 fn fresh(agent: &Agent) -> Lease {
-    let lease = Lease {
+    Lease {
         metadata: ObjectMeta {
             name: Some(agent.config.node_name.clone()),
             namespace: Some(NAMESPACE.to_owned()),
+            owner_references: agent.node.get("", &agent.config.node_name).map(|node| vec![owner(&node)]),
             ..ObjectMeta::default()
         },
         spec: Some(LeaseSpec {
             holder_identity: Some(agent.config.node_name.clone()),
             lease_duration_seconds: i32::try_from(agent.config.timers.lease_duration.as_secs()).ok(),
+            renew_time: Some(MicroTime(agent.ctx.now().wall)),
             ..LeaseSpec::default()
         }),
-    };
-    renewed(agent, lease)
+    }
 }
 
-fn renewed(agent: &Agent, mut lease: Lease) -> Lease {
-    lease.spec.get_or_insert_default().renew_time = Some(MicroTime(agent.ctx.now().wall));
+/// Written out by hand: no other object is written as often, and little of this one changes.
+fn renewed(agent: &Agent, lease: &Lease) -> Value {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let mut metadata = json!(lease.metadata);
     if lease.metadata.owner_references.as_ref().is_none_or(Vec::is_empty)
         && let Some(node) = agent.node.get("", &agent.config.node_name)
     {
-        lease.metadata.owner_references = Some(vec![owner(&node)]);
+        metadata["ownerReferences"] = json!([owner(&node)]);
     }
-    lease
+    json!({
+        "apiVersion": Lease::API_VERSION,
+        "kind": Lease::KIND,
+        "metadata": metadata,
+        "spec": LeaseSpec { renew_time: Some(MicroTime(agent.ctx.now().wall)), ..spec },
+    })
 }
 
 /// The reference by which an object goes with its Node.

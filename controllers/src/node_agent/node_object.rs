@@ -100,7 +100,24 @@ pub fn adoption_patch(config: &NodeAgentConfig, existing: &Node) -> Option<Value
 
 /// The status that the agent wants, made from what is there.
 pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeStatus) -> NodeStatus {
-    let mut status = existing.clone();
+    // What is written anew below is not copied.
+    let NodeStatus { node_info, conditions, volumes_in_use, .. } = existing;
+    let mut status = NodeStatus {
+        addresses: None,
+        allocatable: None,
+        capacity: None,
+        conditions: None,
+        config: existing.config.clone(),
+        daemon_endpoints: None,
+        declared_features: existing.declared_features.clone(),
+        features: existing.features.clone(),
+        images: existing.images.clone(),
+        node_info: None,
+        phase: existing.phase.clone(),
+        runtime_handlers: existing.runtime_handlers.clone(),
+        volumes_attached: existing.volumes_attached.clone(),
+        volumes_in_use: None,
+    };
     let mut capacity: BTreeMap<String, Quantity> =
         config.capacity.iter().map(|(k, v)| (k.clone(), Quantity(v.clone()))).collect();
     capacity.insert("pods".to_owned(), Quantity(config.max_pods.to_string()));
@@ -121,7 +138,7 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
         container_runtime_version: format!("mooring://{}", env!("CARGO_PKG_VERSION")),
         system_uuid: config.instance_id.clone(),
         machine_id: config.instance_id.clone(),
-        ..status.node_info.unwrap_or_default()
+        ..node_info.clone().unwrap_or_default()
     });
     let (ready, reason, message) = match &inputs.not_ready {
         None => ("True", "KubeletReady", "kubelet is posting ready status"),
@@ -133,7 +150,7 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
         ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         ("Ready", ready, reason, message),
     ];
-    let mut conditions = status.conditions.unwrap_or_default();
+    let mut conditions = conditions.clone().unwrap_or_default();
     for (type_, value, reason, message) in wanted {
         let at = conditions.iter().position(|c| c.type_ == type_).unwrap_or_else(|| {
             conditions.push(NodeCondition { type_: type_.to_owned(), ..NodeCondition::default() });
@@ -149,9 +166,10 @@ pub fn status(config: &NodeAgentConfig, inputs: &StatusInputs, existing: &NodeSt
         condition.message = Some(message.to_owned());
     }
     status.conditions = Some(conditions);
-    if let Some(volumes) = &inputs.volumes_in_use {
-        status.volumes_in_use = (!volumes.is_empty()).then(|| volumes.clone());
-    }
+    status.volumes_in_use = match &inputs.volumes_in_use {
+        Some(volumes) => (!volumes.is_empty()).then(|| volumes.clone()),
+        None => volumes_in_use.clone(),
+    };
     status
 }
 

@@ -23,7 +23,7 @@ const REGISTER_BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Dura
 /// Creates the Node, or adopts the one that is there; tries until it succeeds.
 pub(super) async fn register(agent: &Agent) -> Arc<Node> {
     let api = agent.client.all::<Node>();
-    agent.recorder.event(&agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
+    agent.recorder.event(agent.node_reference(), "Normal", "Starting", "Starting kubelet.");
     let mut wait = REGISTER_BACKOFF.0;
     loop {
         match try_register(agent, &api).await {
@@ -105,7 +105,7 @@ impl Reporter {
             match self.try_update(agent, api, attempt == 0).await {
                 Ok(node) => {
                     let in_use = node.status.iter().flat_map(|s| s.volumes_in_use.iter().flatten());
-                    let in_use: BTreeSet<String> = in_use.cloned().collect();
+                    let in_use: BTreeSet<&str> = in_use.map(String::as_str).collect();
                     if agent.volumes().mark_reported_in_use(&in_use) {
                         agent.changed();
                     }
@@ -131,16 +131,17 @@ impl Reporter {
         if !due && self.seen.as_ref().is_some_and(|seen| seen.is(&node, &inputs)) {
             return Ok(node);
         }
-        let old = node.status.clone().unwrap_or_default();
-        let new = status(&agent.config, &inputs, &old);
-        if !due && !changed(&old, &new) {
+        let nothing = NodeStatus::default();
+        let old = node.status.as_ref().unwrap_or(&nothing);
+        let new = status(&agent.config, &inputs, old);
+        if !due && !changed(old, &new) {
             let StatusInputs { not_ready, volumes_in_use, .. } = inputs;
             self.seen = Some(Seen { node: node.clone(), not_ready, volumes_in_use });
             return Ok(node);
         }
-        let written = api.patch_status(name, &Patch::Strategic(status_patch(&old, &new))).await?;
+        let written = api.patch_status(name, &Patch::Strategic(status_patch(old, &new))).await?;
         self.reported_at = Some(now);
-        self.announce(agent, &old, &new);
+        self.announce(agent, old, &new);
         Ok(written)
     }
 
@@ -161,7 +162,7 @@ impl Reporter {
             let (before, after) = (of(old, type_), of(new, type_));
             if after.as_deref() == Some(value) && before != after {
                 let message = format!("Node {} status is now: {reason}", agent.config.node_name);
-                agent.recorder.event(&agent.node_reference(), "Normal", reason, message);
+                agent.recorder.event(agent.node_reference(), "Normal", reason, message);
             }
         }
         if of(new, "Ready").as_deref() == Some("True") {

@@ -234,11 +234,11 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, r
     teller.phase(Phase::Waiting);
     let mut rng = agent.ctx.rng(&format!("pod {uid}"));
     let expected: Vec<String> = claims(pod).into_iter().map(|c| c.volume).collect();
-    let object = reference::<Pod>(pod);
+    let object = Arc::new(reference::<Pod>(pod));
     while let Err(error) = wait_for_volumes(agent, uid, &expected).await {
         if let Some(error) = error {
             let message = format!("Unable to attach or mount volumes: {error}");
-            agent.recorder.event(&object, "Warning", "FailedMount", message);
+            agent.recorder.event(object.clone(), "Warning", "FailedMount", message);
         }
         agent.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
     }
@@ -248,12 +248,12 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, r
         agent.ctx.sleep(Duration::from_millis(ms)).await;
     }
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
-        let object = of_container(&object, &container.name);
+        let object = Arc::new(of_container(&object, &container.name));
         let image = container.image.as_deref().unwrap_or_default();
         let pulled = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
-        agent.recorder.event(&object, "Normal", "Pulled", pulled);
-        agent.recorder.event(&object, "Normal", "Created", "Container created");
-        agent.recorder.event(&object, "Normal", "Started", "Container started");
+        agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
+        agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
+        agent.recorder.event(object, "Normal", "Started", "Container started");
     }
     let started = run_containers(agent, uid, pod, &object);
     let since = started.since;
@@ -293,9 +293,9 @@ fn of_container(object: &ObjectReference, container: &str) -> ObjectReference {
 }
 
 /// Starts a writer for each claim of the pod.
-fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &ObjectReference) -> Running {
+fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &Arc<ObjectReference>) -> Running {
     let settings = settings(pod, &agent.config.workload).unwrap_or_else(|error| {
-        agent.recorder.event(object, "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
+        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
         agent.config.workload.clone()
     });
     let readonly: BTreeMap<String, bool> = claims(pod).into_iter().map(|c| (c.volume, c.readonly)).collect();
@@ -360,7 +360,7 @@ async fn stop(agent: &Agent, pod: &Pod, mut running: Running, orders: &mut lates
     let object = reference::<Pod>(pod);
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let message = format!("Stopping container {}", container.name);
-        agent.recorder.event(&of_container(&object, &container.name), "Normal", "Killing", message);
+        agent.recorder.event(of_container(&object, &container.name), "Normal", "Killing", message);
     }
     let begun = agent.ctx.now().mono;
     running.print(agent, "asked to stop (SIGTERM)");

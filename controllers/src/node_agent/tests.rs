@@ -14,7 +14,7 @@ use std::time::Duration;
 use csi_mock::disk::{Disk, MemoryDisks, Plug};
 use csi_mock::node::NodeConfig;
 use csi_mock::settings::Settings;
-use substrate::json::{Value, json};
+use substrate::json::{Text, Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
 use substrate::{Process, World};
@@ -86,7 +86,7 @@ impl Rig {
         self.world.trace().events().iter().filter(|e| e.kind == kind).count()
     }
 
-    fn kinds(&self) -> Vec<String> {
+    fn kinds(&self) -> Vec<Text> {
         let wanted = ["disk.", "workload.", "node-agent.mounted", "node-agent.unmounted"];
         let events = self.world.trace().events();
         let mut kinds: Vec<_> = events

@@ -98,11 +98,12 @@ pub(super) async fn follow_node(agent: Arc<Agent>) {
 
 /// Performs one operation to its end.
 async fn perform(agent: Arc<Agent>, operation: Operation) {
-    let labels = agent.node.get("", &agent.config.node_name).and_then(|n| n.metadata.labels.clone());
-    let facts = NodeFacts { name: agent.config.node_name.clone(), labels: labels.unwrap_or_default() };
+    let node = agent.node.get("", &agent.config.node_name);
+    let labels = node.as_ref().and_then(|node| node.metadata.labels.as_ref());
+    let facts = NodeFacts { name: &agent.config.node_name, labels };
     let Some(task) = agent.volumes().task(&operation).cloned() else { return };
     let again = operation.uid().is_some_and(|uid| agent.volumes().is_mounted(uid, &task.spec.name));
-    let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, &facts);
+    let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, facts);
     while let Next::Do(step) = next {
         let result = take(&agent, &operation, &task, step).await;
         next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
@@ -116,7 +117,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             }),
         );
         if let Some(pod) = failure.pod {
-            agent.recorder.event(&reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
+            agent.recorder.event(reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
         }
     } else {
         let kind = match operation {
@@ -331,7 +332,7 @@ async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(
     };
     if let (DiskError::Unsupported { .. }, Some(pod)) = (&error, &task.pod) {
         let message = format!("fsGroup {group} is not applied to volume {:?}: {error}", task.spec.pv);
-        agent.recorder.event(&reference::<Pod>(pod), "Warning", "FSGroupNotApplied", message);
+        agent.recorder.event(reference::<Pod>(pod), "Warning", "FSGroupNotApplied", message);
         return Ok(());
     }
     // The mount itself is done, so it must be undone with the pod.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use csi_mock::disk::{DiskError, RawDevice};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use substrate::fault::Span;
-use substrate::json::json;
+use substrate::json::{Map, Value, json};
 use substrate::latest;
 
 use super::agent::Agent;
@@ -87,7 +87,7 @@ pub(super) struct Writer {
     pub(super) log: Option<Arc<LogFile>>,
     /// `<namespace>/<name>`.
     pub(super) pod: String,
-    pub(super) reference: ObjectReference,
+    pub(super) reference: Arc<ObjectReference>,
     /// The volume handle.
     pub(super) volume: String,
     /// Where the records are.
@@ -243,14 +243,14 @@ impl Writer {
                 self.emit("workload.corrupt", json!({ "error": what.to_string() }));
                 self.print(format_args!("corrupt, not touched again: {what}"));
                 let message = format!("volume {}: {what}", self.volume);
-                self.agent.recorder.event(&self.reference, "Warning", "VolumeCorrupt", message);
+                self.agent.recorder.event(self.reference.clone(), "Warning", "VolumeCorrupt", message);
                 false
             }
             Trouble::Disk(error) => {
                 self.emit("workload.failed", json!({ "error": error.to_string() }));
                 self.print(format_args!("error: {error}"));
                 let message = format!("volume {}: {error}", self.volume);
-                self.agent.recorder.event(&self.reference, "Warning", "WorkloadFailed", message);
+                self.agent.recorder.event(self.reference.clone(), "Warning", "WorkloadFailed", message);
                 true
             }
         }
@@ -263,11 +263,13 @@ impl Writer {
         }
     }
 
-    fn emit(&self, kind: &str, more: substrate::json::Value) {
-        let mut fields = json!({ "pod": self.pod, "node": self.agent.config.node_name, "volume": self.volume });
-        if let (Some(fields), substrate::json::Value::Object(more)) = (fields.as_object_mut(), more) {
-            fields.extend(more);
+    fn emit(&self, kind: &str, more: Value) {
+        let Value::Object(more) = more else { return };
+        let mut fields = Map::with_capacity(3 + more.len());
+        for (name, value) in [("node", &self.agent.config.node_name), ("pod", &self.pod), ("volume", &self.volume)] {
+            fields.insert(name, value.into());
         }
+        fields.extend(more);
         self.agent.ctx.emit(kind, fields);
     }
 }

@@ -154,7 +154,7 @@ impl Shell {
             let went_away = current != Ready::True && observed == Ready::True;
             if went_away {
                 let text = format!("Node {} status is now: NodeNotReady", node.name());
-                self.recorder.event(&node_reference(node.name(), node.uid()), "Normal", "NodeNotReady", text);
+                self.recorder.event(node_reference(node.name(), node.uid()), "Normal", "NodeNotReady", text);
             }
             let again = self.retry.contains(node.name()) && observed != Ready::True;
             if (went_away || again) && !self.mark_pods_of(node.name()).await {
@@ -189,7 +189,7 @@ impl Shell {
             if !self.known.contains_key(node.name()) {
                 self.known.insert(node.name().to_owned(), node.uid().to_owned());
                 let text = format!("Node {0} event: Registered Node {0} in Controller", node.name());
-                self.recorder.event(&node_reference(node.name(), node.uid()), "Normal", "RegisteredNode", text);
+                self.recorder.event(node_reference(node.name(), node.uid()), "Normal", "RegisteredNode", text);
                 self.mark_reachable(zone, node).await;
             }
         }
@@ -205,7 +205,7 @@ impl Shell {
             .collect();
         for (name, uid) in gone {
             let text = format!("Node {name} event: Removing Node {name} from Controller");
-            self.recorder.event(&node_reference(&name, &uid), "Normal", "RemovingNode", text);
+            self.recorder.event(node_reference(&name, &uid), "Normal", "RemovingNode", text);
             self.known.remove(&name);
             self.health.remove(&name);
             self.last.remove(&name);
@@ -367,7 +367,7 @@ impl Shell {
             Err(e) if e.is_not_found() => return true,
             Err(_) => false,
         };
-        self.recorder.event(&reference(pod), "Warning", "NodeNotReady", "Node is not ready");
+        self.recorder.event(reference(pod), "Warning", "NodeNotReady", "Node is not ready");
         done
     }
 

@@ -7,6 +7,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, SecretReference};
 
 /// Prefix of the parameters that are meant for sidecars.
 const PREFIX: &str = "csi.storage.k8s.io/";
+const FS_TYPE: &str = "fstype";
+const NAME: &str = "secret-name";
+const NAMESPACE: &str = "secret-namespace";
 
 /// Whose secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,9 +58,10 @@ impl Secret {
         }
     }
 
-    fn keys(self) -> (String, String) {
+    /// What stands in `key`, one of a class, after the prefix of this secret.
+    fn part(self, key: &str) -> Option<&str> {
         let (_, prefix, _) = self.names();
-        (format!("{PREFIX}{prefix}secret-name"), format!("{PREFIX}{prefix}secret-namespace"))
+        key.strip_prefix(PREFIX)?.strip_prefix(prefix)
     }
 }
 
@@ -87,15 +91,15 @@ pub enum ParameterError {
 /// # Errors
 /// When a key with the reserved prefix is not known.
 pub fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ParameterError> {
-    let mut known: Vec<String> = vec![format!("{PREFIX}fstype")];
-    for secret in Secret::ALL {
-        known.extend(<[String; 2]>::from(secret.keys()));
-    }
+    let known = |key: &str| {
+        key.strip_prefix(PREFIX) == Some(FS_TYPE)
+            || Secret::ALL.iter().any(|secret| secret.part(key).is_some_and(|part| part == NAME || part == NAMESPACE))
+    };
     let mut ours = BTreeMap::new();
     for (key, value) in parameters {
         if !key.starts_with(PREFIX) {
             ours.insert(key.clone(), value.clone());
-        } else if !known.contains(key) {
+        } else if !known(key) {
             return Err(ParameterError::UnknownKey(key.clone()));
         }
     }
@@ -107,8 +111,8 @@ pub fn for_driver(parameters: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
 /// # Errors
 /// When it is given twice.
 pub fn fs_type(parameters: &BTreeMap<String, String>) -> Result<&str, ParameterError> {
-    let prefixed = format!("{PREFIX}fstype");
-    let mut found = parameters.iter().filter(|(key, _)| key.eq_ignore_ascii_case("fstype") || **key == prefixed);
+    let is = |key: &str| key.eq_ignore_ascii_case(FS_TYPE) || key.strip_prefix(PREFIX) == Some(FS_TYPE);
+    let mut found = parameters.iter().filter(|(key, _)| is(key));
     match (found.next(), found.next()) {
         (_, Some(_)) => Err(ParameterError::TwoFsTypes),
         (Some((_, value)), None) => Ok(value),
@@ -152,15 +156,16 @@ pub fn secret(
 
 fn templates(purpose: Secret, parameters: &BTreeMap<String, String>) -> Result<Option<(&str, &str)>, ParameterError> {
     let (label, _, deprecated) = purpose.names();
-    let (name_key, namespace_key) = purpose.keys();
-    let find = |key: &str, suffix: &str| {
-        let old = deprecated.and_then(|prefix| parameters.get(&format!("{prefix}{suffix}")));
-        match (parameters.get(key), old) {
+    let value = |is: &dyn Fn(&str) -> bool| parameters.iter().find(|(key, _)| is(key)).map(|(_, value)| value.as_str());
+    let find = |part: &str, suffix: &str| {
+        let new = value(&|key| purpose.part(key) == Some(part));
+        let old = deprecated.and_then(|prefix| value(&|key| key.strip_prefix(prefix) == Some(suffix)));
+        match (new, old) {
             (Some(_), Some(_)) => Err(ParameterError::TwoSecrets(label)),
-            (new, old) => Ok(new.or(old).map(String::as_str)),
+            (new, old) => Ok(new.or(old)),
         }
     };
-    match (find(&name_key, "SecretName")?, find(&namespace_key, "SecretNamespace")?) {
+    match (find(NAME, "SecretName")?, find(NAMESPACE, "SecretNamespace")?) {
         (None, None) => Ok(None),
         (Some(""), Some(_)) | (Some(_), Some("")) => Err(ParameterError::EmptySecret(label)),
         (Some(name), Some(namespace)) => Ok(Some((name, namespace))),

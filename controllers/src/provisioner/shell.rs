@@ -316,10 +316,10 @@ impl Controller {
         if self.sources.volumes.get("", &name).is_some() {
             return (State::Finished, Outcome::Done);
         }
-        let object = reference(&**claim);
+        let object = Arc::new(reference(&**claim));
         let key = format!("{}/{}", claim.namespace(), claim.name());
         let message = format!("External provisioner is provisioning volume for claim {key:?}");
-        self.recorder.event(&object, "Normal", "Provisioning", message);
+        self.recorder.event(object.clone(), "Normal", "Provisioning", message);
         let (failure, state) = match self.create(claim, class).await {
             Ok((prepared, volume)) => {
                 let provisioner = Provisioner {
@@ -336,7 +336,7 @@ impl Controller {
         };
         if let Failure::Prepare(PrepareError::Populator(_)) = failure {
             let message = "Assuming an external populator will provision the volume";
-            self.recorder.event(&object, "Normal", "Provisioning", message);
+            self.recorder.event(object.clone(), "Normal", "Provisioning", message);
             return (State::Finished, Outcome::Done);
         }
         if let Failure::Rpc(_, code) = failure
@@ -346,10 +346,10 @@ impl Controller {
             self.state().infeasible.insert(claim.uid().to_owned(), (class.uid().to_owned(), until));
             let message =
                 format!("Volume provisioning failed with infeasible error. Retries will be delayed. {failure}");
-            self.recorder.event(&object, "Warning", "ProvisioningFailed", message);
+            self.recorder.event(object.clone(), "Warning", "ProvisioningFailed", message);
             return (State::Finished, Outcome::Retry);
         }
-        self.recorder.event(&object, "Warning", "ProvisioningFailed", failure.to_string());
+        self.recorder.event(object.clone(), "Warning", "ProvisioningFailed", failure.to_string());
         if state == State::Reschedule {
             // The scheduler chooses again when the annotation is gone.
             let mut changed = PersistentVolumeClaim::clone(claim);
@@ -507,7 +507,7 @@ impl Controller {
         let claim = self.state().claims.get(uid.unwrap_or_default()).cloned();
         if let Some(claim) = claim {
             let message = format!("Successfully provisioned volume {}", volume.name());
-            self.recorder.event(&reference(&*claim), "Normal", "ProvisioningSucceeded", message);
+            self.recorder.event(reference(&*claim), "Normal", "ProvisioningSucceeded", message);
         }
         Ok(())
     }

@@ -187,7 +187,7 @@ fn aggregate(
         for node in (cluster.nodes)() {
             let labels = node_labels(&node);
             // Nodes are many, zones few.
-            let known = |term: &Segment| keys.iter().all(|key| term.get(key) == labels.get(key));
+            let known = |term: &Segment| subset(term, labels);
             if !found.iter().any(known) {
                 found.extend(segment(labels, keys));
             }

@@ -154,7 +154,7 @@ impl Resizer {
     }
 
     fn event(&self, claim: &PersistentVolumeClaim, kind: &str, reason: &str, message: String) {
-        self.recorder.event(&reference(claim), kind, reason, message);
+        self.recorder.event(reference(claim), kind, reason, message);
     }
 
     fn api(&self, claim: &PersistentVolumeClaim) -> Api<PersistentVolumeClaim> {

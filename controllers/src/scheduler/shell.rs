@@ -163,7 +163,7 @@ impl Scheduler {
         let key = PodKey::of(&pod);
         if pod.is_deleting() {
             let message = format!("skip schedule deleting pod: {}/{}", key.namespace, key.name);
-            self.recorder.event(&reference(&*pod), "Warning", "FailedScheduling", message);
+            self.recorder.event(reference(&*pod), "Warning", "FailedScheduling", message);
             self.state().queue.delete(&key);
             return;
         }
@@ -198,7 +198,7 @@ impl Scheduler {
         match bound {
             Ok(()) => {
                 let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
-                self.recorder.event(&reference(&*pod), "Normal", "Scheduled", message);
+                self.recorder.event(reference(&*pod), "Normal", "Scheduled", message);
             }
             Err(message) => {
                 let now = self.ctx.now().mono;
@@ -259,7 +259,7 @@ impl Scheduler {
 
     /// The event and the condition that say why a pod has no node.
     fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str) {
-        self.recorder.event(&reference(&**pod), "Warning", "FailedScheduling", message);
+        self.recorder.event(reference(&**pod), "Warning", "FailedScheduling", message);
         let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
         let Some(patch) = condition_patch(&newest, reason, message, self.ctx.now().wall) else { return };
         let pods = self.client.namespaced::<Pod>(pod.namespace());

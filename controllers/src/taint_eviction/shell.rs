@@ -139,7 +139,7 @@ impl Shell {
                 Effect::Evict(key) => self.evict(key),
                 Effect::Cancelled(key) => {
                     let text = format!("Cancelling deletion of Pod {}/{}", key.0, key.1);
-                    self.recorder.event(&pod_reference(&key), "Normal", "TaintManagerEviction", text);
+                    self.recorder.event(pod_reference(&key), "Normal", "TaintManagerEviction", text);
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Shell {
 
     fn evict(&self, key: PodKey) {
         let text = format!("Marking for deletion Pod {}/{}", key.0, key.1);
-        self.recorder.event(&pod_reference(&key), "Normal", "TaintManagerEviction", text);
+        self.recorder.event(pod_reference(&key), "Normal", "TaintManagerEviction", text);
         let (ctx, client, failed) = (self.ctx.clone(), self.client.clone(), self.failed.clone());
         self.ctx.spawn(async move {
             for _ in 0..TRIES {

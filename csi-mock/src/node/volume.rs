@@ -15,11 +15,15 @@ use crate::capabilities::Feature;
 use crate::check::{self, invalid};
 use crate::disk::{DiskError, Mount, MountKind};
 
+fn not_mounted(volume: &str, path: &str) -> Status {
+    Status::not_found(format!("volume `{volume}` is not mounted at `{path}`"))
+}
+
 impl NodeService {
     /// The mount of `volume` at `path`.
     async fn mounted(&self, volume: &str, path: &str) -> Result<Mount, Status> {
         let found = self.mounts(volume).await?.into_iter().find(|m| m.path == Path::new(path));
-        found.ok_or_else(|| Status::not_found(format!("volume `{volume}` is not mounted at `{path}`")))
+        found.ok_or_else(|| not_mounted(volume, path))
     }
 
     pub(super) async fn stats(&self, request: NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
@@ -48,6 +52,8 @@ impl NodeService {
                     volume_condition: condition(Some(message)),
                 });
             }
+            // It was published again since.
+            Err(error) if error.is_not_found() => return Err(not_mounted(volume, path)),
             Err(error) => return Err(status(&error)),
         };
         let row = |unit: volume_usage::Unit, total: u64, used: u64, available: u64| {

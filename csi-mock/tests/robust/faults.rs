@@ -111,3 +111,18 @@ fn the_device_of_another_volume_is_not_taken_for_ours() {
         assert_eq!(faulty.find(&ours).await.unwrap().unwrap().volume, ours);
     });
 }
+
+#[test]
+fn statistics_of_a_path_that_went_and_came_back_meanwhile_are_not_found() {
+    story(async |b| {
+        let volume = b.published("v").await;
+        let ask = || NodeGetVolumeStatsRequest {
+            volume_id: volume.clone(),
+            volume_path: TARGET.into(),
+            ..Default::default()
+        };
+        fault(&b, Plane::Disk, "usage", first(), Effect::Error("ENOENT".into()));
+        assert_eq!(code(b.node().node_get_volume_stats(ask()).await), Code::NotFound);
+        b.node().node_get_volume_stats(ask()).await.unwrap();
+    });
+}

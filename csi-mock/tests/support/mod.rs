@@ -54,7 +54,7 @@ pub fn fault(world: &World, op: &str, at: Moment, effect: Effect) {
 }
 
 pub fn kinds(world: &World, prefix: &str) -> Vec<String> {
-    events(world, prefix).into_iter().map(|e| e.kind).collect()
+    events(world, prefix).into_iter().map(|e| e.kind.into()).collect()
 }
 
 pub fn events(world: &World, prefix: &str) -> Vec<Event> {

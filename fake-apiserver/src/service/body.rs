@@ -1,13 +1,11 @@
 //! Request bodies: JSON, YAML and protobuf, at most 3 MiB.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http_body::Body as _;
 use http_body_util::BodyExt;
-use substrate::body::Body;
-use substrate::document::Document;
+use substrate::body::{Body, Pieces};
 use substrate::json::Value;
 
 use crate::state::Status;
@@ -29,12 +27,12 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
 /// 413 for too much, 415 for a media type that is not understood, 400 for what is not of the media type.
 pub(crate) async fn read(
     parts: &Parts,
-    body: Body,
+    mut body: Body,
     expected: impl FnOnce() -> (String, &'static str),
 ) -> Result<Value, Status> {
     let media = content_type(&parts.headers).split(';').next().unwrap_or_default().trim();
     let json = media.is_empty() || media == "application/json" || media.ends_with("+json");
-    if json && let Some(tree) = parts.extensions.get::<Document>().and_then(|document| document.take(LIMIT)) {
+    if json && let Some(tree) = body.take_document(LIMIT) {
         return Ok(tree);
     }
     let bytes = whole(body, LIMIT).await?;
@@ -73,19 +71,15 @@ fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
 /// # Errors
 /// 413 when it is longer than `limit` bytes, 400 when it breaks off.
 pub(crate) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Status> {
-    let mut whole = BytesMut::new();
+    let mut whole = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|error| Status::bad_request(format!("the request body could not be read: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
+        whole.push(data);
+        if whole.len() > limit {
             return Err(Status::too_large(format!("Request entity is too large: limit is {limit}")));
         }
-        // Most bodies come in one piece.
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok(data);
-        }
-        whole.extend_from_slice(&data);
     }
-    Ok(whole.freeze())
+    Ok(whole.join())
 }

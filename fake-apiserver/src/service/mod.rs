@@ -30,7 +30,7 @@ use http::{HeaderValue, Request, Response, header};
 use http_body_util::StreamBody;
 use substrate::body::{Body, BoxError, Calling, HttpService, boxed};
 use substrate::fault::Moment;
-use substrate::json::{Value, json};
+use substrate::json::{Map, Value, json};
 use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
@@ -253,17 +253,17 @@ impl Server {
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let fields = || {
-            let mut fields = json!({
-                "verb": verb,
-                "resource": event.kind.plural,
-                "object": &*event.key,
-                "rv": event.revision,
-                "user": user,
-                "type": event.own_type().as_str(),
-            });
             let object = event.new.as_ref().or(event.old.as_ref());
-            if let Some((field, words)) = object.and_then(|o| content(event.kind, &o.value)) {
-                fields[field] = words;
+            let content = object.and_then(|o| content(event.kind, &o.value));
+            let mut fields = Map::with_capacity(6 + usize::from(content.is_some()));
+            fields.insert("object", (&*event.key).into());
+            fields.insert("resource", event.kind.plural.into());
+            fields.insert("rv", event.revision.into());
+            fields.insert("type", event.own_type().as_str().into());
+            fields.insert("user", user.into());
+            fields.insert("verb", verb.into());
+            if let Some((field, words)) = content {
+                fields.insert(field, words);
             }
             fields
         };

@@ -50,6 +50,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
 
 fn look() -> Vec<Check> {
     let mut checks = vec![Check { what: "simulation".to_owned(), good: true, says: "works as any user".to_owned() }];
+    checks.push(Check { what: "allocator".to_owned(), good: true, says: crate::allocator::name().to_owned() });
     let capability = disk::capability();
     checks.push(match capability.loop_backend.clone().err() {
         None => Check { what: "loop devices".to_owned(), good: true, says: "work here".to_owned() },

@@ -57,7 +57,7 @@ fn check(run: &[(&str, Value)]) -> Vec<Violation> {
     let invariants = Invariants::new();
     for (n, (kind, fields)) in (1..).zip(run) {
         let fields = fields.as_object().cloned().unwrap_or_default().into();
-        invariants.observe(&Event { ms: n * 10, n, process: "p".into(), kind: (*kind).to_owned(), fields });
+        invariants.observe(&Event { ms: n * 10, n, process: "p".into(), kind: (*kind).into(), fields });
     }
     invariants.violations()
 }

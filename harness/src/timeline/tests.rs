@@ -13,7 +13,7 @@ impl Story {
     fn at(&mut self, ms: u64, process: &str, kind: &str, fields: Value) -> &mut Self {
         let fields = fields.as_object().cloned().unwrap_or_default().into();
         let n = self.0.len() as u64 + 1;
-        self.0.push(Event { ms, n, process: process.into(), kind: kind.to_owned(), fields });
+        self.0.push(Event { ms, n, process: process.into(), kind: kind.into(), fields });
         self
     }
 

@@ -8,53 +8,38 @@
 #[macro_export]
 #[doc(hidden)]
 macro_rules! json_tree {
-    (@member $map:ident) => {};
-    (@member $map:ident $name:tt : null $(, $($rest:tt)*)?) => {
-        $map.insert($name, $crate::json::Value::Null);
-        $crate::json_tree!(@member $map $($($rest)*)?);
+    // All members are there before the first allocation, which has just their size.
+    (@members [ $($done:tt)* ]) => { $crate::json::Map::of(::std::vec![ $($done)* ]) };
+    (@members [ $($done:tt)* ] $name:tt : null $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@members [ $($done)* ($name.into(), $crate::json::Value::Null), ] $($($rest)*)?)
     };
-    (@member $map:ident $name:tt : { $($value:tt)* } $(, $($rest:tt)*)?) => {
-        $map.insert($name, $crate::json_tree!({ $($value)* }));
-        $crate::json_tree!(@member $map $($($rest)*)?);
+    (@members [ $($done:tt)* ] $name:tt : { $($value:tt)* } $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@members [ $($done)* ($name.into(), $crate::json_tree!({ $($value)* })), ] $($($rest)*)?)
     };
-    (@member $map:ident $name:tt : [ $($value:tt)* ] $(, $($rest:tt)*)?) => {
-        $map.insert($name, $crate::json_tree!([ $($value)* ]));
-        $crate::json_tree!(@member $map $($($rest)*)?);
+    (@members [ $($done:tt)* ] $name:tt : [ $($value:tt)* ] $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@members [ $($done)* ($name.into(), $crate::json_tree!([ $($value)* ])), ] $($($rest)*)?)
     };
-    (@member $map:ident $name:tt : $value:expr $(, $($rest:tt)*)?) => {
-        $map.insert($name, $crate::json_tree!($value));
-        $crate::json_tree!(@member $map $($($rest)*)?);
+    (@members [ $($done:tt)* ] $name:tt : $value:expr $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@members [ $($done)* ($name.into(), $crate::json_tree!($value)), ] $($($rest)*)?)
     };
-    (@item $list:ident) => {};
-    (@item $list:ident null $(, $($rest:tt)*)?) => {
-        $list.push($crate::json::Value::Null);
-        $crate::json_tree!(@item $list $($($rest)*)?);
+    (@items [ $($done:tt)* ]) => { ::std::vec![ $($done)* ] };
+    (@items [ $($done:tt)* ] null $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@items [ $($done)* $crate::json::Value::Null, ] $($($rest)*)?)
     };
-    (@item $list:ident { $($value:tt)* } $(, $($rest:tt)*)?) => {
-        $list.push($crate::json_tree!({ $($value)* }));
-        $crate::json_tree!(@item $list $($($rest)*)?);
+    (@items [ $($done:tt)* ] { $($value:tt)* } $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@items [ $($done)* $crate::json_tree!({ $($value)* }), ] $($($rest)*)?)
     };
-    (@item $list:ident [ $($value:tt)* ] $(, $($rest:tt)*)?) => {
-        $list.push($crate::json_tree!([ $($value)* ]));
-        $crate::json_tree!(@item $list $($($rest)*)?);
+    (@items [ $($done:tt)* ] [ $($value:tt)* ] $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@items [ $($done)* $crate::json_tree!([ $($value)* ]), ] $($($rest)*)?)
     };
-    (@item $list:ident $value:expr $(, $($rest:tt)*)?) => {
-        $list.push($crate::json_tree!($value));
-        $crate::json_tree!(@item $list $($($rest)*)?);
+    (@items [ $($done:tt)* ] $value:expr $(, $($rest:tt)*)?) => {
+        $crate::json_tree!(@items [ $($done)* $crate::json_tree!($value), ] $($($rest)*)?)
     };
     (null) => { $crate::json::Value::Null };
     ([]) => { $crate::json::Value::Array(::std::vec::Vec::new()) };
-    ([ $($items:tt)+ ]) => {{
-        let mut list = ::std::vec::Vec::new();
-        $crate::json_tree!(@item list $($items)+);
-        $crate::json::Value::Array(list)
-    }};
+    ([ $($items:tt)+ ]) => { $crate::json::Value::Array($crate::json_tree!(@items [] $($items)+)) };
     ({}) => { $crate::json::Value::Object($crate::json::Map::new()) };
-    ({ $($members:tt)+ }) => {{
-        let mut map = $crate::json::Map::new();
-        $crate::json_tree!(@member map $($members)+);
-        $crate::json::Value::Object(map)
-    }};
+    ({ $($members:tt)+ }) => { $crate::json::Value::Object($crate::json_tree!(@members [] $($members)+)) };
     ($value:expr) => {
         match $crate::json::to_value(&$value) {
             Ok(value) => value,

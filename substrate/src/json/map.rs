@@ -1,12 +1,28 @@
 //! An object: members in the order of their names, in one vector.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::{fmt, mem, slice, vec};
 
 use super::{Text, Value};
 
 /// Up to this many members are looked through from the first; more are searched by halves.
-const FEW: usize = 8;
+const FEW: usize = 16;
+
+/// Most names of one length differ in their last byte.
+fn same(key: &Text, name: &str) -> bool {
+    let (key, name) = (key.as_bytes(), name.as_bytes());
+    key.len() == name.len() && key.last() == name.last() && key == name
+}
+
+/// Most names differ in their first byte.
+fn order(key: &Text, name: &str) -> Ordering {
+    let (key, name) = (key.as_bytes(), name.as_bytes());
+    match key.first().cmp(&name.first()) {
+        Ordering::Equal => key.cmp(name),
+        other => other,
+    }
+}
 
 /// The members of an object, in the order of their names.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -26,9 +42,9 @@ impl Map {
     }
 
     /// Takes members in any order; of members with one name the last stays.
-    pub(super) fn of(mut members: Vec<(Text, Value)>) -> Self {
-        if !members.is_sorted_by(|(a, _), (b, _)| a.as_str() < b.as_str()) {
-            members.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+    pub fn of(mut members: Vec<(Text, Value)>) -> Self {
+        if !members.is_sorted_by(|(a, _), (b, _)| order(a, b).is_lt()) {
+            members.sort_by(|(a, _), (b, _)| order(a, b));
             // The sort is stable: the first of equal names is the oldest.
             members.dedup_by(|later, first| {
                 let same = later.0 == first.0;
@@ -43,13 +59,13 @@ impl Map {
 
     fn find(&self, name: &str) -> Option<usize> {
         if self.members.len() <= FEW {
-            return self.members.iter().position(|(key, _)| key.as_str() == name);
+            return self.members.iter().position(|(key, _)| same(key, name));
         }
         self.place(name).ok()
     }
 
     fn place(&self, name: &str) -> Result<usize, usize> {
-        self.members.binary_search_by(|(key, _)| key.as_str().cmp(name))
+        self.members.binary_search_by(|(key, _)| order(key, name))
     }
 
     /// How many members it has.
@@ -81,7 +97,7 @@ impl Map {
     pub fn insert(&mut self, name: impl Into<Text>, value: Value) -> Option<Value> {
         let name = name.into();
         // Objects are mostly built in order.
-        if self.members.last().is_none_or(|(last, _)| last.as_str() < name.as_str()) {
+        if self.members.last().is_none_or(|(last, _)| order(last, &name).is_lt()) {
             self.members.push((name, value));
             return None;
         }

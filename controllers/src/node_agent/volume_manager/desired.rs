@@ -97,7 +97,7 @@ impl DesiredStateOfWorld {
     }
 
     /// Records which volumes a Node object lists as in use.
-    pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<String>) -> bool {
+    pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
         let mut changed = false;
         for (name, volume) in &mut self.volumes {
             let reported = listed.contains(name.as_str());

@@ -143,7 +143,7 @@ impl VolumeManager {
     }
 
     /// Takes `status.volumesInUse` of the Node that the status loop wrote or found unchanged; true when it matters.
-    pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<String>) -> bool {
+    pub fn mark_reported_in_use(&mut self, listed: &BTreeSet<&str>) -> bool {
         self.desired.mark_reported_in_use(listed)
     }
 
@@ -383,7 +383,7 @@ impl VolumeManager {
 
     /// The first step of an operation that [`VolumeManager::reconcile`] started. `node` is what the node affinity of
     /// the volume is checked against.
-    pub fn begin(&mut self, now: Duration, operation: &Operation, node: &operation::NodeFacts) -> Next {
+    pub fn begin(&mut self, now: Duration, operation: &Operation, node: operation::NodeFacts<'_>) -> Next {
         let Some(task) = self.running.get(operation).cloned() else { return Next::Done };
         let block = task.spec.block;
         match operation {
@@ -396,7 +396,7 @@ impl VolumeManager {
             }
             Operation::Mount { volume, uid } => {
                 if let Some(pv) = &task.spec.object
-                    && let Err(error) = super::affinity::check(pv, &node.name, &node.labels)
+                    && let Err(error) = super::affinity::check(pv, node.name, node.labels)
                 {
                     let mode = if block { "MapVolume" } else { "MountVolume" };
                     let what = format!("{mode}.NodeAffinity check failed");

@@ -123,12 +123,12 @@ impl Task {
 }
 
 /// What of the node a volume's affinity looks at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeFacts {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts<'a> {
     /// The node's name.
-    pub name: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub name: &'a str,
+    /// Its labels, when it is known and has some.
+    pub labels: Option<&'a BTreeMap<String, String>>,
 }
 
 /// One thing that the shell does.

@@ -91,8 +91,8 @@ impl Rig {
     }
 
     fn report(&mut self) {
-        let in_use = self.vm.volumes_in_use().unwrap_or_default().into_iter().collect();
-        self.vm.mark_reported_in_use(&in_use);
+        let in_use = self.vm.volumes_in_use().unwrap_or_default();
+        self.vm.mark_reported_in_use(&in_use.iter().map(String::as_str).collect());
     }
 
     fn only(&mut self, uids: &[&str]) {
@@ -110,7 +110,7 @@ impl Rig {
     fn tick(&mut self) {
         self.now += TICK;
         for operation in self.vm.reconcile(self.now).started {
-            let mut next = self.vm.begin(self.now, &operation, &NodeFacts::default());
+            let mut next = self.vm.begin(self.now, &operation, NodeFacts::default());
             while let Next::Do(step) = next {
                 let result = self.call(&operation, step);
                 next = self.vm.advance(self.now, &operation, step, result);

@@ -37,7 +37,7 @@ impl Controller {
             return Outcome::Done;
         }
         if let Err(message) = self.delete_behind(&current).await {
-            self.recorder.event(&reference(&*current), "Warning", "VolumeFailedDelete", message);
+            self.recorder.event(reference(&*current), "Warning", "VolumeFailedDelete", message);
             return Outcome::Retry;
         }
         match self.remove_object(&current).await {

@@ -1,7 +1,9 @@
 //! Growing devices and the filesystems on them, while they are in use.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::ledger::Plugged;
@@ -10,6 +12,13 @@ use crate::disk::{DiskError, MountKind, Usage};
 
 /// A filesystem that ends this close to the end of its device is as large as it gets, in bytes.
 const SLACK: u64 = 64 << 10;
+
+/// Whether an open directory is where something is mounted; a kernel that cannot tell (before 5.8) is not asked twice.
+fn is_mount(dir: &OwnedFd) -> Result<bool, Errno> {
+    let stat = statx(dir, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    let root = StatxAttributes::MOUNT_ROOT;
+    Ok(!stat.stx_attributes_mask.contains(root) || stat.stx_attributes.contains(root))
+}
 
 impl Inner {
     pub fn usage(&self, path: &Path) -> Result<Usage, DiskError> {
@@ -20,7 +29,12 @@ impl Inner {
             return Ok(Usage { total_bytes: plugged.device.size_bytes(), ..Usage::default() });
         }
         let dir = self.root.dir(path)?;
-        crate::disk::stat::usage(&dir).map_err(|e| DiskError::errno("statfs", text(path), e))
+        let fail = |e| DiskError::errno("statfs", text(path), e);
+        // Whoever unmounts it meanwhile leaves the directory below, which is of another filesystem.
+        if !is_mount(&dir).map_err(fail)? {
+            return Err(fail(Errno::NOENT));
+        }
+        crate::disk::stat::usage(&dir).map_err(fail)
     }
 
     /// Tells a device that its file has grown. The size is that of the file; what the caller was told is not believed.

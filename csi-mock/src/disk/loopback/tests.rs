@@ -129,6 +129,7 @@ fn a_volume_moves_between_nodes_with_its_bytes_and_leaves_nothing() {
         assert!(a.append(&at(&a, "pods/p/ro/records"), b"x").await.is_err());
         assert_eq!(a.mounts().await.unwrap().len(), 3);
         assert!(a.usage(file.parent().unwrap()).await.unwrap().total_bytes > 32 * MIB);
+        assert!(a.usage(&at(&a, "pods/p")).await.unwrap_err().is_not_found(), "figures of the host");
         assert!(matches!(a.unstage(VOLUME, &at(&a, "staging/globalmount")).await, Err(DiskError::Busy { .. })));
         assert!(matches!(a.unplug(VOLUME, false).await, Err(DiskError::Busy { .. })));
         assert!(a.unpublish(VOLUME, &at(&a, "pods/p/ro")).await.unwrap());

@@ -1,0 +1,130 @@
+//! Random histories: a pass that looks only where the two worlds may differ plans what one that looks everywhere plans.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::reconcile::{Action, NodeView, Reconciler};
+use super::volume::VolumeSpec;
+use crate::pending::PendingOperations;
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pod {
+        volume: u8,
+        node: usize,
+        gone: bool,
+    },
+    /// The first operation that is under way ends.
+    End {
+        well: bool,
+    },
+    InUse {
+        node: usize,
+        volumes: Vec<u8>,
+    },
+    Node {
+        node: usize,
+        ready: bool,
+        out_of_service: bool,
+    },
+    /// A dangling attachment is found, or known to be none.
+    Found {
+        volume: u8,
+        node: usize,
+        confirmed: bool,
+    },
+    Lost {
+        volume: u8,
+        node: usize,
+    },
+    Wait {
+        seconds: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (volume, node) = (0..3u8, 0..NODES.len());
+    prop_oneof![
+        4 => (volume.clone(), node.clone(), any::<bool>()).prop_map(|(volume, node, gone)| Step::Pod { volume, node, gone }),
+        4 => any::<bool>().prop_map(|well| Step::End { well }),
+        2 => (node.clone(), vec(volume.clone(), 0..3)).prop_map(|(node, volumes)| Step::InUse { node, volumes }),
+        1 => (node.clone(), any::<bool>(), any::<bool>())
+            .prop_map(|(node, ready, out_of_service)| Step::Node { node, ready, out_of_service }),
+        1 => (volume.clone(), node.clone(), any::<bool>())
+            .prop_map(|(volume, node, confirmed)| Step::Found { volume, node, confirmed }),
+        1 => (volume, node).prop_map(|(volume, node)| Step::Lost { volume, node }),
+        2 => (0..400u64).prop_map(|seconds| Step::Wait { seconds }),
+    ]
+}
+
+fn spec(volume: u8) -> Arc<VolumeSpec> {
+    let (pv, handle) = (format!("pv-{volume}"), format!("vol-{volume}"));
+    Arc::new(VolumeSpec { pv, driver: "ebs.csi.aws.com".to_owned(), handle, multi_attach: volume == 2 })
+}
+
+fn world() -> Reconciler {
+    let pending = PendingOperations::new(Duration::from_millis(500), Duration::from_secs(122));
+    let mut world = Reconciler::new(pending, Duration::from_secs(360), false);
+    for node in NODES {
+        world.desired.add_node(node);
+        world.nodes.insert(node.to_owned(), NodeView { ready: true, out_of_service: false });
+    }
+    world
+}
+
+fn take(world: &mut Reconciler, now: &mut Duration, under_way: &mut Vec<Action>, step: Step) {
+    match step {
+        Step::Pod { volume, node, gone } => {
+            let (spec, uid) = (spec(volume), format!("uid-{volume}-{node}"));
+            if gone {
+                world.desired.delete_pod(&uid, &spec.unique_name(), NODES[node]);
+            } else {
+                let (namespace, name) = (Some("default".to_owned()), Some(uid.clone()));
+                let pod = Arc::new(ObjectReference { namespace, name, ..ObjectReference::default() });
+                world.desired.add_pod(&uid, &pod, &spec, NODES[node]);
+            }
+        }
+        Step::End { well } => {
+            let result = if well { Ok(()) } else { Err("no".to_owned()) };
+            match under_way.pop() {
+                Some(Action::Attach { key, spec, node, .. }) => world.attached(*now, &key, &spec, &node, result),
+                Some(Action::Detach { key, volume, node, .. }) => world.detached(*now, &key, &volume, &node, result),
+                _ => {}
+            }
+        }
+        Step::InUse { node, volumes } => {
+            let names: Vec<String> = volumes.into_iter().map(|volume| spec(volume).unique_name()).collect();
+            world.actual.set_mounted(NODES[node], &names);
+        }
+        Step::Node { node, ready, out_of_service } => {
+            world.nodes.insert(NODES[node].to_owned(), NodeView { ready, out_of_service });
+        }
+        Step::Found { volume, node, confirmed } => {
+            world.actual.add(&spec(volume).unique_name(), Some(&spec(volume)), NODES[node], confirmed);
+        }
+        Step::Lost { volume, node } => world.actual.remove(&spec(volume).unique_name(), NODES[node]),
+        Step::Wait { seconds } => *now += Duration::from_secs(seconds),
+    }
+}
+
+proptest! {
+    #[test]
+    fn to_look_only_where_something_was_touched_misses_nothing(steps in vec(step(), 1..60)) {
+        let (mut world, mut now, mut under_way) = (world(), Duration::from_secs(1), Vec::new());
+        for step in steps {
+            take(&mut world, &mut now, &mut under_way, step);
+            let mut thorough = world.clone();
+            thorough.doubt_everything();
+            let plan = world.reconcile(now);
+            prop_assert_eq!(format!("{plan:?}"), format!("{:?}", thorough.reconcile(now)));
+            let begun = plan.actions.into_iter();
+            under_way.extend(begun.filter(|a| matches!(a, Action::Attach { .. } | Action::Detach { .. })));
+        }
+    }
+}
