@@ -1,7 +1,7 @@
 //! The clock of a world: monotonic time since its start, wall time, and the scale of waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -37,23 +37,54 @@ fn add(t: Timestamp, d: Duration) -> Timestamp {
     seconds.and_then(|s| Timestamp::new(s, nanoseconds % 1_000_000_000).ok()).unwrap_or(Timestamp::MAX)
 }
 
+/// What the clock of a simulation said, which holds until the runtime has waited: only then does virtual time go on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading(Arc<AtomicU64>);
+
+impl Reading {
+    /// The time may be another one.
+    pub(crate) fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// What was read, or else what `read` says. In nanoseconds and one more, since zero stands for nothing.
+    fn or_else(&self, read: impl FnOnce() -> Duration) -> Duration {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {
+                let mono = read();
+                let nanoseconds = u64::try_from(mono.as_nanos()).unwrap_or(u64::MAX - 1);
+                self.0.store(nanoseconds.saturating_add(1), Ordering::Relaxed);
+                mono
+            }
+            known => Duration::from_nanos(known - 1),
+        }
+    }
+}
+
 /// Reads time. Cheap to clone; all clones of one world agree.
 #[derive(Clone, Debug)]
 pub struct Clock {
     origin: tokio::time::Instant,
     simulated: bool,
+    /// Of a runtime that says when it has waited.
+    reading: Option<Reading>,
     skew_ms: Arc<AtomicI64>,
 }
 
 impl Clock {
     /// Virtual time; must be made inside a runtime whose clock is paused.
     pub fn simulated() -> Self {
-        Self { origin: tokio::time::Instant::now(), simulated: true, skew_ms: Arc::default() }
+        Self { origin: tokio::time::Instant::now(), simulated: true, reading: None, skew_ms: Arc::default() }
+    }
+
+    /// The same in a runtime that has `reading` forgotten whenever it has waited.
+    pub(crate) fn simulated_by(reading: Reading) -> Self {
+        Self { reading: Some(reading), ..Self::simulated() }
     }
 
     /// The machine's own time.
     pub fn live() -> Self {
-        Self { origin: tokio::time::Instant::now(), simulated: false, skew_ms: Arc::default() }
+        Self { origin: tokio::time::Instant::now(), simulated: false, reading: None, skew_ms: Arc::default() }
     }
 
     /// A clock of the same world whose wall time can be skewed on its own (fault plane `clock`).
@@ -79,7 +110,10 @@ impl Clock {
 
     /// Time since the world began.
     pub fn mono(&self) -> Duration {
-        self.origin.elapsed()
+        match &self.reading {
+            Some(reading) => reading.or_else(|| self.origin.elapsed()),
+            None => self.origin.elapsed(),
+        }
     }
 
     /// Wall time.

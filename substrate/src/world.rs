@@ -10,7 +10,7 @@ use crate::json::json;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use crate::clock::{Clock, TimeScale};
+use crate::clock::{Clock, Reading, TimeScale};
 use crate::fabric::{Fabric, Latency};
 use crate::fault::{Faults, Firing, Point};
 use crate::seed::Seed;
@@ -186,16 +186,19 @@ pub fn simulate<T, F>(options: Options, story: impl FnOnce(World) -> F) -> T
 where
     F: Future<Output = T>,
 {
+    let reading = Reading::default();
+    let waited = reading.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
+        .on_thread_unpark(move || waited.forget())
         .build()
         .expect("a current-thread runtime without an IO driver takes no system resource");
     let watchdog = options.watchdog;
     let watched: Arc<OnceLock<Trace>> = Arc::default();
     let _guard = watchdog.map(|limit| watch(limit, watched.clone()));
     tokio::task::LocalSet::new().block_on(&runtime, async move {
-        let world = World::new(WorldKind::Simulated, Clock::simulated(), options);
+        let world = World::new(WorldKind::Simulated, Clock::simulated_by(reading), options);
         let _ = watched.set(world.trace().clone());
         let fabric = world.fabric().clone();
         tokio::task::spawn_local(fabric.clone().run());

@@ -222,8 +222,10 @@ impl Shell {
                 .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
             let mut health = self.health.get(node.name()).copied();
             let seen = NodeHealth::observe(&mut health, self.ctx.now(), &node, renewed, self.grace);
-            if let Some(health) = health {
-                self.health.insert(node.name().to_owned(), health);
+            match (self.health.get_mut(node.name()), health) {
+                (Some(known), Some(health)) => *known = health,
+                (None, Some(health)) => drop(self.health.insert(node.name().to_owned(), health)),
+                (_, None) => {}
             }
             let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
             let mut changed = Node::clone(&node);
