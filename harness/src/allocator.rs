@@ -8,7 +8,7 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Its name. Whoever asks has it in the program.
+/// Its name. The linker takes mimalloc into a program that asks, as `mooring` and the bench do.
 pub fn name() -> &'static str {
     #[cfg(feature = "mimalloc")]
     if mimalloc::MiMalloc.version() > 0 {

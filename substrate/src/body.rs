@@ -20,6 +20,9 @@ use crate::json::Value;
 
 /// Any error that crosses a seam.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// What a call to a peer gives. The boxed future has a plain type, so that it fits into spawned tasks.
+pub type Calling = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
 /// The body of every request and response between components. Most are there as a whole, and need no box.
 #[derive(Debug, Default)]
 pub struct Body(Kind);
@@ -29,8 +32,11 @@ enum Kind {
     /// Nothing, or nothing any more.
     #[default]
     Empty,
+    /// All of it, in one piece.
     Whole(Bytes),
+    /// A tree whose text nobody has read yet.
     Document(Box<Document>),
+    /// What comes in its own time.
     Any(UnsyncBoxBody<Bytes, BoxError>),
 }
 
@@ -90,8 +96,6 @@ impl http_body::Body for Body {
         }
     }
 }
-/// What a call to a peer gives. The boxed future has a plain type, so that it fits into spawned tasks.
-pub type Calling = BoxFuture<'static, Result<Response<Body>, BoxError>>;
 
 /// A callable peer: a router in the same process, a link, a pool of sockets. It may be called at any time. Clones
 /// are the same peer, and cost nothing: there is one for each call.

@@ -20,7 +20,7 @@ enum Step {
         node: usize,
         gone: bool,
     },
-    /// The first operation that is under way ends.
+    /// The operation that began last, of those under way, ends.
     End {
         well: bool,
     },

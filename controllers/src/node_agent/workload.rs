@@ -264,7 +264,7 @@ impl Writer {
     }
 
     fn emit(&self, kind: &str, more: Value) {
-        let Value::Object(more) = more else { return };
+        let more = if let Value::Object(more) = more { more } else { Map::new() };
         let mut fields = Map::with_capacity(3 + more.len());
         for (name, value) in [("node", &self.agent.config.node_name), ("pod", &self.pod), ("volume", &self.volume)] {
             fields.insert(name, value.into());

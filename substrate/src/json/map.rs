@@ -9,13 +9,13 @@ use super::{Text, Value};
 /// Up to this many members are looked through from the first; more are searched by halves.
 const FEW: usize = 16;
 
-/// Most names of one length differ in their last byte.
+/// Whether a member is called `name`. Most names of one length differ in their last byte.
 fn same(key: &Text, name: &str) -> bool {
     let (key, name) = (key.as_bytes(), name.as_bytes());
     key.len() == name.len() && key.last() == name.last() && key == name
 }
 
-/// Most names differ in their first byte.
+/// The order of members, by the bytes of their names. Most differ in the first.
 fn order(key: &Text, name: &str) -> Ordering {
     let (key, name) = (key.as_bytes(), name.as_bytes());
     match key.first().cmp(&name.first()) {

@@ -13,7 +13,7 @@ use crate::disk::{DiskError, MountKind, Usage};
 /// A filesystem that ends this close to the end of its device is as large as it gets, in bytes.
 const SLACK: u64 = 64 << 10;
 
-/// Whether an open directory is where something is mounted; a kernel that cannot tell (before 5.8) is not asked twice.
+/// Whether an open directory is where something is mounted; true where the kernel (before 5.8) cannot tell.
 fn is_mount(dir: &OwnedFd) -> Result<bool, Errno> {
     let stat = statx(dir, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let root = StatxAttributes::MOUNT_ROOT;
