@@ -107,7 +107,7 @@ impl ActualStateOfWorld {
         self.unreport(volume, node);
     }
 
-    /// Where volumes came to be, or ceased to be, attached since the last call.
+    /// Where volumes came to be, or ceased to be, attached or mounted since the last call.
     pub fn take_touched(&mut self) -> Vec<VolumeOnNode> {
         std::mem::take(&mut self.touched)
     }
@@ -148,8 +148,11 @@ impl ActualStateOfWorld {
         for volume in self.by_node.get(node).into_iter().flatten() {
             if let Some(on) = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node)) {
                 let mounted = in_use.contains(volume);
-                changed |= on.mounted != mounted;
-                on.mounted = mounted;
+                if on.mounted != mounted {
+                    on.mounted = mounted;
+                    changed = true;
+                    self.touched.push((volume.clone(), node.to_owned()));
+                }
             }
         }
         changed

@@ -73,7 +73,7 @@ fn world() -> Reconciler {
     let mut world = Reconciler::new(pending, Duration::from_secs(360), false);
     for node in NODES {
         world.desired.add_node(node);
-        world.nodes.insert(node.to_owned(), NodeView { ready: true, out_of_service: false });
+        world.set_node(node, NodeView { ready: true, out_of_service: false });
     }
     world
 }
@@ -103,7 +103,7 @@ fn take(world: &mut Reconciler, now: &mut Duration, under_way: &mut Vec<Action>,
             world.actual.set_mounted(NODES[node], &names);
         }
         Step::Node { node, ready, out_of_service } => {
-            world.nodes.insert(NODES[node].to_owned(), NodeView { ready, out_of_service });
+            world.set_node(NODES[node], NodeView { ready, out_of_service });
         }
         Step::Found { volume, node, confirmed } => {
             world.actual.add(&spec(volume).unique_name(), Some(&spec(volume)), NODES[node], confirmed);

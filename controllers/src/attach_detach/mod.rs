@@ -6,6 +6,7 @@
 mod actual;
 mod cluster;
 mod desired;
+mod differences;
 #[cfg(test)]
 mod histories;
 mod operation;

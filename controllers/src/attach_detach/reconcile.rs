@@ -1,6 +1,6 @@
 //! One pass of the reconciler: detaches, then attaches, then node statuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::actual::AttachedVolume;
 use super::actual::{ActualStateOfWorld, AttachedNode};
 use super::desired::DesiredStateOfWorld;
+use super::differences::{Differences, Wait};
 use super::volume::{VolumeOnNode, VolumeSpec, parse_unique_name};
 use crate::pending::{OperationKey, OperationKeyRef, PendingOperations};
 
@@ -112,12 +113,10 @@ pub struct Reconciler {
     pub actual: ActualStateOfWorld,
     /// Operations in flight and in backoff.
     pub pending: PendingOperations,
-    /// The nodes that exist.
-    pub nodes: BTreeMap<String, NodeView>,
+    nodes: BTreeMap<String, NodeView>,
     max_wait_for_unmount: Duration,
     disable_force_detach: bool,
-    /// Where the two worlds differ, and perhaps more; what is where it is needed is not looked at, pass by pass.
-    open: BTreeSet<VolumeOnNode>,
+    differences: Differences,
 }
 
 /// A volume on a node that no pod there needs, and that is not known to wait for anything.
@@ -142,20 +141,47 @@ impl Reconciler {
             nodes: BTreeMap::new(),
             max_wait_for_unmount,
             disable_force_detach,
-            open: BTreeSet::new(),
+            differences: Differences::default(),
         }
     }
 
     /// One pass at the monotonic time `now`. The operations in the plan count as started.
     pub fn reconcile(&mut self, now: Duration) -> Plan {
         let mut plan = Plan::default();
-        self.look_for_differences();
+        self.look_for_differences(now);
         self.detaches(now, &mut plan);
         self.attaches(now, &mut plan);
         for (node, volumes) in self.actual.take_reports() {
             plan.actions.push(Action::Report { node, volumes });
         }
+        let mut differences = std::mem::take(&mut self.differences);
+        differences.settle(|place| self.waits(now, place));
+        if let Some(at) = differences.next() {
+            plan.wake(at);
+        }
+        self.differences = differences;
         plan
+    }
+
+    /// A node that exists.
+    pub fn node(&self, name: &str) -> Option<&NodeView> {
+        self.nodes.get(name)
+    }
+
+    /// Records what a node is like; true when that is new.
+    pub fn set_node(&mut self, name: &str, view: NodeView) -> bool {
+        if self.nodes.get(name) == Some(&view) {
+            return false;
+        }
+        self.nodes.insert(name.to_owned(), view);
+        self.differences.wake_node(name);
+        true
+    }
+
+    /// Records that a node does not exist any more.
+    pub fn remove_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+        self.differences.wake_node(name);
     }
 
     /// Has the next pass look at all that is desired or attached.
@@ -165,39 +191,75 @@ impl Reconciler {
         let of = |(volume, entry): (&String, &AttachedVolume)| {
             entry.nodes.keys().map(|node| (volume.clone(), node.clone())).collect::<Vec<_>>()
         };
-        self.open.extend(desired.chain(self.actual.volumes().iter().flat_map(of)));
+        for place in desired.chain(self.actual.volumes().iter().flat_map(of)) {
+            self.differences.touch(place);
+        }
     }
 
-    fn look_for_differences(&mut self) {
-        self.open.extend(self.desired.take_touched());
-        self.open.extend(self.actual.take_touched());
+    fn look_for_differences(&mut self, now: Duration) {
+        for place in self.desired.take_touched().into_iter().chain(self.actual.take_touched()) {
+            self.differences.touch(place);
+        }
+        self.differences.wake_due(now);
         let (desired, actual) = (&self.desired, &self.actual);
-        self.open.retain(|(volume, node)| match actual.on_node(volume, node) {
+        self.differences.retain(|(volume, node)| match actual.on_node(volume, node) {
             Some(on) => !on.is_settled() || !desired.has_volume(volume, node),
             None => desired.has_volume(volume, node),
         });
     }
 
+    /// What a difference waits for, after a pass at `now`; nothing when it has to be looked at by the next one.
+    fn waits(&self, now: Duration, (volume, node): &VolumeOnNode) -> Option<Wait> {
+        let blocked = |key, operation| {
+            if self.pending.is_pending(key) {
+                return Some(Wait::Event);
+            }
+            self.pending.blocked_until(now, key, operation).map(Wait::Until)
+        };
+        if let Some(wanted) = self.desired.get(volume, node) {
+            let multi_attach = wanted.spec.multi_attach;
+            let key = key(volume, node, multi_attach);
+            if self.pending.is_pending(key) {
+                return Some(Wait::Event);
+            }
+            if self.actual.on_node(volume, node).is_some_and(|on| on.confirmed) {
+                return None;
+            }
+            if !multi_attach && self.actual.is_confirmed_anywhere(volume) {
+                return wanted.multi_attach_reported.then_some(Wait::Event);
+            }
+            return blocked(key, ATTACH);
+        }
+        let entry = self.actual.volumes().get(volume)?;
+        let on = entry.nodes.get(node)?;
+        blocked(key(volume, node, entry.multi_attach()), DETACH).or_else(|| {
+            let since = on.detach_requested?;
+            if self.may_detach(now, since, node, on.mounted) {
+                return None;
+            }
+            Some(self.end_of_wait(now, since).map_or(Wait::Event, Wait::Until))
+        })
+    }
+
     fn detaches(&mut self, now: Duration, plan: &mut Plan) {
-        for Candidate { key, node, mounted, spec } in self.detachable(now, plan) {
+        for Candidate { key, node, mounted, spec } in self.detachable(now) {
             // A detach that began in this pass may be of the same volume, from another node.
             if self.pending.is_pending(key.get()) {
                 continue;
             }
             let volume = key.volume.clone();
             let since = self.actual.request_detach(&volume, &node, now);
-            let (expired, may_detach) = (self.expired(now, since), self.may_detach(now, since, &node, mounted));
-            if !may_detach {
-                self.wait_for_unmount(since, expired, plan);
+            if !self.may_detach(now, since, &node, mounted) {
                 continue;
             }
             if self.pending.start(now, &key, DETACH).is_err() {
                 continue;
             }
+            self.differences.wake_volume(&volume);
             // The kubelet must learn that the volume is no longer safe to mount before it is detached (k#27836).
             self.actual.unreport(&volume, &node);
             let report = self.actual.take_report(&node);
-            let forced = if expired {
+            let forced = if self.expired(now, since) {
                 Some(ForcedReason::Timeout)
             } else {
                 self.is_out_of_service(&node).then_some(ForcedReason::OutOfService)
@@ -206,34 +268,19 @@ impl Reconciler {
         }
     }
 
-    /// The volumes that nobody needs where they are, by volume and node, without those that are known to wait: most
-    /// of them, at every pass, when a node is gone.
-    fn detachable(&self, now: Duration, plan: &mut Plan) -> Vec<Candidate> {
+    /// The volumes that nobody needs where they are, by volume and node, without those that wait.
+    fn detachable(&self, now: Duration) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for (volume, node) in &self.open {
+        for (volume, node) in self.differences.awake() {
             if self.desired.has_volume(volume, node) {
                 continue;
             }
             let Some(entry) = self.actual.volumes().get(volume) else { continue };
             let Some(on) = entry.nodes.get(node) else { continue };
             let key = key(volume, node, entry.multi_attach());
-            if self.pending.is_pending(key) {
-                continue;
-            }
-            if let Some(until) = self.pending.blocked_until(now, key, DETACH) {
-                plan.wake(until);
-                continue;
-            }
-            match on.detach_requested {
-                Some(since) if !self.may_detach(now, since, node, on.mounted) => {
-                    self.wait_for_unmount(since, self.expired(now, since), plan);
-                }
-                _ => candidates.push(Candidate {
-                    key: key.into(),
-                    node: node.clone(),
-                    mounted: on.mounted,
-                    spec: entry.spec.clone(),
-                }),
+            if !self.pending.is_pending(key) && self.pending.blocked_until(now, key, DETACH).is_none() {
+                let (node, spec) = (node.clone(), entry.spec.clone());
+                candidates.push(Candidate { key: key.into(), node, mounted: on.mounted, spec });
             }
         }
         candidates
@@ -254,17 +301,17 @@ impl Reconciler {
         !mounted || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
     }
 
-    fn wait_for_unmount(&self, since: Duration, expired: bool, plan: &mut Plan) {
-        if !expired && !self.disable_force_detach {
-            plan.wake(since + self.max_wait_for_unmount + Duration::from_millis(1));
-        }
+    /// Monotonic time from which time alone permits a detach that has to wait at `now`.
+    fn end_of_wait(&self, now: Duration, since: Duration) -> Option<Duration> {
+        (!self.expired(now, since) && !self.disable_force_detach)
+            .then(|| since + self.max_wait_for_unmount + Duration::from_millis(1))
     }
 
     fn attaches(&mut self, now: Duration, plan: &mut Plan) {
         let mut touched = Vec::new();
         let mut reported = Vec::new();
         // Node by node, as upstream walks through what is desired.
-        let mut open: Vec<_> = self.open.iter().collect();
+        let mut open: Vec<_> = self.differences.awake().collect();
         open.sort_by(|(a, on_a), (b, on_b)| (on_a, a).cmp(&(on_b, b)));
         for (volume, node) in open {
             let Some(wanted) = self.desired.get(volume, node) else { continue };
@@ -293,8 +340,7 @@ impl Reconciler {
                 }
                 continue;
             }
-            if let Some(until) = self.pending.blocked_until(now, key, ATTACH) {
-                plan.wake(until);
+            if self.pending.blocked_until(now, key, ATTACH).is_some() {
                 continue;
             }
             let key = OperationKey::from(key);
@@ -308,6 +354,11 @@ impl Reconciler {
                 });
             }
         }
+        for action in &plan.actions {
+            if let Action::Attach { volume, .. } = action {
+                self.differences.wake_volume(volume);
+            }
+        }
         for (volume, node) in touched {
             self.actual.reset_detach_request(&volume, &node);
         }
@@ -319,6 +370,7 @@ impl Reconciler {
     /// The node's status could not be written before a detach: nothing was detached.
     pub fn detach_aborted(&mut self, key: &OperationKey, volume: &str, node: &str) {
         self.pending.cancel(key);
+        self.differences.wake_volume(volume);
         self.actual.report(volume, node);
         self.actual.touch_report(node);
     }
@@ -338,6 +390,7 @@ impl Reconciler {
             Err(_) => self.actual.add(volume, None, node, false),
         }
         self.pending.finish(now, key, result);
+        self.differences.wake_volume(volume);
     }
 
     /// An attach ended.
@@ -349,8 +402,10 @@ impl Reconciler {
         node: &str,
         result: Result<(), String>,
     ) {
-        self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
+        let volume = spec.unique_name();
+        self.actual.add(&volume, Some(spec), node, result.is_ok());
         self.pending.finish(now, key, result);
+        self.differences.wake_volume(&volume);
     }
 
     /// A node's status could not be written: it is written again with the next pass.
@@ -402,7 +457,7 @@ mod tests {
         let mut world = Reconciler::new(pending, SIX_MINUTES, false);
         for node in ["a", "b"] {
             world.desired.add_node(node);
-            world.nodes.insert(node.to_owned(), NodeView { ready: true, out_of_service: false });
+            world.set_node(node, NodeView { ready: true, out_of_service: false });
         }
         world
     }
@@ -468,7 +523,7 @@ mod tests {
         let mut world = abandoned();
         let plan = world.reconcile(S(10));
         assert_eq!(plan.next, Some(S(370) + Duration::from_millis(1)));
-        world.nodes.entry("a".to_owned()).or_default().ready = false;
+        world.set_node("a", NodeView::default());
         assert_eq!(detach_of(&world.reconcile(S(370))), None, "exactly six minutes are not more than six minutes");
         let late = world.reconcile(S(370) + Duration::from_millis(1));
         assert_eq!(detach_of(&late), Some(("a", Some(ForcedReason::Timeout))));
@@ -485,7 +540,7 @@ mod tests {
     fn force_detach_can_be_switched_off() {
         let mut world = abandoned();
         world.disable_force_detach = true;
-        world.nodes.clear();
+        world.remove_node("a");
         world.reconcile(S(10));
         let plan = world.reconcile(S(100_000));
         assert_eq!((detach_of(&plan), plan.next), (None, None));
@@ -494,7 +549,7 @@ mod tests {
     #[test]
     fn the_out_of_service_taint_detaches_at_once() {
         let mut world = abandoned();
-        world.nodes.insert("a".to_owned(), NodeView { ready: false, out_of_service: true });
+        world.set_node("a", NodeView { ready: false, out_of_service: true });
         assert_eq!(detach_of(&world.reconcile(S(10))), Some(("a", Some(ForcedReason::OutOfService))));
     }
 
@@ -502,7 +557,7 @@ mod tests {
     fn timeout_wins_over_out_of_service_as_the_reason() {
         let mut world = abandoned();
         world.reconcile(S(10));
-        world.nodes.insert("a".to_owned(), NodeView { ready: false, out_of_service: true });
+        world.set_node("a", NodeView { ready: false, out_of_service: true });
         assert_eq!(detach_of(&world.reconcile(S(371))), Some(("a", Some(ForcedReason::Timeout))));
     }
 

@@ -104,7 +104,7 @@ impl Shell {
     /// Reconstructs the world after a start: node statuses, then VolumeAttachments, then pods.
     fn populate(&mut self, nodes: &Informer<Node>) {
         for node in nodes.list() {
-            self.world.nodes.insert(node.name().to_owned(), node_view(&node));
+            self.world.set_node(node.name(), node_view(&node));
             if is_managed(&node) {
                 self.world.desired.add_node(node.name());
             }
@@ -203,15 +203,11 @@ impl Shell {
                     self.world.actual.touch_report(name);
                     self.dirty = true;
                 }
-                let view = node_view(&new);
-                if self.world.nodes.get(name) != Some(&view) {
-                    self.world.nodes.insert(name.to_owned(), view);
-                    self.dirty = true;
-                }
+                self.dirty |= self.world.set_node(name, node_view(&new));
                 self.dirty |= self.world.actual.set_mounted(name, volumes_in_use(&new));
             }
             Delta::Deleted(node) => {
-                self.world.nodes.remove(node.name());
+                self.world.remove_node(node.name());
                 self.world.desired.delete_node(node.name());
                 // The last status of a deleted node still counts, so that a mounted volume waits its six minutes.
                 self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
@@ -329,7 +325,7 @@ impl Shell {
 
     /// PATCH nodes/status; true when the node has it, or does not exist.
     async fn write_report(&self, node: &str, volumes: &[String]) -> bool {
-        if !self.world.nodes.contains_key(node) {
+        if self.world.node(node).is_none() {
             return true;
         }
         let attached: Vec<_> = volumes.iter().map(|name| json!({ "name": name, "devicePath": "" })).collect();
