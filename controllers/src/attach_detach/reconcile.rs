@@ -390,7 +390,6 @@ impl Reconciler {
             Err(_) => self.actual.add(volume, None, node, false),
         }
         self.pending.finish(now, key, result);
-        self.differences.wake_volume(volume);
     }
 
     /// An attach ended.
@@ -402,10 +401,8 @@ impl Reconciler {
         node: &str,
         result: Result<(), String>,
     ) {
-        let volume = spec.unique_name();
-        self.actual.add(&volume, Some(spec), node, result.is_ok());
+        self.actual.add(&spec.unique_name(), Some(spec), node, result.is_ok());
         self.pending.finish(now, key, result);
-        self.differences.wake_volume(&volume);
     }
 
     /// A node's status could not be written: it is written again with the next pass.

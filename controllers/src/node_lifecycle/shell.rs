@@ -56,9 +56,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         nodes,
         pods,
         leases,
-        health: BTreeMap::new(),
         known: BTreeMap::new(),
-        last: BTreeMap::new(),
         zones: BTreeMap::new(),
         retry: BTreeSet::new(),
     };
@@ -66,7 +64,18 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
 }
 
 /// A node and its zone.
-type Zoned = (String, Arc<Node>);
+type Zoned = (Arc<str>, Arc<Node>);
+
+/// What is remembered of a node.
+struct Known {
+    uid: String,
+    /// The state of the node that its zone was read from.
+    read: Arc<Node>,
+    zone: Arc<str>,
+    health: Option<NodeHealth>,
+    /// Ready as last told in the trace.
+    told: Option<Ready>,
+}
 
 struct Zone {
     state: ZoneState,
@@ -83,11 +92,8 @@ struct Shell {
     nodes: Informer<Node>,
     pods: Informer<Pod>,
     leases: Informer<Lease>,
-    health: BTreeMap<String, NodeHealth>,
-    known: BTreeMap<String, String>,
-    /// Ready as last told in the trace.
-    last: BTreeMap<String, Ready>,
-    zones: BTreeMap<String, Zone>,
+    known: BTreeMap<String, Known>,
+    zones: BTreeMap<Arc<str>, Zone>,
     /// Nodes whose pods could not all be marked.
     retry: BTreeSet<String>,
 }
@@ -139,8 +145,7 @@ impl Shell {
 
     /// `monitorNodeHealth`.
     async fn monitor(&mut self) {
-        let nodes: Vec<Zoned> = self.nodes.list().into_iter().map(|node| (zone_key(&node), node)).collect();
-        self.classify(&nodes).await;
+        let nodes = self.classify().await;
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (zone, node) in &nodes {
             let Some((observed, current)) = self.update_health(node).await else { continue };
@@ -156,22 +161,21 @@ impl Shell {
                 let text = format!("Node {} status is now: NodeNotReady", node.name());
                 self.recorder.event(node_reference(node.name(), node.uid()), "Normal", "NodeNotReady", text);
             }
-            let again = self.retry.contains(node.name()) && observed != Ready::True;
+            let again = self.retry.remove(node.name()) && observed != Ready::True;
             if (went_away || again) && !self.mark_pods_of(node.name()).await {
                 self.retry.insert(node.name().to_owned());
-                continue;
             }
-            self.retry.remove(node.name());
         }
         self.handle_disruption(&counts, &nodes).await;
     }
 
     /// Says in the trace how a node's Ready condition changed.
     fn tell(&mut self, node: &str, current: Ready) {
-        if self.last.get(node) == Some(&current) {
+        let Some(known) = self.known.get_mut(node) else { return };
+        if known.told == Some(current) {
             return;
         }
-        self.last.insert(node.to_owned(), current);
+        known.told = Some(current);
         let kind = match current {
             Ready::True => "node.ready",
             Ready::False => "node.not-ready",
@@ -180,36 +184,43 @@ impl Shell {
         self.ctx.emit(kind, json!({ "node": node }));
     }
 
-    async fn classify(&mut self, nodes: &[Zoned]) {
-        for (zone, node) in nodes {
+    /// The nodes that there are, with their zones; tells of those that are new or gone.
+    async fn classify(&mut self) -> Vec<Zoned> {
+        let mut nodes = Vec::with_capacity(self.known.len());
+        for node in self.nodes.list() {
+            let zone = match self.known.get_mut(node.name()) {
+                Some(known) if Arc::ptr_eq(&known.read, &node) => known.zone.clone(),
+                Some(known) => {
+                    known.zone = zone_key(&node).into();
+                    known.read = node.clone();
+                    known.zone.clone()
+                }
+                None => zone_key(&node).into(),
+            };
+            nodes.push((zone, node));
+        }
+        for (zone, node) in &nodes {
             if !self.zones.contains_key(zone) {
                 let fresh = Zone { state: ZoneState::Initial, queue: TaintQueue::new(self.normal) };
                 self.zones.insert(zone.clone(), fresh);
             }
             if !self.known.contains_key(node.name()) {
-                self.known.insert(node.name().to_owned(), node.uid().to_owned());
+                let (uid, read, zone) = (node.uid().to_owned(), node.clone(), zone.clone());
+                let known = Known { uid, read, zone: zone.clone(), health: None, told: None };
+                self.known.insert(node.name().to_owned(), known);
                 let text = format!("Node {0} event: Registered Node {0} in Controller", node.name());
                 self.recorder.event(node_reference(node.name(), node.uid()), "Normal", "RegisteredNode", text);
-                self.mark_reachable(zone, node).await;
+                self.mark_reachable(&zone, node).await;
             }
         }
-        if self.known.len() == nodes.len() {
-            return;
+        if self.known.len() != nodes.len() {
+            let present: BTreeSet<&str> = nodes.iter().map(|(_, node)| node.name()).collect();
+            for (name, known) in self.known.extract_if(.., |name, _| !present.contains(name.as_str())) {
+                let text = format!("Node {name} event: Removing Node {name} from Controller");
+                self.recorder.event(node_reference(&name, &known.uid), "Normal", "RemovingNode", text);
+            }
         }
-        let present: BTreeSet<&str> = nodes.iter().map(|(_, node)| node.name()).collect();
-        let gone: Vec<(String, String)> = self
-            .known
-            .iter()
-            .filter(|(name, _)| !present.contains(name.as_str()))
-            .map(|(name, uid)| (name.clone(), uid.clone()))
-            .collect();
-        for (name, uid) in gone {
-            let text = format!("Node {name} event: Removing Node {name} from Controller");
-            self.recorder.event(node_reference(&name, &uid), "Normal", "RemovingNode", text);
-            self.known.remove(&name);
-            self.health.remove(&name);
-            self.last.remove(&name);
-        }
+        nodes
     }
 
     /// Looks at one node and writes its conditions when they have to change; nothing when that failed.
@@ -220,13 +231,8 @@ impl Shell {
                 .leases
                 .get(LEASES, node.name())
                 .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
-            let mut health = self.health.get(node.name()).copied();
-            let seen = NodeHealth::observe(&mut health, self.ctx.now(), &node, renewed, self.grace);
-            match (self.health.get_mut(node.name()), health) {
-                (Some(known), Some(health)) => *known = health,
-                (None, Some(health)) => drop(self.health.insert(node.name().to_owned(), health)),
-                (_, None) => {}
-            }
+            let health = &mut self.known.get_mut(node.name())?.health;
+            let seen = NodeHealth::observe(health, self.ctx.now(), &node, renewed, self.grace);
             let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
             let mut changed = Node::clone(&node);
             changed.status.get_or_insert_with(NodeStatus::default).conditions = Some(conditions);
@@ -305,8 +311,8 @@ impl Shell {
         let next: BTreeMap<&str, ZoneState> =
             counts.iter().map(|(zone, (ready, not_ready))| (*zone, zone_state(*ready, *not_ready))).collect();
         let all_down = next.values().all(|state| *state == ZoneState::FullDisruption);
-        self.zones.retain(|zone, _| counts.contains_key(zone.as_str()) || nodes.iter().any(|(of, _)| of == zone));
-        let counted = |(key, _): &(&String, &Zone)| counts.contains_key(key.as_str());
+        self.zones.retain(|zone, _| counts.contains_key(&**zone) || nodes.iter().any(|(of, _)| of == zone));
+        let counted = |(key, _): &(&Arc<str>, &Zone)| counts.contains_key(&***key);
         let all_were_down = self.zones.iter().filter(counted).all(|(_, zone)| zone.state == ZoneState::FullDisruption);
         if all_down && all_were_down {
             return;
@@ -323,12 +329,12 @@ impl Shell {
             return;
         }
         if all_were_down {
-            for health in self.health.values_mut() {
+            for health in self.known.values_mut().filter_map(|known| known.health.as_mut()) {
                 health.probed = now;
             }
         }
         for (key, zone) in &mut self.zones {
-            let (Some(&state), Some((ready, not_ready))) = (next.get(key.as_str()), counts.get(key.as_str())) else {
+            let (Some(&state), Some((ready, not_ready))) = (next.get(&**key), counts.get(&**key)) else {
                 continue;
             };
             if zone.state == state && !all_were_down {
@@ -376,7 +382,7 @@ impl Shell {
     /// A pod that is assigned to a node which is not ready is not ready.
     async fn pod_assigned(&self, old: Option<&Pod>, new: &Pod) {
         let Some(node) = assigned_to(new) else { return };
-        if old.and_then(assigned_to) == Some(node) || !self.health.contains_key(node) {
+        if old.and_then(assigned_to) == Some(node) || self.known.get(node).is_none_or(|known| known.health.is_none()) {
             return;
         }
         let away = self.nodes.get("", node).and_then(|node| Ready::of(&node)).is_some_and(|ready| ready != Ready::True);
