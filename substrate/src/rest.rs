@@ -91,6 +91,8 @@ pub(crate) struct Restless<F> {
     work: Pin<Box<F>>,
     alarm: Arc<Alarm>,
     waker: Waker,
+    /// What the alarm wakes: known here too, where nobody else looks.
+    outer: Option<Waker>,
 }
 
 struct Alarm {
@@ -142,7 +144,7 @@ impl<F: Future> Restless<F> {
         });
         // It is about to run for the first time.
         alarm.ring();
-        Self { work: Box::pin(work), waker: Waker::from(alarm.clone()), alarm }
+        Self { work: Box::pin(work), waker: Waker::from(alarm.clone()), alarm, outer: None }
     }
 }
 
@@ -151,7 +153,10 @@ impl<F: Future> Future for Restless<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        this.alarm.outer.set(cx.waker());
+        if this.outer.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
+            this.outer = Some(cx.waker().clone());
+            this.alarm.outer.set(cx.waker());
+        }
         this.alarm.silence();
         let polled = this.work.as_mut().poll(&mut Context::from_waker(&this.waker));
         this.alarm.unrest.note_yield();
