@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 pub use path::Path;
+pub(crate) use prune::embedded_metadata;
 pub use prune::prune;
 pub use rules::Expression;
 pub use schema::Schema;

@@ -3,6 +3,7 @@
 use substrate::json::Value;
 
 use super::schema::Schema;
+use crate::field_path::FieldPath;
 
 /// Fields that every object of Kubernetes has.
 const OWN: &[&str] = &["apiVersion", "kind", "metadata"];
@@ -50,6 +51,46 @@ pub fn prune(schema: &Schema, value: &mut Value, embedded: bool, path: &mut Stri
         }
         _ => {}
     }
+}
+
+/// Shows `look` the metadata of each value that is an object of Kubernetes by itself, but for the outermost.
+///
+/// # Errors
+/// Those of `look`; it ends there.
+pub(crate) fn embedded_metadata<E>(
+    schema: &Schema,
+    value: &mut Value,
+    at: &FieldPath<'_>,
+    look: &mut impl FnMut(&mut Value, &FieldPath<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                let Some(below) = schema.properties.get(key.as_str()).or(schema.values.as_deref()) else { continue };
+                let at = at.field(key);
+                if below.embedded
+                    && let Some(metadata) = value.get_mut("metadata")
+                {
+                    look(metadata, &at.field("metadata"))?;
+                }
+                embedded_metadata(below, value, &at, look)?;
+            }
+        }
+        Value::Array(list) => {
+            let Some(items) = &schema.items else { return Ok(()) };
+            for (i, value) in list.iter_mut().enumerate() {
+                let at = at.item(i);
+                if items.embedded
+                    && let Some(metadata) = value.get_mut("metadata")
+                {
+                    look(metadata, &at.field("metadata"))?;
+                }
+                embedded_metadata(items, value, &at, look)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 impl Schema {

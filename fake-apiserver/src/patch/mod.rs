@@ -88,6 +88,20 @@ pub fn apply(kind: &Kind, patch_kind: PatchKind, patch: Value, target: &Value) -
     }
 }
 
+/// A patch as Go prints a map, for refusals.
+pub fn shown(patch: &Value) -> String {
+    match patch {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.to_string(),
+        Value::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let members: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", shown(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        plain => plain.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

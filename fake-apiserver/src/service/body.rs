@@ -6,7 +6,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http_body_util::BodyExt;
 use substrate::body::{Body, Pieces};
-use substrate::json::Value;
+use substrate::json::{self, Value};
 
 use crate::state::Status;
 use crate::wire::protobuf;
@@ -20,8 +20,41 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// Reads a body as a tree; null when it is empty. The tree of a caller in the same OS process is taken as it is. A
-/// protobuf body that names no type is of the `expected` apiVersion and kind.
+/// What a client sent.
+pub(crate) struct Sent {
+    /// As a tree; null when it is empty.
+    pub value: Value,
+    /// As it came.
+    pub text: SentText,
+}
+
+/// The text of what a client sent, which may say what its tree does not.
+pub(crate) enum SentText {
+    /// It was none: a tree of a caller in the same OS process, or protobuf.
+    None,
+    /// JSON.
+    Json {
+        /// The text.
+        text: Bytes,
+        /// Whether an object in it names a member more than once.
+        repeats: bool,
+    },
+    /// YAML.
+    Yaml(Bytes),
+}
+
+impl SentText {
+    /// The text; empty when there is none.
+    pub fn bytes(&self) -> Bytes {
+        match self {
+            Self::None => Bytes::new(),
+            Self::Json { text, .. } | Self::Yaml(text) => text.clone(),
+        }
+    }
+}
+
+/// Reads a body. The tree of a caller in the same OS process is taken as it is. A protobuf body that names no type is of
+/// the `expected` apiVersion and kind.
 ///
 /// # Errors
 /// 413 for too much, 415 for a media type that is not understood, 400 for what is not of the media type.
@@ -29,40 +62,45 @@ pub(crate) async fn read(
     parts: &Parts,
     mut body: Body,
     expected: impl FnOnce() -> (String, &'static str),
-) -> Result<Value, Status> {
+) -> Result<Sent, Status> {
     let media = content_type(&parts.headers).split(';').next().unwrap_or_default().trim();
-    let json = media.is_empty() || media == "application/json" || media.ends_with("+json");
-    if json && let Some(tree) = body.take_document(LIMIT) {
-        return Ok(tree);
+    let is_json = media.is_empty() || media == "application/json" || media.ends_with("+json");
+    if is_json && let Some(tree) = body.take_document(LIMIT) {
+        return Ok(Sent { value: tree, text: SentText::None });
     }
     let bytes = whole(body, LIMIT).await?;
     if bytes.is_empty() {
-        return Ok(Value::Null);
+        return Ok(Sent { value: Value::Null, text: SentText::None });
     }
-    if json {
-        parse(&bytes)
-            .map_err(|error| Status::bad_request(format!("the body of the request is not valid JSON: {error}")))
+    if is_json {
+        let (value, repeats) = parse(&bytes)
+            .map_err(|error| Status::bad_request(format!("the body of the request is not valid JSON: {error}")))?;
+        Ok(Sent { value, text: SentText::Json { text: bytes, repeats } })
     } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
-        serde_saphyr::from_str(text)
-            .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))
+        // As upstream: the last one of a key counts, and who wants to know is told.
+        let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
+        let value = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))?;
+        Ok(Sent { value, text: SentText::Yaml(bytes) })
     } else if media == protobuf::MEDIA {
         let (version, kind) = expected();
-        protobuf::decode(&bytes, (&version, kind)).map_err(|error| {
+        let value = protobuf::decode(&bytes, (&version, kind)).map_err(|error| {
             Status::bad_request(format!("the body of the request is not a valid protobuf object: {error}"))
-        })
+        })?;
+        Ok(Sent { value, text: SentText::None })
     } else {
         Err(Status::unsupported_media_type(ACCEPTED))
     }
 }
 
 /// Parses JSON. One look at all bytes is cheaper than one at each string.
-fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+fn parse(bytes: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     match std::str::from_utf8(bytes) {
-        Ok(text) => serde_json::from_str(text),
+        Ok(text) => json::read(text),
         // It says where the bytes are no text.
-        Err(_) => serde_json::from_slice(bytes),
+        Err(_) => serde_json::from_slice(bytes).map(|value| (value, false)),
     }
 }
 

@@ -77,7 +77,7 @@ impl Server {
         if !matches!(call.verb, "create" | "update" | "patch") {
             return self.write(parts, stored, plain, sent, twist).await;
         }
-        let sent = body::read(parts, sent, || (call.kind.api_version(), call.kind.kind)).await?;
+        let sent = body::read(parts, sent, || (call.kind.api_version(), call.kind.kind)).await?.value;
         let media = body::content_type(&parts.headers);
         let applies = media.split(';').next().unwrap_or_default().trim() == "application/apply-patch+yaml";
         if call.verb == "patch" && !applies {
@@ -125,7 +125,11 @@ impl Server {
     /// An object as it is stored: what its own version does not have is dropped, and what it fills in is filled in
     /// when it is `whole`.
     async fn stored_form(&self, call: &Call, mut object: Value, whole: bool) -> Result<Value, Status> {
-        shape::decode(call.kind, &mut object, call.query.get("fieldValidation") == "Strict")?;
+        if call.query.get("fieldValidation") == "Strict" {
+            shape::decode_strictly(call.kind, &mut object)?;
+        } else {
+            shape::decode(call.kind, &mut object)?;
+        }
         let version = call.kind.api_version();
         let sent = text(&object, &["apiVersion"]);
         if !sent.is_empty() && sent != version {

@@ -11,6 +11,7 @@ mod content;
 mod convert;
 mod escalation;
 mod fault;
+mod flaws;
 mod hub;
 mod logs;
 mod metrics;

@@ -78,7 +78,7 @@ impl Server {
         if parts.method != Method::POST || !kind.verbs.contains(&"create") {
             return Err(Status::method_not_allowed());
         }
-        let mut review = body::read(parts, sent, || (kind.api_version(), kind.kind)).await?;
+        let mut review = body::read(parts, sent, || (kind.api_version(), kind.kind)).await?.value;
         identify_review(kind, namespace, &mut review)?;
         let status = match kind.kind {
             "SelfSubjectReview" => json!({"userInfo": self.caller(parts)?.user_info()}),

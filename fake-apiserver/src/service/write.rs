@@ -1,17 +1,20 @@
 //! Writes: from a request to a command, and from its reply to a response.
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
 use substrate::body::Body;
 use substrate::json::Value;
 
+use super::body::Sent;
 use super::call::Call;
 use super::fault::Twist;
 use super::respond::Shown;
-use super::{Server, body, certificates, selector};
-use crate::kinds::schema;
+use super::{Server, body, certificates, flaws, selector};
 use crate::patch::PatchKind;
-use crate::state::{Command, DeleteOptions, FieldError, Listed, Part, Reply, Status, Target, WriteOptions};
+use crate::state::{
+    Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
+};
 
 /// What a PATCH may be.
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
@@ -20,16 +23,8 @@ pub(super) const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 /// The media type of server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
-/// How many unknown fields are warned of at most.
+/// How many warnings an answer has at most.
 const MAX_WARNINGS: usize = 50;
-
-/// How fields that a kind does not have are treated (R26).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
 
 impl Server {
     pub(super) async fn write(
@@ -47,8 +42,6 @@ impl Server {
             ("CertificateSigningRequest", "") => Some(self.caller(parts)?.into()),
             _ => None,
         };
-        let options =
-            WriteOptions { dry_run, strict: validation == FieldValidation::Strict, manager, mutated: false, requester };
         let applies = call.verb == "patch" && is_apply(parts);
         if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
         {
@@ -58,7 +51,7 @@ impl Server {
         if call.verb == "patch" && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
-        let sent = body::read(parts, body, || expected(call)).await?;
+        let Sent { value: sent, text } = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
             match (call.verb, call.subresource.as_str()) {
                 ("create", "") => self.may_request(call, &sent)?,
@@ -66,13 +59,17 @@ impl Server {
                 _ => {}
             }
         }
-        let mut warnings = Vec::new();
-        if validation == FieldValidation::Warn
-            && matches!(call.verb, "create" | "update")
-            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "scale" | "token")
-        {
-            warnings = schema::unknown_fields(call.kind, &sent);
-        }
+        let whole = matches!(call.verb, "create" | "update")
+            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "scale" | "token");
+        let flaws = match call.verb {
+            _ if validation == FieldValidation::Ignore => Vec::new(),
+            _ if applies => flaws::of_configuration(&text),
+            "patch" => flaws::of_patch(&text, PatchKind::of_content_type(body::content_type(&parts.headers))),
+            _ if whole => flaws::of_object(call.kind, &sent, &text),
+            _ => Vec::new(),
+        };
+        let text = if call.verb == "patch" { text.bytes() } else { Bytes::new() };
+        let options = WriteOptions { dry_run, fields: validation, flaws, text, manager, mutated: false, requester };
         let command = self.command(parts, call, sent, options)?;
         self.may_grant(parts, call, &command)?;
         let now = self.ctx.now();
@@ -107,10 +104,8 @@ impl Server {
                 shown.answer(200, shown.list(&listed, now.wall))
             }
         };
-        let unknown = warnings.iter().map(|field| format!("unknown field \\\"{field}\\\""));
-        let said = said.iter().map(|text| quoted(text));
-        for text in unknown.chain(said).take(MAX_WARNINGS) {
-            let text = format!("299 - \"{text}\"");
+        for text in said.iter().take(MAX_WARNINGS) {
+            let text = format!("299 - \"{}\"", quoted(text));
             if let Ok(value) = HeaderValue::from_str(&text) {
                 response.headers_mut().append(header::WARNING, value);
             }

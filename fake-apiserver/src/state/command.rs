@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use substrate::json::Value;
 
+use super::flaw::{FieldValidation, Flaw};
 use super::object::Object;
 use super::selector::Selector;
 use super::token::Identity;
@@ -160,8 +162,12 @@ pub enum Command {
 pub struct WriteOptions {
     /// Whether nothing is to be kept (R26).
     pub dry_run: bool,
-    /// Whether fields that the kind does not have are refused; otherwise they are dropped.
-    pub strict: bool,
+    /// What becomes of fields that the kind does not have.
+    pub fields: FieldValidation,
+    /// What is wrong with the text that the object came in; a tree does not show all of it.
+    pub flaws: Vec<Flaw>,
+    /// The text of a patch, to show in a refusal; empty where it came as a tree.
+    pub text: Bytes,
     /// Who writes, for managedFields: `fieldManager`, or else the first word of the User-Agent.
     pub manager: Arc<str>,
     /// Whether mutating policies have seen what is written: webhooks changed it after them.

@@ -117,7 +117,7 @@ mod tests {
             let mut object = recorded.clone();
             complete(kind, &mut object);
             assert_eq!(object, recorded, "{group_version} {name}: something is added");
-            super::super::shape::decode(kind, &mut object, true).unwrap();
+            super::super::shape::decode_strictly(kind, &mut object).unwrap();
             complete(kind, &mut object);
             assert_eq!(object, recorded, "{group_version} {name}");
         }

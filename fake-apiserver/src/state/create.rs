@@ -25,7 +25,8 @@ impl Store {
         mut object: Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
-        shape::decode(served, &mut object, options.strict)?;
+        let unknown = shape::decode(served, &mut object)?;
+        self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
         identify(served, namespace, None, &mut object)?;
         let (_, object) = stored(served, object);
         self.create_stored(now, served, namespace, object, &options)

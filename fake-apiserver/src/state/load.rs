@@ -40,7 +40,7 @@ impl Store {
                 Some(kind) => {
                     for object in list {
                         let mut object = object.clone();
-                        shape::decode(kind, &mut object, false)?;
+                        shape::decode(kind, &mut object)?;
                         check(kind, &object).map_err(wrong)?;
                         built_in.push((kind, object));
                     }

@@ -144,7 +144,7 @@ impl Store {
             value::copy_meta(object, &mut changed, field);
         }
         if request.object_kind().2 == request.kind.kind {
-            shape::decode(request.kind, &mut changed, true).map_err(|status| status.message)?;
+            shape::decode_strictly(request.kind, &mut changed).map_err(|status| status.message)?;
             default::apply(crate::kinds::stored(request.kind), &mut changed);
         }
         Ok(changed)

@@ -2,10 +2,13 @@
 //!
 //! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use substrate::json::{Map, Value};
 
+use super::flaw::Flaw;
 use super::quantity;
 use super::status::Status;
 use crate::custom;
@@ -13,34 +16,57 @@ use crate::field_path::FieldPath;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type, TypeRef};
 
-/// Decodes `object` in place. Fields that its kind does not have are dropped, or refused where `strict` says so.
+/// The answer to an object that cannot be decoded, or not strictly.
+pub fn refusal(kind: &Kind, why: impl fmt::Display) -> Status {
+    let Kind { kind, version, .. } = kind;
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+}
+
+/// Decodes `object` in place. Fields that its kind does not have are dropped; their paths are given.
 ///
 /// # Errors
-/// 400 for a value of the wrong type, and for unknown fields in strict mode.
-pub fn decode(kind: &'static Kind, object: &mut Value, strict: bool) -> Result<(), Status> {
-    let wrong = |why: String| {
-        Status::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: {why}",
-            kind.kind, kind.version, kind.kind
-        ))
-    };
+/// 400 for a value of the wrong type.
+pub fn decode(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>, Status> {
+    unmarshal(kind, object).map_err(|why| refusal(kind, why))
+}
+
+/// The same, with the bare text of what is wrong.
+///
+/// # Errors
+/// A value of the wrong type.
+pub fn unmarshal(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>, String> {
     if !object.is_object() {
-        return Err(wrong(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind)));
+        return Err(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind));
     }
     let mut walk = Walk { unknown: Vec::new() };
     if let Some(custom) = kind.custom {
-        if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), TypeRef::named("meta/v1.ObjectMeta")) {
-            walk.fields(of.get(), metadata, &FieldPath::OBJECT.field("metadata")).map_err(wrong)?;
+        let meta = TypeRef::named("meta/v1.ObjectMeta").map(TypeRef::get);
+        if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), meta) {
+            walk.fields(of, metadata, &FieldPath::OBJECT.field("metadata"))?;
         }
         custom::prune(&custom.schema, object, true, &mut String::new(), &mut walk.unknown);
+        let mut of_embedded = |metadata: &mut Value, at: &FieldPath<'_>| match meta {
+            Some(of) => walk.fields(of, metadata, at),
+            None => Ok(()),
+        };
+        custom::embedded_metadata(&custom.schema, object, &FieldPath::OBJECT, &mut of_embedded)?;
     } else if let Some(of) = schema::of(kind) {
-        walk.fields(of, object, &FieldPath::OBJECT).map_err(wrong)?;
+        walk.fields(of, object, &FieldPath::OBJECT)?;
     }
-    if strict && !walk.unknown.is_empty() {
-        let fields: Vec<String> = walk.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-        return Err(wrong(format!("strict decoding error: {}", fields.join(", "))));
+    Ok(walk.unknown)
+}
+
+/// Decodes `object` in place.
+///
+/// # Errors
+/// 400 for a value of the wrong type, and for fields that its kind does not have.
+pub fn decode_strictly(kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
+    let unknown = decode(kind, object)?;
+    if unknown.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let fields: Vec<String> = unknown.into_iter().map(|path| Flaw::unknown(path).to_string()).collect();
+    Err(refusal(kind, format!("strict decoding error: {}", fields.join(", "))))
 }
 
 /// The places of unknown fields, as they are found.
@@ -55,12 +81,9 @@ impl Walk {
         };
         let mut dropped = Vec::new();
         for (key, value) in map.iter_mut() {
-            if value.is_null() {
-                dropped.push(key.clone());
-                continue;
-            }
             let at = at.field(key);
             match of.field(key) {
+                Some(_) if value.is_null() => dropped.push(key.clone()),
                 Some(field) => self.shape(&field.shape, value, &at)?,
                 None => {
                     self.unknown.push(at.to_string());

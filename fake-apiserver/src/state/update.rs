@@ -7,6 +7,7 @@ use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
 use super::create::{identify, stored};
+use super::flaw::FieldValidation;
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
@@ -34,7 +35,8 @@ impl Store {
         if target.part == Part::Scale {
             return self.update_scale(now, target, &object, options);
         }
-        shape::decode(served, &mut object, options.strict)?;
+        let unknown = shape::decode(served, &mut object)?;
+        self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (kind, object) = stored(served, object);
         let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
@@ -73,7 +75,11 @@ impl Store {
             // A Scale has one field: to apply it is to set it.
             return self.patch_scale(now, target, PatchKind::Merge, applied, options);
         }
-        shape::decode(served, &mut applied, options.strict)?;
+        let mut undeclared = if served.custom.is_none() { managed::undeclared(served, &applied) } else { Vec::new() };
+        let unknown = shape::decode(served, &mut applied)?;
+        if served.custom.is_some() {
+            undeclared.extend(unknown.iter().map(|path| managed::not_declared(&format!(".{path}"))));
+        }
         if !value::list(&applied, &["metadata", "managedFields"]).is_empty() {
             return Err(Status::bad_request("metadata.managedFields must be nil"));
         }
@@ -81,7 +87,7 @@ impl Store {
         let (kind, mut applied) = stored(served, applied);
         let manager = options.manager.clone();
         let writer = managed::Writer { kind, part: target.part, manager: &manager, now };
-        managed::appliable(&writer, &applied)?;
+        managed::appliable(&writer, &applied, undeclared)?;
         let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
             let sent = uid(&applied);
             if !sent.is_empty() {
@@ -91,6 +97,7 @@ impl Store {
                 return Err(Status::not_found(served, &target.name));
             }
             managed::created(&writer, &mut applied);
+            self.judge_applied(&options)?;
             return self.create_stored(now, served, target.namespace.as_deref(), applied, &options);
         };
         let sent = uid(&applied);
@@ -98,6 +105,7 @@ impl Store {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
         let object = managed::apply(&writer, &old.value, &applied, force)?;
+        self.judge_applied(&options)?;
         self.replace(now, served, target, &old, object, options, true)
     }
 
@@ -126,7 +134,20 @@ impl Store {
         let before = listed.as_ref().unwrap_or(before);
         let mut object = patch::apply(served, patch_kind, patch, before)
             .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
-        shape::decode(served, &mut object, options.strict)?;
+        let sent =
+            (options.fields == FieldValidation::Strict && patch_kind != PatchKind::Strategic).then(|| object.clone());
+        let refuse = |object: &Value, why: String| {
+            let shown = match (patch_kind, serde_json::from_slice(&options.text)) {
+                (PatchKind::Strategic, Ok(patch)) => patch::shown(&patch),
+                _ => sent.as_ref().unwrap_or(object).to_string(),
+            };
+            Status::invalid_type("", "", "", vec![FieldError::invalid("patch", &shown.into(), &why)])
+        };
+        let mut unknown = shape::unmarshal(served, &mut object).map_err(|why| refuse(&object, why))?;
+        if patch_kind == PatchKind::Strategic {
+            unknown.sort_unstable();
+        }
+        self.judge_fields(&options, unknown).map_err(|why| refuse(&object, why))?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
         self.replace(now, served, target, &old, object, options, false)

@@ -37,7 +37,7 @@ fn a_write_that_changes_nothing_is_none_with_or_without_what_is_not_set() {
         assert_eq!(m.commits().len(), 1, "{plural}");
         assert_eq!(m.get(plural, &name).as_ref(), Some(&made), "{plural}: the answer is what is kept");
         let mut bare = made.clone();
-        fake_apiserver::state::shape::decode(kind(plural), &mut bare, true).unwrap();
+        fake_apiserver::state::shape::decode_strictly(kind(plural), &mut bare).unwrap();
         for sent in [made.clone(), bare] {
             assert_eq!(m.put(plural, sent, Part::Main).unwrap(), made, "{plural}");
         }

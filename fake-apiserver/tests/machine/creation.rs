@@ -109,7 +109,7 @@ fn unknown_fields_are_dropped_or_in_strict_mode_refused() {
     let mut m = Machine::new();
     let mut object = class("c");
     object["parametres"] = json!({"a": "b"});
-    let options = WriteOptions { strict: true, ..WriteOptions::default() };
+    let options = WriteOptions { fields: FieldValidation::Strict, ..WriteOptions::default() };
     let create =
         |options| Command::Create { kind: kind("storageclasses"), namespace: None, object: object.clone(), options };
     let status = m.apply(create(options)).unwrap_err();

@@ -24,7 +24,7 @@ use std::time::Duration;
 use fake_apiserver::kinds::{self, Kind};
 use fake_apiserver::patch::PatchKind;
 use fake_apiserver::state::{
-    Command, DeleteOptions, Limits, Part, Reply, Status, Store, Target, WriteOptions, key, value,
+    Command, DeleteOptions, FieldValidation, Limits, Part, Reply, Status, Store, Target, WriteOptions, key, value,
 };
 use substrate::json::{Value, json};
 use substrate::{Now, Seed};

@@ -9,6 +9,7 @@ mod certificates;
 mod client;
 mod conversion;
 mod faults;
+mod fields;
 mod linearizable;
 mod logs;
 mod pod_security;

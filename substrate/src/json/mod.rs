@@ -17,6 +17,7 @@ mod write;
 
 pub use index::Index;
 pub use map::{Entry, Map};
+pub use read::read;
 pub use serde_json::Number;
 pub use value::Value;
 pub use write::to_value;

@@ -1,8 +1,10 @@
 //! Trees out of any serde format.
 
+use std::cell::Cell;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use super::{Map, Number, Text, Value};
 
@@ -11,7 +13,7 @@ const TRUSTED: usize = 64;
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+        deserializer.deserialize_any(Reader(None))
     }
 }
 
@@ -24,9 +26,31 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-struct Reader;
+/// Reads the text of a tree, and says whether an object in it names a member more than once; the last one counts.
+///
+/// # Errors
+/// What is not JSON.
+pub fn read(text: &str) -> Result<(Value, bool), serde_json::Error> {
+    let repeats = Cell::new(false);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Reader(Some(&repeats)).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, repeats.get()))
+}
 
-impl<'de> Visitor<'de> for Reader {
+/// Notes where it is told to that a member was named again.
+#[derive(Clone, Copy)]
+struct Reader<'a>(Option<&'a Cell<bool>>);
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,7 +94,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -79,7 +103,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::with_capacity(items.size_hint().unwrap_or_default().min(TRUSTED));
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -87,9 +111,16 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut members: Vec<(Text, Value)> = Vec::with_capacity(entries.size_hint().unwrap_or_default().min(TRUSTED));
-        while let Some(member) = entries.next_entry()? {
+        while let Some(member) = entries.next_entry_seed(PhantomData::<Text>, self)? {
             members.push(member);
         }
-        Ok(Value::Object(Map::of(members)))
+        let named = members.len();
+        let map = Map::of(members);
+        if let Some(repeats) = self.0
+            && map.len() < named
+        {
+            repeats.set(true);
+        }
+        Ok(Value::Object(map))
     }
 }

@@ -9,7 +9,8 @@ use std::mem;
 
 use substrate::json::{Map, Text, Value, json};
 
-use crate::kinds::schema::{Field, Shape, Type};
+use crate::kinds::Kind;
+use crate::kinds::schema::{self, Field, Shape, Type};
 
 /// Keys that a list's element may leave out, with the value that it then has.
 const KEY_DEFAULTS: &[(&str, &str)] = &[("protocol", "TCP")];
@@ -240,6 +241,52 @@ pub fn repeated(value: &Value, topology: Topology) -> Vec<String> {
         }
     }
     found
+}
+
+/// What is wrong with a field, at a path with a dot before it, that no schema declares.
+pub fn not_declared(path: &str) -> String {
+    format!("{path}: field not declared in schema")
+}
+
+/// The fields of an object that its kind does not declare, each with what is wrong there.
+pub fn undeclared(kind: &Kind, object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(of) = schema::of(kind) {
+        undeclared_in(of, object, "", &mut found);
+    }
+    found
+}
+
+fn undeclared_in(of: &'static Type, value: &Value, at: &str, found: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let at = format!("{at}.{key}");
+        match of.field(key) {
+            Some(field) => undeclared_below(&field.shape, Topology::of_field(field), value, &at, found),
+            None => found.push(not_declared(&at)),
+        }
+    }
+}
+
+fn undeclared_below(shape: &'static Shape, topology: Topology, value: &Value, at: &str, found: &mut Vec<String>) {
+    match (shape, value) {
+        (Shape::Ref(of), _) => undeclared_in(of.get(), value, at, found),
+        (Shape::Custom(of), _) => undeclared_in(of, value, at, found),
+        (Shape::Map(values), Value::Object(map)) => {
+            for (key, value) in map {
+                undeclared_below(values, Topology::of_shape(values), value, &format!("{at}.{key}"), found);
+            }
+        }
+        (Shape::List(element), Value::Array(list)) => {
+            for (i, value) in list.iter().enumerate() {
+                let step = match topology {
+                    Topology::Keyed(..) | Topology::Set => step(&topology.element(value)),
+                    _ => format!("[{i}]"),
+                };
+                undeclared_below(element, Topology::of_shape(element), value, &format!("{at}{step}"), found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The fields in which two values differ; those that only one has count.

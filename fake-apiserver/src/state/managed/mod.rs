@@ -10,6 +10,7 @@ use substrate::Now;
 use substrate::json::{Map, Value, json};
 
 use self::fields::{Fields, Topology, changed, fields_of, merge, prune, repeated};
+pub(super) use self::fields::{not_declared, undeclared};
 use super::command::Part;
 use super::status::{Cause, Status};
 use super::value::{self, text};
@@ -168,12 +169,14 @@ pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent:
     store(object, all);
 }
 
-/// Whether a configuration can be applied: its lists name nothing twice.
+/// Whether a configuration can be applied: all its fields are declared, and its lists name nothing twice.
 ///
 /// # Errors
 /// 500, as upstream answers what its typed objects cannot hold.
-pub(super) fn appliable(writer: &Writer<'_>, applied: &Value) -> Result<(), Status> {
-    let why = match repeated(applied, writer.topology()).as_slice() {
+pub(super) fn appliable(writer: &Writer<'_>, applied: &Value, undeclared: Vec<String>) -> Result<(), Status> {
+    let mut all = undeclared;
+    all.extend(repeated(applied, writer.topology()));
+    let why = match all.as_slice() {
         [] => return Ok(()),
         [one] => one.clone(),
         all => format!("errors:\n  {}", all.join("\n  ")),
