@@ -8,7 +8,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, name, text};
-use super::{Store, certificate, default, initial, managed, shape, validate, view};
+use super::{Store, certificate, default, initial, managed, shape, validate, view, warnings};
 use crate::kinds::{self, Kind};
 
 /// What generateName may be long at most before five characters are added (R23).
@@ -84,6 +84,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(Status::invalid(kind, name(&object), errors));
         }
+        self.warnings.extend(warnings::of(kind, &object, &Value::Null));
         let request = Attributes {
             kind: served,
             subresource: "",

@@ -45,6 +45,7 @@ mod update;
 mod validate;
 pub mod value;
 mod view;
+mod warnings;
 mod watch;
 
 use std::collections::VecDeque;

@@ -12,7 +12,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, KNOWN, Store, certificate, default, initial, managed, shape, validate, view};
+use super::{FieldError, KNOWN, Store, certificate, default, initial, managed, shape, validate, view, warnings};
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
@@ -211,6 +211,9 @@ impl Store {
         errors.extend(validate::update(kind, written, &object, &old.value));
         if !errors.is_empty() {
             return Err(Status::invalid(served, &target.name, errors));
+        }
+        if target.part == Part::Main {
+            self.warnings.extend(warnings::of(kind, &object, &old.value));
         }
         let request = Attributes {
             kind: served,

@@ -23,6 +23,7 @@ mod requirements;
 mod reviews;
 mod robust;
 mod signing;
+mod warnings;
 mod watches;
 mod webhooks;
 

@@ -10,7 +10,7 @@ use crate::state::value::{at, list, name, text};
 /// What annotations may hold in all.
 const ANNOTATIONS_LIMIT: usize = 256 << 10;
 /// Finalizers without a domain that Kubernetes itself knows.
-const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+pub(in crate::state) const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     } else if let Some(why) = check_name(kind, name) {
         errors.push(FieldError::invalid("metadata.name", &name.into(), why));
     }
-    errors.extend(update(object));
+    errors.extend(update(kind, object));
     errors
 }
 
@@ -39,7 +39,7 @@ fn check_name(kind: &Kind, name: &str) -> Option<String> {
 }
 
 /// What must hold for new and old objects alike.
-pub(super) fn update(object: &Value) -> Vec<FieldError> {
+pub(super) fn update(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let map = |field: &str| at(object, &["metadata", field]).and_then(Value::as_object);
     for (key, value) in map("labels").into_iter().flatten() {
@@ -65,13 +65,21 @@ pub(super) fn update(object: &Value) -> Vec<FieldError> {
         let field = "metadata.finalizers";
         if let Some(why) = names::qualified(shown) {
             errors.push(FieldError::invalid(field, finalizer, why));
-        } else if !shown.contains('/') && !STANDARD_FINALIZERS.contains(&shown) {
+        }
+        if !shown.contains('/') && !STANDARD_FINALIZERS.contains(&shown) && !takes_any_finalizer(kind) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(format!("{field}[{i}]"), finalizer, why));
         }
     }
     owners(object, &mut errors);
     errors
+}
+
+/// Whether the kind's validation is the one that all API servers share; that of `pkg/apis/core` asks for more.
+fn takes_any_finalizer(kind: &Kind) -> bool {
+    const GROUPS: [&str; 4] =
+        ["admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"];
+    kind.custom.is_some() || GROUPS.contains(&kind.group)
 }
 
 fn owners(object: &Value, errors: &mut Vec<FieldError>) {

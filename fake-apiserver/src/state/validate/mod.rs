@@ -4,11 +4,12 @@
 mod access;
 mod container;
 mod meta;
-mod names;
+pub(super) mod names;
 mod pod;
 mod storage;
 mod workload;
 
+pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;
 
 use super::value::{at, text};
@@ -48,7 +49,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
 
 /// Everything that is wrong with an update of one part of an object.
 pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = meta::update(object);
+    let mut errors = meta::update(kind, object);
     if let Some(custom) = kind.custom {
         crate::custom::validate(&custom.schema, object, Some(old), "", &mut errors);
         return errors;

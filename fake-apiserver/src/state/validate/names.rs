@@ -14,7 +14,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Why `name` is not a DNS subdomain; nothing when it is one.
-pub(super) fn subdomain(name: &str) -> Option<String> {
+pub(in crate::state) fn subdomain(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
     }
@@ -23,7 +23,7 @@ pub(super) fn subdomain(name: &str) -> Option<String> {
 }
 
 /// Why `name` is not a DNS label; nothing when it is one.
-pub(super) fn label(name: &str) -> Option<String> {
+pub(in crate::state) fn label(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
     }
@@ -31,7 +31,7 @@ pub(super) fn label(name: &str) -> Option<String> {
 }
 
 /// Why `name` cannot be one part of a path; nothing when it can.
-pub(super) fn path_segment(name: &str) -> Option<String> {
+pub(in crate::state) fn path_segment(name: &str) -> Option<String> {
     match name {
         "." | ".." => Some(format!("may not be '{name}'")),
         _ if name.contains('/') => Some("may not contain '/'".to_owned()),
@@ -41,7 +41,7 @@ pub(super) fn path_segment(name: &str) -> Option<String> {
 }
 
 /// Why `key` is not a qualified name (`prefix/name` or `name`); nothing when it is one.
-pub(super) fn qualified(key: &str) -> Option<String> {
+pub(in crate::state) fn qualified(key: &str) -> Option<String> {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
             if prefix.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn qualified(key: &str) -> Option<String> {
 }
 
 /// Why `value` is not a label's value; nothing when it is one.
-pub(super) fn label_value(value: &str) -> Option<String> {
+pub(in crate::state) fn label_value(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());
     }

@@ -1,0 +1,242 @@
+//! What a client is told about an object that is taken all the same (the strategies' `WarningsOnCreate` and
+//! `WarningsOnUpdate`).
+
+mod pod;
+mod volume_paths;
+
+use substrate::json::Value;
+
+use super::quantity;
+use super::validate::{STANDARD_FINALIZERS, names};
+use super::value::{finalizers, has, list, name, text};
+use crate::kinds::Kind;
+
+/// Labels of nodes that should not be used any more (`pkg/api/node`).
+const OLD_NODE_LABELS: [(&str, &str); 8] = [
+    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
+    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
+];
+
+/// Sources of volumes that nothing mounts any more: field, since when deprecated, since when without a function.
+const OLD_VOLUMES: [(&str, &str, &str); 8] = [
+    ("photonPersistentDisk", "v1.11", "v1.16"),
+    ("scaleIO", "v1.16", "v1.22"),
+    ("flocker", "v1.22", "v1.25"),
+    ("storageOS", "v1.22", "v1.25"),
+    ("quobyte", "v1.22", "v1.25"),
+    ("glusterfs", "v1.25", "v1.26"),
+    ("cephfs", "v1.28", "v1.31"),
+    ("rbd", "v1.28", "v1.31"),
+];
+
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const OLD_CLASS_TEXT: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+
+/// Of an object as it is to be stored; `old` is null for one that is new. A status has none.
+pub(super) fn of(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
+    if kind.custom.is_some() {
+        return of_finalizers(object, old);
+    }
+    match (kind.group, kind.kind) {
+        ("", "PersistentVolume") => of_volume(object),
+        ("", "PersistentVolumeClaim") => {
+            let mut found = Vec::new();
+            if has(object, &["metadata", "annotations", OLD_CLASS]) {
+                found.push(format!("metadata.annotations[{OLD_CLASS}]: {OLD_CLASS_TEXT}"));
+            }
+            of_claim_spec("spec", &object["spec"], &mut found);
+            found
+        }
+        ("", "Node") => {
+            let external = has(object, &["spec", "externalID"])
+                .then(|| "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+            let removed =
+                has(object, &["spec", "configSource"]).then(|| "spec.configSource: the feature is removed".to_owned());
+            removed.into_iter().chain(external).collect()
+        }
+        ("storage.k8s.io", "StorageClass") => of_class(object),
+        ("storage.k8s.io", "CSIStorageCapacity") => of_capacity(object),
+        ("storage.k8s.io", "CSIDriver") => of_driver(object, old),
+        ("networking.k8s.io", "Ingress")
+            if old.is_null()
+                && has(object, &["metadata", "annotations", "kubernetes.io/ingress.class"])
+                && !has(object, &["spec", "ingressClassName"]) =>
+        {
+            let text =
+                "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead";
+            vec![text.to_owned()]
+        }
+        (group, kind) => of_pods(group, kind, object, old),
+    }
+}
+
+/// Of a pod, or of what makes pods.
+fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> {
+    let template: &[&str] = match (group, kind) {
+        ("", "Pod") => &[],
+        ("", "PodTemplate") => &["template"],
+        ("", "ReplicationController")
+        | ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+        | ("batch", "Job") => &["spec", "template"],
+        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
+        _ => return Vec::new(),
+    };
+    // Pods are changed too often to say it each time, and the rest only where its spec changes.
+    if !old.is_null() && (template.is_empty() || object["metadata"]["generation"] == old["metadata"]["generation"]) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let host = match kind {
+        "StatefulSet" | "DaemonSet" | "PodTemplate" => None,
+        "Pod" => Some("the Pod's hostname"),
+        _ => Some("Pod names and hostnames"),
+    };
+    if let (true, Some(host), Some(why)) = (old.is_null(), host, names::label(name(object))) {
+        found.push(format!(
+            "metadata.name: this is used in {host}, which can result in surprising behavior; a DNS label is \
+             recommended: [{why}]"
+        ));
+    }
+    let path: String = template.iter().flat_map(|field| [field, "."]).collect();
+    let pod = template.iter().try_fold(object, |at, field| at.get(field));
+    found.extend(pod.map(|pod| pod::of(&path, pod)).unwrap_or_default());
+    if kind == "StatefulSet" {
+        for (i, claim) in list(object, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
+            of_claim_spec(&format!("spec.volumeClaimTemplates[{i}]"), &claim["spec"], &mut found);
+        }
+        if object["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
+            let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+            found.push(text.to_owned());
+        }
+    }
+    found
+}
+
+/// `GetWarningsForPersistentVolume`.
+fn of_volume(volume: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let annotations = [
+        (OLD_CLASS, OLD_CLASS_TEXT),
+        ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead"),
+    ];
+    for (key, text) in annotations {
+        if has(volume, &["metadata", "annotations", key]) {
+            found.push(format!("metadata.annotations[{key}]: {text}"));
+        }
+    }
+    if text(volume, &["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
+        let text = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+        found.push(text.to_owned());
+    }
+    for (i, term) in list(volume, &["spec", "nodeAffinity", "required", "nodeSelectorTerms"]).iter().enumerate() {
+        of_node_term(&format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]"), term, &mut found);
+    }
+    of_volume_source("spec", &volume["spec"], &mut found);
+    found
+}
+
+/// Sources that nothing mounts any more.
+fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>) {
+    for (field, since, gone) in OLD_VOLUMES {
+        if has(source, &[field]) {
+            found.push(format!("{at}.{field}: deprecated in {since}, non-functional in {gone}+"));
+        }
+    }
+}
+
+/// `GetWarningsForPersistentVolumeClaimSpec`.
+fn of_claim_spec(at: &str, spec: &Value, found: &mut Vec<String>) {
+    for part in ["requests", "limits"] {
+        fractional(&format!("{at}.resources.{part}"), &spec["resources"][part], "storage", found);
+    }
+}
+
+/// A part of a byte is none.
+fn fractional(at: &str, amounts: &Value, resource: &str, found: &mut Vec<String>) {
+    const MILLI: i128 = 1_000_000;
+    let Some(amount) = amounts.get(resource).and_then(Value::as_str) else { return };
+    // As upstream, which looks at thousandths, rounded up.
+    let thousandths = quantity::nanos(amount).map(|nanos| (nanos + MILLI - 1).div_euclid(MILLI));
+    if thousandths.is_some_and(|n| n % 1000 != 0) {
+        found.push(format!("{at}[{resource}]: fractional byte value \"{amount}\" is invalid, must be an integer"));
+    }
+}
+
+fn old_node_label(key: &str) -> Option<&'static str> {
+    OLD_NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
+}
+
+/// `GetWarningsForNodeSelectorTerm`.
+fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
+    for (i, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
+        let key = text(expression, &["key"]);
+        if let Some(why) = old_node_label(key) {
+            found.push(format!("{at}.matchExpressions[{i}].key: {key} is {why}"));
+        }
+    }
+}
+
+fn of_class(class: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
+        for (j, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
+            if let Some(why) = old_node_label(text(expression, &["key"])) {
+                found.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {why}"));
+            }
+        }
+    }
+    found
+}
+
+fn of_capacity(capacity: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let topology = &capacity["nodeTopology"];
+    of_node_term("nodeTopology", topology, &mut found);
+    for key in topology["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key) {
+        if let Some(why) = old_node_label(key) {
+            found.push(format!("nodeTopology.matchLabels.{key}: {why}"));
+        }
+    }
+    found
+}
+
+fn of_driver(driver: &Value, old: &Value) -> Vec<String> {
+    let requests = |driver: &Value| list(driver, &["spec", "tokenRequests"]).to_vec();
+    let asked = requests(driver);
+    if asked.is_empty() || asked == requests(old) || has(driver, &["spec", "serviceAccountTokenInSecrets"]) {
+        return Vec::new();
+    }
+    let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+    vec![text.to_owned()]
+}
+
+/// `validateKubeFinalizerName`, of the finalizers that are new.
+fn of_finalizers(object: &Value, old: &Value) -> Vec<String> {
+    let mut added: Vec<&str> =
+        finalizers(object).iter().filter(|f| !finalizers(old).contains(f)).filter_map(Value::as_str).collect();
+    added.sort_unstable();
+    added.dedup();
+    let mut found = Vec::new();
+    for finalizer in added {
+        let mut say = |why: &str| found.push(format!("metadata.finalizers: \"{finalizer}\": {why}"));
+        if let Some(why) = names::qualified(finalizer) {
+            say(&why);
+        }
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            say(&format!(
+                "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+            ));
+        }
+    }
+    found
+}

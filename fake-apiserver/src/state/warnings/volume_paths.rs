@@ -1,0 +1,100 @@
+//! Files of one volume that would stand in each other's way (`warningsForOverlappingVirtualPaths`).
+
+use std::fmt;
+
+use substrate::json::Value;
+
+use crate::state::value::{list, text};
+
+/// Where a file is, and where a projected volume has it from.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    path: String,
+    source: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.path)?;
+        if self.source.is_empty() { Ok(()) } else { write!(f, " ({})", self.source) }
+    }
+}
+
+impl Place {
+    fn new(path: &str, source: &str) -> Self {
+        Self { path: path.trim_end_matches('/').to_owned(), source: source.to_owned() }
+    }
+
+    fn collides(&self, other: &Self) -> bool {
+        let within = |a: &str, b: &str| format!("{a}/").starts_with(&format!("{b}/"));
+        !self.path.is_empty()
+            && !other.path.is_empty()
+            && (within(&self.path, &other.path) || within(&other.path, &self.path))
+    }
+}
+
+pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
+    let mut found = Vec::new();
+    for volume in volumes {
+        let name = text(volume, &["name"]);
+        for (source, named) in [("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")] {
+            let Some(of) = volume.get(source) else { continue };
+            let described = describe(source, text(of, &[named]));
+            tell(name, &described, items(of, ""), &mut found);
+        }
+        let mut all = Vec::new();
+        for source in list(volume, &["projected", "sources"]) {
+            if source.as_object().is_none_or(|fields| fields.is_empty()) {
+                found.push(format!("volume \"{name}\" (Projected) has no sources provided"));
+            }
+            all.extend(projected(source));
+        }
+        tell(name, "Projected", all, &mut found);
+    }
+    found
+}
+
+fn describe(source: &str, name: &str) -> String {
+    match source {
+        "configMap" => format!("ConfigMap \"{name}\""),
+        "secret" => format!("Secret \"{name}\""),
+        _ => "DownwardAPI".to_owned(),
+    }
+}
+
+fn items(of: &Value, source: &str) -> Vec<Place> {
+    list(of, &["items"]).iter().map(|item| Place::new(text(item, &["path"]), source)).collect()
+}
+
+fn projected(source: &Value) -> Vec<Place> {
+    for kind in ["configMap", "secret", "downwardAPI"] {
+        let of = &source[kind];
+        if !list(of, &["items"]).is_empty() {
+            return items(of, &describe(kind, text(of, &["name"])));
+        }
+    }
+    let one = |field: &str, path: &str, said: &str| {
+        let path = text(source, &[field, path]);
+        (!path.is_empty()).then(|| Place::new(path, said))
+    };
+    let bundle = &source["clusterTrustBundle"];
+    let bundle = [text(bundle, &["name"]), text(bundle, &["signerName"])].into_iter().find(|name| !name.is_empty());
+    [
+        one("serviceAccountToken", "path", "ServiceAccountToken"),
+        one("clusterTrustBundle", "path", &format!("ClusterTrustBundle \"{}\"", bundle.unwrap_or_default())),
+        one("podCertificate", "certificateChainPath", "PodCertificate chain"),
+        one("podCertificate", "keyPath", "PodCertificate key"),
+        one("podCertificate", "credentialBundlePath", "PodCertificate credential bundle"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn tell(volume: &str, described: &str, places: Vec<Place>, found: &mut Vec<String>) {
+    for (i, place) in places.iter().enumerate() {
+        for other in places[..i].iter().filter(|other| place.collides(other)) {
+            found.push(format!("volume \"{volume}\" ({described}): overlapping paths: {place} with {other}"));
+        }
+    }
+}
