@@ -9,6 +9,7 @@ use super::{Column, Description, Scale, intern};
 use crate::kinds::{self, Kind};
 use crate::state::FieldError;
 use crate::state::value::{list, name, text};
+use crate::wire::discovery::priority;
 
 /// What a version of a definition says beyond names.
 pub struct Parts {
@@ -118,6 +119,28 @@ fn names(definition: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// What whoever uses a deprecated version is told; `defaultDeprecationWarning`, where the definition says nothing.
+fn deprecation(definition: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(said) = version["deprecationWarning"].as_str() {
+        return Some(said.to_owned());
+    }
+    let spec = &definition["spec"];
+    let (group, kind) = (text(spec, &["group"]), text(spec, &["names", "kind"]));
+    let named = |version: &str| format!("{group}/{version} {kind}");
+    let old = text(version, &["name"]);
+    let better = list(spec, &["versions"])
+        .iter()
+        .filter(|v| v["served"] == true && v["deprecated"] != true)
+        .map(|v| text(v, &["name"]))
+        .filter(|name| priority(name) > priority(old))
+        .max_by_key(|name| priority(name));
+    let instead = better.map(|better| format!("; use {}", named(better))).unwrap_or_default();
+    Some(format!("{} is deprecated{instead}", named(old)))
+}
+
 fn describe(definition: &Value, version: &Value) -> Description {
     let names = &definition["spec"]["names"];
     let word = |of: &Value, field: &str| text(of, &[field]).to_owned();
@@ -135,6 +158,9 @@ fn describe(definition: &Value, version: &Value) -> Description {
                 "name" | "schema" | "subresources" | "additionalPrinterColumns" | "selectableFields"
             )
         });
+    }
+    if let Some(said) = deprecation(definition, version) {
+        source["deprecation"] = said.into();
     }
     if is_converted(definition) {
         source["conversion"] = definition["spec"]["conversion"]["webhook"].clone();

@@ -47,6 +47,8 @@ pub struct Custom {
     pub webhook: Option<Value>,
     /// The schema as it was sent, for OpenAPI.
     pub source: Value,
+    /// What whoever uses this version is told, where it is deprecated.
+    pub deprecation: Option<String>,
 }
 
 impl std::fmt::Debug for Custom {
@@ -160,6 +162,7 @@ pub fn intern(
         scale: parts.scale,
         selectable: texts(&parts.selectable),
         webhook: Some(description.source["conversion"].clone()).filter(|webhook| !webhook.is_null()),
+        deprecation: description.source["deprecation"].as_str().map(str::to_owned),
         source: description.source["schema"]["openAPIV3Schema"].clone(),
     };
     let kind = Kind {

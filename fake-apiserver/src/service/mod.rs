@@ -42,7 +42,7 @@ use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 pub use self::logs::{NodeDial, NodeEndpoint};
-use self::respond::{Shown, failure, failure_to, json_value, typed};
+use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
 pub use self::webhook::{Dial, Endpoint};
@@ -319,10 +319,13 @@ impl Server {
             Err(Injected::Fail(status)) => return Ok(failure(&status)),
             Err(Injected::Break(error)) => return Err(error),
         };
-        let response = match self.serve(parts, &call, body, twist).await {
+        let mut response = match self.serve(parts, &call, body, twist).await {
             Ok(response) => response,
             Err(status) => failure_to(&status, accepted(parts)),
         };
+        if let Some(said) = deprecation(call.kind) {
+            warn_first(&mut response, said);
+        }
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
             match suffer(&self.ctx, &call, moment).await {
                 Ok(_) => {}

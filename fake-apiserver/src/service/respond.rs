@@ -277,6 +277,32 @@ pub(crate) fn failure(status: &Status) -> Response<Body> {
     failure_to(status, None)
 }
 
+/// A warning as a header (RFC 7234 §5.5); nothing for what no header can say.
+pub(crate) fn warning(text: &str) -> Option<HeaderValue> {
+    let quoted = text.replace('\n', " ").replace('\\', "\\\\").replace('"', "\\\"");
+    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+}
+
+/// Puts a warning before those that are there.
+pub(crate) fn warn_first(response: &mut Response<Body>, text: &str) {
+    let Some(first) = warning(text) else { return };
+    let headers = response.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(header::WARNING).iter().cloned().collect();
+    headers.insert(header::WARNING, first);
+    for other in others {
+        headers.append(header::WARNING, other);
+    }
+}
+
+/// What whoever uses a kind is told, where it is deprecated.
+pub(crate) fn deprecation(kind: &Kind) -> Option<&str> {
+    match (kind.group, kind.kind) {
+        ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => kind.custom?.deprecation.as_deref(),
+    }
+}
+
 /// A failure in the encoding that an Accept header prefers.
 pub(crate) fn failure_to(status: &Status, accept: Option<&str>) -> Response<Body> {
     let encoding = negotiate::accept(accept).map(|(_, encoding)| encoding).unwrap_or_default();

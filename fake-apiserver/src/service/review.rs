@@ -8,7 +8,7 @@ use http::{Method, Response, header};
 use substrate::body::Body;
 use substrate::json::{Value, json};
 
-use super::respond::{document, failure_to};
+use super::respond::{deprecation, document, failure_to, warn_first};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind};
 use crate::state::rbac::Access;
@@ -22,20 +22,25 @@ const REASON: &str = "this server does not check access";
 impl Server {
     /// Answers a request on a review.
     pub(super) async fn review(&self, parts: &Parts, sent: Body) -> Response<Body> {
-        let answer = match find(parts.uri.path()) {
+        let found = find(parts.uri.path());
+        let answer = match found {
             Some((kind, namespace)) => match self.may_ask(parts, kind, namespace) {
                 Ok(()) => self.told(parts, kind, namespace, sent).await,
                 Err(status) => Err(status),
             },
             None => Err(Status::no_such_resource()),
         };
-        match answer {
+        let mut response = match answer {
             Ok(answer) => {
                 let encoding = negotiate::accept(accepted(parts)).map(|(_, encoding)| encoding).unwrap_or_default();
                 document(if parts.method == Method::GET { 200 } else { 201 }, &answer, encoding)
             }
             Err(status) => failure_to(&status, accepted(parts)),
+        };
+        if let Some(said) = found.and_then(|(kind, _)| deprecation(kind)) {
+            warn_first(&mut response, said);
         }
+        response
     }
 
     fn may_ask(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>) -> Result<(), Status> {

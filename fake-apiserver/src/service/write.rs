@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Response, header};
+use http::{Response, header};
 use substrate::body::Body;
 use substrate::json::Value;
 
 use super::body::Sent;
 use super::call::Call;
 use super::fault::Twist;
-use super::respond::Shown;
+use super::respond::{Shown, warning};
 use super::{Server, body, certificates, flaws, selector};
 use crate::patch::PatchKind;
 use crate::state::{
@@ -104,11 +104,8 @@ impl Server {
                 shown.answer(200, shown.list(&listed, now.wall))
             }
         };
-        for text in said.iter().take(MAX_WARNINGS) {
-            let text = format!("299 - \"{}\"", quoted(text));
-            if let Ok(value) = HeaderValue::from_str(&text) {
-                response.headers_mut().append(header::WARNING, value);
-            }
+        for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
+            response.headers_mut().append(header::WARNING, value);
         }
         Ok(response)
     }
@@ -173,11 +170,6 @@ impl Server {
             },
         })
     }
-}
-
-/// The inside of a quoted string of a header (RFC 9110 §5.6.4).
-fn quoted(text: &str) -> String {
-    text.replace('\n', " ").replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// What is asked of a pod or a node itself, which runs no processes.

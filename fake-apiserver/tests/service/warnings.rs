@@ -219,3 +219,45 @@ fn a_finalizer_of_a_custom_object_that_names_no_domain_is_warned_of_once() {
         assert_eq!((code, warnings), (200, vec![why("yours", "")]));
     });
 }
+
+#[test]
+fn a_deprecated_version_is_warned_of_at_every_use() {
+    story(|client| async move {
+        let version = |name: &str, fields: Value| {
+            let mut version = json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}});
+            version.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            version
+        };
+        let definition = json!({"metadata": {"name": "gadgets.shop.example.com"}, "spec": {
+            "group": "shop.example.com", "scope": "Cluster", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [
+                version("v1beta1", json!({"deprecated": true})),
+                version("v1alpha1", json!({"deprecated": true, "deprecationWarning": "it will go"})),
+                version("v1", json!({})),
+                version("v1beta2", json!({})),
+                version("v2", json!({"deprecated": true})),
+            ],
+        }});
+        let (code, answer) = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        assert_eq!(code, 201, "{answer}");
+        for (version, said) in [
+            ("v1", None),
+            ("v1beta1", Some("shop.example.com/v1beta1 Gadget is deprecated; use shop.example.com/v1 Gadget")),
+            ("v1alpha1", Some("it will go")),
+            ("v2", Some("shop.example.com/v2 Gadget is deprecated")),
+        ] {
+            let said: Vec<String> = said.into_iter().map(str::to_owned).collect();
+            let uri = format!("/apis/shop.example.com/{version}/gadgets");
+            assert_eq!(send(&client, Method::GET, &uri, &json!({})).await, (200, said.clone()));
+            assert_eq!(send(&client, Method::GET, &format!("{uri}/none"), &json!({})).await, (404, said.clone()));
+            let gadget = json!({"metadata": {"name": version, "finalizers": ["mine"]}});
+            let (code, warnings) = send(&client, Method::POST, &uri, &gadget).await;
+            assert_eq!((code, &warnings[..said.len()], warnings.len()), (201, &said[..], said.len() + 1));
+        }
+        let endpoints = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned();
+        let uri = "/api/v1/namespaces/default/endpoints";
+        assert_eq!(send(&client, Method::GET, uri, &json!({})).await, (200, vec![endpoints]));
+        let statuses = "v1 ComponentStatus is deprecated in v1.19+".to_owned();
+        assert_eq!(send(&client, Method::GET, "/api/v1/componentstatuses", &json!({})).await, (200, vec![statuses]));
+    });
+}
