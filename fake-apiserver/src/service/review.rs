@@ -24,7 +24,7 @@ impl Server {
     pub(super) async fn review(&self, parts: &Parts, sent: Body) -> Response<Body> {
         let found = find(parts.uri.path());
         let answer = match found {
-            Some((kind, namespace)) => match self.may_ask(parts, kind, namespace) {
+            Some((kind, namespace)) => match acceptable(parts).and_then(|()| self.may_ask(parts, kind, namespace)) {
                 Ok(()) => self.told(parts, kind, namespace, sent).await,
                 Err(status) => Err(status),
             },
@@ -165,6 +165,15 @@ pub(super) fn is_review(path: &str) -> bool {
 }
 
 /// The review kind of a path, and the namespace that it is about.
+/// A review is asked for as an object.
+fn acceptable(parts: &Parts) -> Result<(), Status> {
+    if parts.method == Method::GET {
+        return Ok(());
+    }
+    let chosen = negotiate::accept_object(accepted(parts));
+    chosen.map(drop).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))
+}
+
 fn find(path: &str) -> Option<(&'static Kind, Option<&str>)> {
     // The longest has six.
     let (mut parts, mut count) = ([""; 6], 0);

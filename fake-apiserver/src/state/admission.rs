@@ -29,6 +29,7 @@ impl Store {
                 self.admit_service_account(kind, object)?;
                 self.admit_priority(kind, object)?;
                 default_tolerations(object);
+                self.admit_runtime_class(kind, object)?;
                 let node = text(object, &["spec", "nodeName"]).to_owned();
                 if !node.is_empty() {
                     self.copy_topology(object, &node);

@@ -12,11 +12,26 @@ use super::object::{Object, key};
 use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
 use super::{KNOWN, Store};
-use crate::custom::definition;
+use crate::custom::{Schema, definition};
 use crate::kinds::{self, Kind};
 
 /// What holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Objects that were stored before a default was there have it when they are read; nothing tells of that.
+fn fill(shelf: &mut Shelf, schema: &Schema) {
+    let mut filled = Vec::new();
+    for (key, object) in shelf.objects() {
+        let mut value = object.value.clone();
+        schema.fill(&mut value);
+        if object.value != value {
+            filled.push((key.clone(), Object::at(value, object.revision)));
+        }
+    }
+    for (key, object) in filled {
+        shelf.insert(key, object);
+    }
+}
 
 /// The served custom kinds, by group, version and plural.
 pub(super) type Served = BTreeMap<(String, String, String), &'static Kind>;
@@ -118,6 +133,7 @@ impl Store {
             self.shelves.push(Shelf::new(kind, limits, revision));
         }
         let shelf = &mut self.shelves[kind.index];
+        let changed = !std::ptr::eq(shelf.kind, kind);
         shelf.kind = kind;
         let version = kind.api_version();
         let outdated: Vec<_> = shelf
@@ -130,6 +146,9 @@ impl Store {
             let mut converted = object.value.clone();
             value::set(&mut converted, "apiVersion", Some(version.as_str().into()));
             shelf.insert(key, Object::at(converted, object.revision));
+        }
+        if changed && let Some(custom) = kind.custom {
+            fill(shelf, &custom.schema);
         }
     }
 

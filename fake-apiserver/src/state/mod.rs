@@ -32,6 +32,7 @@ mod quantity;
 mod quota;
 pub mod rbac;
 mod roles;
+mod runtime_class;
 mod scale;
 pub mod selector;
 mod service;
@@ -340,6 +341,7 @@ struct Known {
     service_accounts: &'static Kind,
     storage_classes: &'static Kind,
     priority_classes: &'static Kind,
+    runtime_classes: &'static Kind,
     ingress_classes: &'static Kind,
     limit_ranges: &'static Kind,
     services: &'static Kind,
@@ -375,6 +377,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         service_accounts: of("", "serviceaccounts"),
         storage_classes: of("storage.k8s.io", "storageclasses"),
         priority_classes: of("scheduling.k8s.io", "priorityclasses"),
+        runtime_classes: of("node.k8s.io", "runtimeclasses"),
         ingress_classes: of("networking.k8s.io", "ingressclasses"),
         limit_ranges: of("", "limitranges"),
         services: of("", "services"),
@@ -411,6 +414,7 @@ mod tests {
             (KNOWN.service_accounts, "ServiceAccount"),
             (KNOWN.storage_classes, "StorageClass"),
             (KNOWN.priority_classes, "PriorityClass"),
+            (KNOWN.runtime_classes, "RuntimeClass"),
             (KNOWN.ingress_classes, "IngressClass"),
             (KNOWN.limit_ranges, "LimitRange"),
             (KNOWN.services, "Service"),

@@ -107,6 +107,20 @@ pub fn accept_custom(header: Option<&str>) -> Result<(Representation, Encoding),
     choose(header, false)
 }
 
+/// The same for what is neither stored nor listed: it has no table and no metadata.
+///
+/// # Errors
+/// When no range can be served; answered as 406.
+pub fn accept_object(header: Option<&str>) -> Result<Encoding, NotAcceptable> {
+    let wanted = clauses(header.unwrap_or_default());
+    let whole = wanted.iter().filter(|clause| representation(clause) == Some(Representation::Object));
+    let encoding = |clause: &Clause<'_>| {
+        let message = clause.media.eq_ignore_ascii_case(protobuf::MEDIA);
+        if clause.takes_json() { Some(Encoding::Json) } else { message.then_some(Encoding::Protobuf) }
+    };
+    whole.into_iter().find_map(encoding).ok_or(NotAcceptable)
+}
+
 fn choose(header: Option<&str>, messages: bool) -> Result<(Representation, Encoding), NotAcceptable> {
     // What most clients send needs no reading.
     if header == Some("application/json") {

@@ -7,6 +7,7 @@ mod apply;
 mod audit;
 mod certificates;
 mod client;
+mod conformance;
 mod conversion;
 mod faults;
 mod fields;

@@ -39,6 +39,12 @@ fn declared(kind: &Kind) -> &'static [&'static str] {
         ("", "Node") => &["spec.unschedulable"],
         ("", "Namespace") => &["status.phase"],
         ("", "Secret") => &["type"],
+        ("", "Service") => &["spec.clusterIP", "spec.type"],
+        ("", "ReplicationController") => &["status.replicas"],
+        ("batch", "Job") => &["status.successful"],
+        ("certificates.k8s.io", "CertificateSigningRequest" | "ClusterTrustBundle") => &["spec.signerName"],
+        ("certificates.k8s.io", "PodCertificateRequest") => &["spec.signerName", "spec.podName", "spec.nodeName"],
+        ("resource.k8s.io", "ResourceSlice") => &["spec.nodeName", "spec.driver"],
         ("", "Event") => &[
             "involvedObject.kind",
             "involvedObject.namespace",
@@ -125,6 +131,9 @@ impl Comparison {
                 found.and_then(Value::as_bool).unwrap_or(false).to_string() == self.value
             }
             "status.podIPs" => ips(found) == self.value,
+            "status.replicas" | "status.successful" => {
+                found.and_then(Value::as_i64).unwrap_or(0).to_string() == self.value
+            }
             _ => match found {
                 Some(Value::String(text)) => *text == self.value,
                 Some(Value::Bool(flag)) => flag.to_string() == self.value,
@@ -141,6 +150,7 @@ fn path(field: &'static str) -> Vec<&'static str> {
     match field.strip_prefix("regarding.") {
         Some(rest) => vec!["involvedObject", rest],
         None if field == "reportingController" => vec!["reportingComponent"],
+        None if field == "status.successful" => vec!["status", "succeeded"],
         None => field.split('.').collect(),
     }
 }
