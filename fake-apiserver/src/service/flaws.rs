@@ -14,7 +14,7 @@ use crate::field_path::FieldPath;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Shape, Type, TypeRef};
 use crate::patch::PatchKind;
-use crate::state::Flaw;
+use crate::state::{Flaw, MOST_FLAWS};
 
 /// Of an object of a kind.
 pub(super) fn of_object(kind: &'static Kind, object: &Value, text: &SentText) -> Vec<Flaw> {
@@ -116,7 +116,7 @@ struct Look<'a> {
 impl Look<'_> {
     fn note(&self, flaw: Flaw) {
         let mut found = self.found.borrow_mut();
-        if !found.contains(&flaw) {
+        if found.len() < MOST_FLAWS && !found.contains(&flaw) {
             found.push(flaw);
         }
     }

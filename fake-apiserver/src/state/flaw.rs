@@ -6,8 +6,8 @@ use super::Store;
 use super::command::WriteOptions;
 use super::status::Status;
 
-/// What is noted at most, as upstream.
-const MOST: usize = 100;
+/// How many are noted at most, as upstream.
+pub const MOST_FLAWS: usize = 100;
 
 /// What becomes of fields that a kind does not have and of those that are named twice (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Store {
             return Ok(());
         }
         let unknown = unknown.into_iter().map(Flaw::unknown).filter(|flaw| !options.flaws.contains(flaw));
-        let flaws = || options.flaws.iter().cloned().chain(unknown).take(MOST);
+        let flaws = || options.flaws.iter().cloned().chain(unknown).take(MOST_FLAWS);
         if options.fields == FieldValidation::Strict {
             let all: Vec<String> = flaws().map(|flaw| flaw.to_string()).collect();
             return Err(format!("strict decoding error: {}", all.join(", ")));

@@ -56,7 +56,7 @@ use std::time::Duration;
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
-pub use flaw::{FieldValidation, Flaw};
+pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};

@@ -2,6 +2,7 @@
 //!
 //! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine;
@@ -79,21 +80,19 @@ impl Walk {
         let Some(map) = value.as_object_mut() else {
             return Err(mismatch(value, of.name, at));
         };
-        let mut dropped = Vec::new();
+        let mut dropped = BTreeSet::new();
         for (key, value) in map.iter_mut() {
             let at = at.field(key);
             match of.field(key) {
-                Some(_) if value.is_null() => dropped.push(key.clone()),
+                Some(_) if value.is_null() => drop(dropped.insert(key.clone())),
                 Some(field) => self.shape(&field.shape, value, &at)?,
                 None => {
                     self.unknown.push(at.to_string());
-                    dropped.push(key.clone());
+                    dropped.insert(key.clone());
                 }
             }
         }
-        for key in dropped {
-            map.remove(&key);
-        }
+        map.remove_all(&dropped);
         Ok(())
     }
 

@@ -290,3 +290,16 @@ fn of_a_custom_object_what_is_repeated_comes_first_and_embedded_metadata_last() 
         assert!(message.ends_with("Kind=Gadget): .spec.zone: field not declared in schema"), "{message}");
     });
 }
+
+#[test]
+fn of_very_many_unknown_fields_the_first_hundred_are_told() {
+    story(|client| async move {
+        let many: Vec<String> = (0..120_000).map(|n| format!("\"x{n}\":{n}")).collect();
+        let text = format!("{{\"metadata\": {{\"name\": \"c\", \"name\": \"c\"}}, {}}}", many.join(","));
+        let uri = format!("{CONFIGS}?fieldValidation=Strict");
+        let (code, message, _) = send(&client, Method::POST, &uri, JSON, &text).await;
+        assert_eq!((code, message.matches("unknown field").count()), (400, 99), "{message}");
+        let (code, _, warnings) = send(&client, Method::POST, CONFIGS, JSON, &text).await;
+        assert_eq!((code, warnings.len()), (201, 50));
+    });
+}
