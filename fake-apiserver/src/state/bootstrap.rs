@@ -6,6 +6,7 @@ use substrate::Now;
 use substrate::json::{Value, json};
 
 use super::command::{Command, WriteOptions};
+use super::value::name;
 use super::{KNOWN, Store};
 use crate::kinds::{self, Kind};
 
@@ -38,6 +39,10 @@ impl Store {
     pub fn trust(&mut self, now: Now, ca_pem: &str) {
         self.authority = Some(ca_pem.into());
         self.announce_authority(now);
+        let namespaces: Vec<String> = self.all(KNOWN.namespaces).map(|n| name(&n.value).to_owned()).collect();
+        for namespace in namespaces {
+            self.give_root_ca(now, &namespace);
+        }
     }
 
     fn announce_authority(&mut self, now: Now) {

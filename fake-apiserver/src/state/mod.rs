@@ -335,6 +335,7 @@ pub fn position(kind: &'static Kind) -> usize {
 /// The kinds that the machine itself refers to.
 struct Known {
     namespaces: &'static Kind,
+    config_maps: &'static Kind,
     nodes: &'static Kind,
     pods: &'static Kind,
     events: &'static Kind,
@@ -371,6 +372,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     let of = |group, plural| kinds::find(group, "v1", plural).unwrap_or(&kinds::all()[0]);
     Known {
         namespaces: of("", "namespaces"),
+        config_maps: of("", "configmaps"),
         nodes: of("", "nodes"),
         pods: of("", "pods"),
         events: of("", "events"),
@@ -408,6 +410,7 @@ mod tests {
     fn the_kinds_that_the_machine_needs_are_served() {
         let found = [
             (KNOWN.namespaces, "Namespace"),
+            (KNOWN.config_maps, "ConfigMap"),
             (KNOWN.nodes, "Node"),
             (KNOWN.pods, "Pod"),
             (KNOWN.events, "Event"),

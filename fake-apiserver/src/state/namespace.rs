@@ -17,6 +17,12 @@ use super::value::{self, is_terminating, text};
 use super::{KNOWN, Store};
 use crate::kinds::Kind;
 
+/// The ConfigMap that says whom pods trust.
+const ROOT_CA: &str = "kube-root-ca.crt";
+const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+    endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
+    distributions of Kubernetes clusters.";
+
 impl Store {
     /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
@@ -36,7 +42,8 @@ impl Store {
         Err(status)
     }
 
-    /// Follows up on the commits from `first` on: a new namespace gets its service account, a terminating one is
+    /// Follows up on the commits from `first` on: a new namespace gets its service account and the
+    /// certificate of this server, a terminating one is
     /// emptied, and one that is empty goes.
     pub(super) fn settle(&mut self, now: Now, first: usize) {
         let mut next = first;
@@ -48,6 +55,11 @@ impl Store {
 
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
         self.follow_quotas(now, event);
+        if event.kind == KNOWN.config_maps
+            && let Some((namespace, ROOT_CA)) = event.key.split_once('/')
+        {
+            self.give_root_ca(now, namespace);
+        }
         if event.kind.group.is_empty() && event.kind.kind == "Namespace" {
             if let Some(namespace) = &event.new {
                 if is_terminating(&namespace.value) {
@@ -58,6 +70,7 @@ impl Store {
                     self.finalize_if_empty(now, &event.key.clone());
                 } else if event.old.is_none() {
                     self.give_service_account(now, &event.key.clone());
+                    self.give_root_ca(now, &event.key.clone());
                 }
             }
         } else if event.kind == KNOWN.definitions {
@@ -82,6 +95,28 @@ impl Store {
             let object = json!({"metadata": {"name": "default"}});
             // Fails only when it is there already.
             let _ = self.create(now, KNOWN.service_accounts, Some(namespace), object, WriteOptions::default());
+        }
+    }
+
+    /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
+    pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
+        let Some(ca) = self.authority.clone() else { return };
+        if self.get(KNOWN.namespaces, namespace).is_none_or(|found| is_terminating(&found.value)) {
+            return;
+        }
+        let data = json!({ "ca.crt": &*ca });
+        let place = key(Some(namespace), ROOT_CA);
+        let Some(found) = self.get(KNOWN.config_maps, &place) else {
+            let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
+            let object = json!({"metadata": metadata, "data": data});
+            // Fails only when it is there already, or a quota or a policy does not let it in.
+            let _ = self.create(now, KNOWN.config_maps, Some(namespace), object, WriteOptions::default());
+            return;
+        };
+        if found.value["data"] != data {
+            let mut object = found.value.clone();
+            object["data"] = data;
+            self.put(now, KNOWN.config_maps, place, object);
         }
     }
 

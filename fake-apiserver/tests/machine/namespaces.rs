@@ -105,3 +105,24 @@ fn the_default_service_account_comes_back() {
     m.delete("serviceaccounts", "default", DeleteOptions::default()).unwrap();
     assert!(m.get("serviceaccounts", "default").is_some());
 }
+
+#[test]
+fn every_namespace_has_the_certificate_of_the_server_whatever_becomes_of_it() {
+    let mut m = Machine::new();
+    let of = |m: &Machine, namespace: &str| {
+        let found = m.store.get(kind("configmaps"), &key(Some(namespace), "kube-root-ca.crt"));
+        found.map(|config| config.value["data"]["ca.crt"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(of(&m, "default"), None, "nobody trusts a server without a certificate");
+    m.store.trust(Now::at(Duration::ZERO), "PEM");
+    m.create("namespaces", json!({"metadata": {"name": "new"}})).unwrap();
+    for namespace in ["default", "kube-system", "new"] {
+        assert_eq!(of(&m, namespace).as_deref(), Some("PEM"), "{namespace}");
+    }
+    m.patch("configmaps", "kube-root-ca.crt", Part::Main, json!({"data": {"ca.crt": "other", "more": "x"}})).unwrap();
+    assert_eq!(m.get("configmaps", "kube-root-ca.crt").unwrap()["data"], json!({"ca.crt": "PEM"}));
+    m.delete("configmaps", "kube-root-ca.crt", DeleteOptions::default()).unwrap();
+    assert_eq!(of(&m, "default").as_deref(), Some("PEM"));
+    m.delete("namespaces", "new", DeleteOptions::default()).unwrap();
+    assert_eq!((of(&m, "new"), m.get("namespaces", "new")), (None, None), "a namespace that goes is left empty");
+}
