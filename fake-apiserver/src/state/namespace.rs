@@ -55,11 +55,6 @@ impl Store {
 
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
         self.follow_quotas(now, event);
-        if event.kind == KNOWN.config_maps
-            && let Some((namespace, ROOT_CA)) = event.key.split_once('/')
-        {
-            self.give_root_ca(now, namespace);
-        }
         if event.kind.group.is_empty() && event.kind.kind == "Namespace" {
             if let Some(namespace) = &event.new {
                 if is_terminating(&namespace.value) {
@@ -84,6 +79,8 @@ impl Store {
             self.finalize_if_empty(now, &namespace);
             if event.kind.kind == "ServiceAccount" && name == "default" {
                 self.give_service_account(now, &namespace);
+            } else if event.kind == KNOWN.config_maps && name == ROOT_CA {
+                self.give_root_ca(now, &namespace);
             }
         }
     }
@@ -104,20 +101,11 @@ impl Store {
         if self.get(KNOWN.namespaces, namespace).is_none_or(|found| is_terminating(&found.value)) {
             return;
         }
-        let data = json!({ "ca.crt": &*ca });
-        let place = key(Some(namespace), ROOT_CA);
-        let Some(found) = self.get(KNOWN.config_maps, &place) else {
-            let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
-            let object = json!({"metadata": metadata, "data": data});
-            // Fails only when it is there already, or a quota or a policy does not let it in.
-            let _ = self.create(now, KNOWN.config_maps, Some(namespace), object, WriteOptions::default());
-            return;
-        };
-        if found.value["data"] != data {
-            let mut object = found.value.clone();
-            object["data"] = data;
-            self.put(now, KNOWN.config_maps, place, object);
-        }
+        let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
+        let object = json!({"metadata": metadata, "data": {"ca.crt": &*ca}});
+        // Fails only when it is there already, or a quota or a policy does not let it in. One that is changed stays: a
+        // kube-controller-manager may have been told of another certificate.
+        let _ = self.create(now, KNOWN.config_maps, Some(namespace), object, WriteOptions::default());
     }
 
     /// Deletes everything in a namespace, as far as it lets itself be deleted.
