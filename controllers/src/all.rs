@@ -18,6 +18,7 @@ pub const LOOPS: &[&str] = &[
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
+    "volumeattributesclass-protection-controller",
     "persistentvolume-attach-detach-controller",
     "node-lifecycle-controller",
     "taint-eviction-controller",
@@ -33,6 +34,7 @@ const COMPONENTS: &[&str] = &[
     "persistentvolume-binder-controller",
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
+    "volumeattributesclass-protection-controller",
     "persistentvolume-attach-detach-controller",
     "node-lifecycle-controller",
     "taint-eviction-controller",
@@ -47,7 +49,7 @@ const COMPONENTS: &[&str] = &[
 
 /// The binary whose controllers are the first of the [`LOOPS`]; as a name it stands for all of them.
 const MANAGER: &str = "kube-controller-manager";
-const CONTROLLERS: usize = 7;
+const CONTROLLERS: usize = 8;
 
 /// The names that `--without` takes for a whole cluster: the [`LOOPS`], `kubelet`, `csi-mock`, and
 /// `kube-controller-manager` for all of its loops.
@@ -119,6 +121,10 @@ fn start_all(ctx: &Ctx, apiserver: HttpService, csi: &HttpService, without: &BTr
             "persistentvolume-protection-controller" => {
                 let client = own("pv-protection-controller");
                 ctx.clone().spawn(protection::volume::run(ctx, client));
+            }
+            "volumeattributesclass-protection-controller" => {
+                let client = own("volumeattributesclass-protection-controller");
+                ctx.clone().spawn(protection::attributes_class::run(ctx, client));
             }
             "persistentvolume-attach-detach-controller" => {
                 let client = own("attachdetach-controller");

@@ -9,7 +9,7 @@ use controllers::{Timers, binder, protection, provisioner, scheduler};
 use csi_mock::controller::ControllerConfig;
 use fake_apiserver::Apiserver;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment, VolumeAttributesClass};
 use mock_ec2::Ec2;
 use serde::de::DeserializeOwned;
 use substrate::fault::Fault;
@@ -54,7 +54,8 @@ impl Cluster {
             let manager = client("kube-controller-manager");
             ctx.spawn(binder::run(ctx.clone(), manager.clone(), Timers::default()));
             ctx.spawn(protection::claim::run(ctx.clone(), manager.clone()));
-            ctx.spawn(protection::volume::run(ctx.clone(), manager));
+            ctx.spawn(protection::volume::run(ctx.clone(), manager.clone()));
+            ctx.spawn(protection::attributes_class::run(ctx.clone(), manager));
             let config = scheduler::Config::new(Timers::default());
             ctx.spawn(scheduler::run(ctx.clone(), client("kube-scheduler"), config));
             let csi = Link::connect(&ctx, "csi-controller");
@@ -424,5 +425,40 @@ fn many_claims_and_pods_settle() {
             failed.iter().all(|why| why.contains("persistentvolumeclaim") && why.contains("not found")),
             "{failed:?}"
         );
+    });
+}
+
+#[test]
+fn a_volume_attributes_class_goes_when_nothing_names_it_any_more() {
+    story(Options::default(), 1, |cluster| async move {
+        for name in ["idle", "named"] {
+            cluster
+                .create::<VolumeAttributesClass>(json!({
+                    "metadata": { "name": name }, "driverName": DRIVER, "parameters": { "type": "gp3" },
+                }))
+                .await;
+        }
+        cluster
+            .create::<PersistentVolumeClaim>(json!({
+                "metadata": { "namespace": "default", "name": "data" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "gp3",
+                    "volumeAttributesClassName": "named",
+                    "resources": { "requests": { "storage": "4Gi" } },
+                },
+            }))
+            .await;
+        let classes = cluster.user.all::<VolumeAttributesClass>();
+        for name in ["idle", "named"] {
+            classes.delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        let gone = |class: Option<&VolumeAttributesClass>| class.is_none();
+        cluster.until("the idle class is gone", "idle", 5, gone).await;
+        cluster.now.sleep(Duration::from_secs(60)).await;
+        assert!(cluster.get::<VolumeAttributesClass>("named").await.is_some(), "a claim names it");
+        let claims = cluster.user.namespaced::<PersistentVolumeClaim>("default");
+        claims.delete("data", &DeleteParams::default()).await.unwrap();
+        cluster.until("the class is gone with its claim", "named", 5, gone).await;
     });
 }

@@ -1,6 +1,8 @@
 //! Protection of objects in use (`persistentvolumeclaim-protection-controller`,
-//! `persistentvolume-protection-controller`): finalizers that hold a deletion back.
+//! `persistentvolume-protection-controller`, `volumeattributesclass-protection-controller`): finalizers that hold a
+//! deletion back.
 
+pub mod attributes_class;
 pub mod claim;
 pub mod finalizer;
 pub mod volume;
