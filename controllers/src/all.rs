@@ -75,6 +75,11 @@ pub fn left_out<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet
     Ok(out)
 }
 
+/// Whether none of kube-controller-manager's loops are ours.
+pub fn manager_is_left_out(without: &BTreeSet<String>) -> bool {
+    LOOPS[..CONTROLLERS].iter().all(|name| without.contains(*name))
+}
+
 /// The user agent of a component of Kubernetes, as client-go builds it.
 pub fn agent(binary: &str, component: &str) -> String {
     let slash = if component.is_empty() { "" } else { "/" };

@@ -23,7 +23,7 @@ pub mod taint_eviction;
 pub mod taints;
 pub mod timers;
 
-pub use all::{left_out, run_all};
+pub use all::{left_out, manager_is_left_out, run_all};
 pub use cli::{main_with, node_agent_main_with};
 pub use pending::PendingOperations;
 pub use timers::Timers;

@@ -40,6 +40,9 @@ fn kubectl_follows_a_claim_to_a_running_pod_and_back() {
     let up = up(&[]);
     let dir = tempfile::tempdir().unwrap();
     apply_and_run(&up, dir.path()).unwrap();
+    // What Kubernetes' own end-to-end suite waits for in each of its namespaces.
+    let ca = up.run("kubectl", &["get", "configmap", "kube-root-ca.crt", "-o", "jsonpath={.data}"]).unwrap();
+    assert!(ca.contains("BEGIN CERTIFICATE"), "{ca}");
 
     let attachments = up.run("kubectl", &["get", "volumeattachment", "-o", "wide"]).unwrap();
     let mut lines = attachments.lines();

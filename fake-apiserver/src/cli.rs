@@ -127,6 +127,8 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         nodes: Some(dial::nodes()),
         rbac,
         track_managers: true,
+        // Whoever runs a kube-controller-manager on it has that put there.
+        publish_root_ca: false,
         gather: GATHER,
         limits: Limits { folds: true, ..Limits::default() },
         authority: Some(authority.clone()),

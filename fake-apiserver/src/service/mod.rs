@@ -75,6 +75,9 @@ pub struct Config {
     /// fields that are not set where Go writes them. Otherwise only objects that were applied say the one, and none has
     /// the other.
     pub track_managers: bool,
+    /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
+    /// kube-controller-manager puts it there.
+    pub publish_root_ca: bool,
     /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
     /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
     /// a simulation, to write each event at its instant.
@@ -100,6 +103,7 @@ impl std::fmt::Debug for Config {
             .field("nodes", &self.nodes.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
+            .field("publish_root_ca", &self.publish_root_ca)
             .field("gather", &self.gather)
             .field("authority", &self.authority)
             .field("audit", &self.audit)
@@ -163,6 +167,9 @@ impl Apiserver {
         let mut store = Store::new(&seed, config.limits);
         if config.track_managers {
             store.track_managers();
+        }
+        if config.publish_root_ca {
+            store.publish_root_ca();
         }
         store.trust_tokens(config.token_keys);
         let lifetimes = Box::new(seed.child("watch lifetime").rng());

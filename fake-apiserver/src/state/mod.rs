@@ -127,6 +127,7 @@ pub struct Store {
     /// Whether objects are as a real server keeps them: with the managers of their fields from their creation on, and
     /// with fields that are not set where Go writes them.
     tracks: bool,
+    publishes: bool,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
 }
@@ -157,6 +158,7 @@ impl Store {
             committed: Vec::new(),
             served: definitions::Served::new(),
             tracks: false,
+            publishes: false,
             warnings: Vec::new(),
         }
     }
@@ -165,6 +167,12 @@ impl Store {
     /// as a real server does.
     pub fn track_managers(&mut self) {
         self.tracks = true;
+    }
+
+    /// From now on every namespace has the certificate of this server, where it has one, in the ConfigMap
+    /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there.
+    pub fn publish_root_ca(&mut self) {
+        self.publishes = true;
     }
 
     /// The revision of the last commit.

@@ -42,8 +42,8 @@ impl Store {
         Err(status)
     }
 
-    /// Follows up on the commits from `first` on: a new namespace gets its service account and the
-    /// certificate of this server, a terminating one is
+    /// Follows up on the commits from `first` on: a new namespace gets its service account and, where
+    /// that is wanted, the certificate of this server, a terminating one is
     /// emptied, and one that is empty goes.
     pub(super) fn settle(&mut self, now: Now, first: usize) {
         let mut next = first;
@@ -97,14 +97,13 @@ impl Store {
 
     /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
     pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
-        let Some(ca) = self.authority.clone() else { return };
+        let Some(ca) = self.authority.clone().filter(|_| self.publishes) else { return };
         if self.get(KNOWN.namespaces, namespace).is_none_or(|found| is_terminating(&found.value)) {
             return;
         }
         let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
         let object = json!({"metadata": metadata, "data": {"ca.crt": &*ca}});
-        // Fails only when it is there already, or a quota or a policy does not let it in. One that is changed stays: a
-        // kube-controller-manager may have been told of another certificate.
+        // Fails only when it is there already, or a quota or a policy does not let it in.
         let _ = self.create(now, KNOWN.config_maps, Some(namespace), object, WriteOptions::default());
     }
 

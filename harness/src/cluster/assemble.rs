@@ -165,6 +165,7 @@ impl Yard {
             nodes,
             token_keys,
             track_managers: live,
+            publish_root_ca: !controllers::manager_is_left_out(&self.spec.without),
             ..fake_apiserver::Config::default()
         };
         let apiserver = Apiserver::new(&self.world.seed().child("apiserver"), config);
