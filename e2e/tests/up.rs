@@ -1,7 +1,7 @@
 //! What `mooring up` serves beside kubectl and the AWS CLI's everyday: metadata services, ports off loopback, devices
 //! that are busy while they are mounted.
 
-use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -11,6 +11,15 @@ use e2e::{CLAIM_AND_POD, Up, eventually, have};
 use serde_json::{Value, json};
 
 const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+
+/// Writes a program for the shell. Another process writes it: what this one writes to may be held open by a child that
+/// a test beside this one just forked, and cannot be executed then (ETXTBSY).
+fn script(path: &Path, text: &str) -> Result<()> {
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let written = Command::new("sh").arg("-c").arg(write).arg(path).arg(text).status()?;
+    ensure!(written.success(), "{} was not written: {written}", path.display());
+    Ok(())
+}
 
 /// Applies the claim and the pod and waits until the pod runs.
 fn run_pod(up: &Up) -> Result<()> {
@@ -47,8 +56,7 @@ fn a_cluster_is_larger_than_the_usual_limit_of_open_files_live() {
     // As a login shell has it: 1,024, and more for who asks.
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("mooring");
-    std::fs::write(&program, format!("#!/bin/sh\nulimit -S -n 1024\nexec {MOORING} \"$@\"\n")).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, &format!("ulimit -S -n 1024\nexec {MOORING} \"$@\"")).unwrap();
     let up = Up::start(program.to_str().unwrap(), &["--backend", "directory", "--nodes", "60"]).unwrap();
     assert_eq!(up.all_ready()["imds"].as_array().unwrap().len(), 60);
     let files = || std::fs::read_dir(format!("/proc/{}/fd", up.pid())).map_or(0, Iterator::count);
@@ -202,8 +210,7 @@ fn an_endpoint_of_a_driver_beside_ours_is_a_usage_error() {
 fn a_kubeconfig_where_it_was_started_is_found_from_anywhere_live() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("mooring");
-    std::fs::write(&program, format!("#!/bin/sh\ncd {}\nexec {MOORING} \"$@\"\n", dir.path().display())).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, &format!("cd {}\nexec {MOORING} \"$@\"", dir.path().display())).unwrap();
     let args = ["--backend", "directory", "--nodes", "1", "--kubeconfig", "kubeconfig"];
     let up = Up::start(program.to_str().unwrap(), &args).unwrap();
     let kubeconfig = dir.path().join("kubeconfig").display().to_string();
