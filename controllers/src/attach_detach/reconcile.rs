@@ -1,5 +1,8 @@
 //! One pass of the reconciler: detaches, then attaches, then node statuses.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,12 +213,7 @@ impl Reconciler {
 
     /// What a difference waits for, after a pass at `now`; nothing when it has to be looked at by the next one.
     fn waits(&self, now: Duration, (volume, node): &VolumeOnNode) -> Option<Wait> {
-        let blocked = |key, operation| {
-            if self.pending.is_pending(key) {
-                return Some(Wait::Event);
-            }
-            self.pending.blocked_until(now, key, operation).map(Wait::Until)
-        };
+        let blocked = |key, operation| self.pending.blocked_until(now, key, operation).map(Wait::Until);
         if let Some(wanted) = self.desired.get(volume, node) {
             let multi_attach = wanted.spec.multi_attach;
             let key = key(volume, node, multi_attach);
@@ -232,7 +230,11 @@ impl Reconciler {
         }
         let entry = self.actual.volumes().get(volume)?;
         let on = entry.nodes.get(node)?;
-        blocked(key(volume, node, entry.multi_attach()), DETACH).or_else(|| {
+        let key = key(volume, node, entry.multi_attach());
+        if self.pending.is_pending(key) {
+            return Some(Wait::Event);
+        }
+        blocked(key, DETACH).or_else(|| {
             let since = on.detach_requested?;
             if self.may_detach(now, since, node, on.mounted) {
                 return None;
@@ -439,188 +441,4 @@ fn multi_attach_message(pv: &str, pod: &ObjectReference, others: &[Arc<ObjectRef
         text.push_str(&format!(" and {foreign} pod(s) in different namespaces"));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::actual::AttachState;
-    use super::*;
-
-    const S: fn(u64) -> Duration = Duration::from_secs;
-    const SIX_MINUTES: Duration = Duration::from_secs(360);
-
-    fn world() -> Reconciler {
-        let pending = PendingOperations::new(Duration::from_millis(500), S(122));
-        let mut world = Reconciler::new(pending, SIX_MINUTES, false);
-        for node in ["a", "b"] {
-            world.desired.add_node(node);
-            world.set_node(node, NodeView { ready: true, out_of_service: false });
-        }
-        world
-    }
-
-    fn spec() -> Arc<VolumeSpec> {
-        let (pv, driver, handle) = ("pv-1".to_owned(), "ebs.csi.aws.com".to_owned(), "vol-1".to_owned());
-        Arc::new(VolumeSpec { pv, driver, handle, multi_attach: false })
-    }
-
-    fn pod(namespace: &str, name: &str) -> Arc<ObjectReference> {
-        let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
-        Arc::new(ObjectReference { namespace, name, ..ObjectReference::default() })
-    }
-
-    fn attach(world: &mut Reconciler, now: Duration) {
-        let plan = world.reconcile(now);
-        let [Action::Attach { key, node, spec, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
-        world.attached(now, key, spec, node, Ok(()));
-    }
-
-    /// A volume attached to `a` and in use there, its pod gone.
-    fn abandoned() -> Reconciler {
-        let mut world = world();
-        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-        attach(&mut world, S(1));
-        world.reconcile(S(1));
-        world.actual.set_mounted("a", &[spec().unique_name()]);
-        world.desired.delete_pod("uid-1", &spec().unique_name(), "a");
-        world
-    }
-
-    fn detach_of(plan: &Plan) -> Option<(&str, Option<ForcedReason>)> {
-        plan.actions.iter().find_map(|action| match action {
-            Action::Detach { node, forced, .. } => Some((node.as_str(), *forced)),
-            _ => None,
-        })
-    }
-
-    #[test]
-    fn an_attach_is_reported_in_the_node_status_afterwards() {
-        let mut world = world();
-        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-        attach(&mut world, S(1));
-        let plan = world.reconcile(S(2));
-        let [Action::Report { node, volumes }] = plan.actions.as_slice() else { panic!("{plan:?}") };
-        assert_eq!((node.as_str(), volumes.as_slice()), ("a", &[spec().unique_name()][..]));
-        assert!(world.reconcile(S(3)).actions.is_empty());
-    }
-
-    #[test]
-    fn a_mounted_volume_is_left_alone_until_the_node_reports_it_unused() {
-        let mut world = abandoned();
-        assert!(world.reconcile(S(10)).actions.is_empty());
-        assert!(world.actual.set_mounted("a", &[]));
-        let plan = world.reconcile(S(20));
-        assert_eq!(detach_of(&plan), Some(("a", None)));
-        let Some(Action::Detach { report, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-        assert_eq!(report.as_deref(), Some(&[][..]), "the status is written before the detach");
-    }
-
-    #[test]
-    fn the_six_minute_rule_needs_more_than_six_minutes_and_an_unhealthy_node() {
-        let mut world = abandoned();
-        let plan = world.reconcile(S(10));
-        assert_eq!(plan.next, Some(S(370) + Duration::from_millis(1)));
-        world.set_node("a", NodeView::default());
-        assert_eq!(detach_of(&world.reconcile(S(370))), None, "exactly six minutes are not more than six minutes");
-        let late = world.reconcile(S(370) + Duration::from_millis(1));
-        assert_eq!(detach_of(&late), Some(("a", Some(ForcedReason::Timeout))));
-    }
-
-    #[test]
-    fn a_healthy_node_keeps_a_mounted_volume_for_ever() {
-        let mut world = abandoned();
-        world.reconcile(S(10));
-        assert_eq!(detach_of(&world.reconcile(S(100_000))), None);
-    }
-
-    #[test]
-    fn force_detach_can_be_switched_off() {
-        let mut world = abandoned();
-        world.disable_force_detach = true;
-        world.remove_node("a");
-        world.reconcile(S(10));
-        let plan = world.reconcile(S(100_000));
-        assert_eq!((detach_of(&plan), plan.next), (None, None));
-    }
-
-    #[test]
-    fn the_out_of_service_taint_detaches_at_once() {
-        let mut world = abandoned();
-        world.set_node("a", NodeView { ready: false, out_of_service: true });
-        assert_eq!(detach_of(&world.reconcile(S(10))), Some(("a", Some(ForcedReason::OutOfService))));
-    }
-
-    #[test]
-    fn timeout_wins_over_out_of_service_as_the_reason() {
-        let mut world = abandoned();
-        world.reconcile(S(10));
-        world.set_node("a", NodeView { ready: false, out_of_service: true });
-        assert_eq!(detach_of(&world.reconcile(S(371))), Some(("a", Some(ForcedReason::Timeout))));
-    }
-
-    #[test]
-    fn a_second_node_gets_one_multi_attach_warning_and_no_attach() {
-        let mut world = world();
-        world.desired.add_pod("uid-1", &pod("default", "one"), &spec(), "a");
-        attach(&mut world, S(1));
-        world.reconcile(S(1));
-        world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
-        let plan = world.reconcile(S(2));
-        let [Action::MultiAttach { message, .. }] = plan.actions.as_slice() else { panic!("{plan:?}") };
-        assert_eq!(message, "Multi-Attach error for volume \"pv-1\" Volume is already used by pod(s) one");
-        assert!(world.reconcile(S(3)).actions.is_empty());
-    }
-
-    #[test]
-    fn an_uncertain_attachment_elsewhere_does_not_stop_an_attach() {
-        let mut world = world();
-        world.actual.add(&spec().unique_name(), Some(&spec()), "a", false);
-        world.desired.add_pod("uid-2", &pod("default", "two"), &spec(), "b");
-        let plan = world.reconcile(S(2));
-        assert!(plan.actions.iter().any(|a| matches!(a, Action::Attach { node, .. } if node == "b")), "{plan:?}");
-    }
-
-    #[test]
-    fn multi_attach_texts_hide_names_of_other_namespaces() {
-        let me = pod("default", "me");
-        let prefix = "Multi-Attach error for volume \"pv-1\" Volume is already ";
-        let others = [pod("default", "a"), pod("default", "b"), pod("secret", "c")];
-        let text = |others: &[Arc<ObjectReference>]| multi_attach_message("pv-1", &me, others);
-        assert_eq!(text(&[]), format!("{prefix}exclusively attached to one node and can't be attached to another"));
-        assert_eq!(text(&others[..2]), format!("{prefix}used by pod(s) a, b"));
-        assert_eq!(text(&others), format!("{prefix}used by pod(s) a, b and 1 pod(s) in different namespaces"));
-        assert_eq!(text(&others[2..]), format!("{prefix}used by 1 pod(s) in different namespaces"));
-    }
-
-    #[test]
-    fn a_failed_detach_leaves_the_volume_uncertain_and_backs_off() {
-        let mut world = abandoned();
-        world.actual.set_mounted("a", &[]);
-        let plan = world.reconcile(S(10));
-        let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-        world.detached(S(11), key, volume, node, Err("no".to_owned()));
-        assert_eq!(world.actual.state(volume, node), AttachState::Uncertain);
-        let blocked = world.reconcile(S(11));
-        assert_eq!((detach_of(&blocked), blocked.next), (None, Some(Duration::from_millis(11_501))));
-        assert!(detach_of(&world.reconcile(S(12))).is_some());
-    }
-
-    #[test]
-    fn a_status_that_cannot_be_written_stops_the_detach() {
-        let mut world = abandoned();
-        world.actual.set_mounted("a", &[]);
-        let plan = world.reconcile(S(10));
-        let Some(Action::Detach { key, volume, node, .. }) = plan.actions.first() else { panic!("{plan:?}") };
-        world.detach_aborted(key, volume, node);
-        let again = world.reconcile(S(11));
-        assert!(detach_of(&again).is_some(), "without backoff: {again:?}");
-    }
-
-    #[test]
-    fn a_recreated_node_gets_its_list_back() {
-        let mut world = abandoned();
-        world.actual.touch_report("a");
-        let plan = world.reconcile(S(10));
-        assert!(matches!(plan.actions.as_slice(), [Action::Report { volumes, .. }] if volumes.len() == 1), "{plan:?}");
-    }
 }

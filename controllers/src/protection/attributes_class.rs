@@ -2,6 +2,7 @@
 //! (`vacprotection/vac_protection_controller.go`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -79,10 +80,14 @@ pub async fn run(ctx: Ctx, client: Client) {
     let queue = WorkQueue::new(&ctx, Duration::from_millis(5), Duration::from_secs(1000));
     let mut classes = listers.classes.subscribe();
     let (mut claims, mut volumes) = (listers.claims.subscribe(), listers.volumes.subscribe());
-    let listers = std::sync::Arc::new(listers);
+    let listers = Arc::new(listers);
     let worker = queue.clone().run(1, move |name: String| {
         let (listers, client) = (listers.clone(), client.clone());
-        async move { sync(&client, &listers, &name).await }
+        async move {
+            let Some(class) = listers.classes.get("", &name) else { return Outcome::Done };
+            let decision = decide(&class, || listers.uses(&name));
+            finalizer::settle(&client, &*class, FINALIZER, decision).await
+        }
     });
     ctx.spawn(worker);
     loop {
@@ -99,25 +104,8 @@ pub async fn run(ctx: Ctx, client: Client) {
     }
 }
 
-async fn sync(client: &Client, listers: &Listers, name: &str) -> Outcome {
-    let Some(class) = listers.classes.get("", name) else { return Outcome::Done };
-    let mut changed = Box::new((*class).clone());
-    match decide(&class, || listers.uses(name)) {
-        Decision::Keep => return Outcome::Done,
-        Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
-        Decision::Remove => finalizer::remove(&mut changed.metadata, FINALIZER),
-    }
-    match client.all::<VolumeAttributesClass>().replace(&changed).await {
-        Ok(_) => Outcome::Done,
-        Err(e) if e.is_not_found() => Outcome::Done,
-        Err(_) => Outcome::Retry,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use substrate::json::{Value, json};
 
     use super::*;

@@ -1,6 +1,9 @@
-//! Adding and removing a finalizer.
+//! Adding and removing a finalizer: the decision, and its PUT.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::kube::queue::Outcome;
+use crate::kube::{Client, Kind};
 
 /// What to do about a protection finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,22 @@ pub fn remove(metadata: &mut ObjectMeta, finalizer: &str) {
         if finalizers.is_empty() {
             metadata.finalizers = None;
         }
+    }
+}
+
+/// Writes what was decided about a cluster-scoped object.
+pub(super) async fn settle<K: Kind>(client: &Client, object: &K, finalizer: &str, decision: Decision) -> Outcome {
+    // Boxed: kilobytes that what waits for the answer would hold.
+    let mut changed = Box::new(object.clone());
+    match decision {
+        Decision::Keep => return Outcome::Done,
+        Decision::Add => add(changed.metadata_mut(), finalizer),
+        Decision::Remove => remove(changed.metadata_mut(), finalizer),
+    }
+    match client.all::<K>().replace(&changed).await {
+        Ok(_) => Outcome::Done,
+        Err(e) if e.is_not_found() => Outcome::Done,
+        Err(_) => Outcome::Retry,
     }
 }
 

@@ -31,7 +31,7 @@ pub async fn run(ctx: Ctx, client: Client) {
         let (volume, client) = (volumes.get("", &name), client.clone());
         async move {
             match volume {
-                Some(volume) => sync(&client, &volume).await,
+                Some(volume) => finalizer::settle(&client, &*volume, FINALIZER, decide(&volume)).await,
                 None => Outcome::Done,
             }
         }
@@ -43,21 +43,6 @@ pub async fn run(ctx: Ctx, client: Client) {
         {
             queue.add(new.name().to_owned());
         }
-    }
-}
-
-async fn sync(client: &Client, volume: &PersistentVolume) -> Outcome {
-    // Boxed: kilobytes that what waits for the answer would hold.
-    let mut changed = Box::new(volume.clone());
-    match decide(volume) {
-        Decision::Keep => return Outcome::Done,
-        Decision::Add => finalizer::add(&mut changed.metadata, FINALIZER),
-        Decision::Remove => finalizer::remove(&mut changed.metadata, FINALIZER),
-    }
-    match client.all::<PersistentVolume>().replace(&changed).await {
-        Ok(_) => Outcome::Done,
-        Err(e) if e.is_not_found() => Outcome::Done,
-        Err(_) => Outcome::Retry,
     }
 }
 

@@ -186,6 +186,8 @@ impl Store {
     /// The failure as the client sees it.
     pub fn apply(&mut self, now: Now, command: Command) -> Result<Reply, Status> {
         self.tick(now);
+        // Whoever asked before and did not want to know is not told through somebody else's answer.
+        self.warnings.clear();
         let first = self.committed.len();
         let reply = match command {
             Command::Create { kind, namespace, object, options } => {

@@ -119,6 +119,19 @@ pub fn default(map: &mut Map, key: &str, default: impl Into<Value>) {
     }
 }
 
+/// Where a kind has the pod that it is or makes; nothing for kinds that make none.
+pub fn template_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
+    Some(match (group, kind) {
+        ("", "Pod") => &[],
+        ("", "PodTemplate") => &["template"],
+        ("", "ReplicationController")
+        | ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+        | ("batch", "Job") => &["spec", "template"],
+        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
+        _ => return None,
+    })
+}
+
 /// `metadata.name`.
 pub fn name(value: &Value) -> &str {
     text(value, &["metadata", "name"])

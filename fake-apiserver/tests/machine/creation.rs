@@ -210,3 +210,17 @@ fn an_event_ends_an_hour_after_its_last_write() {
     m.store.tick(Now::at(m.now));
     assert!(m.get("events", "e").is_none());
 }
+
+#[test]
+fn nobody_is_warned_of_what_another_one_wrote() {
+    let mut m = Machine::new();
+    let mut old = class("c");
+    old["allowedTopologies"] =
+        json!([{"matchLabelExpressions": [{"key": "beta.kubernetes.io/arch", "values": ["arm64"]}]}]);
+    m.create("storageclasses", old.clone()).unwrap();
+    m.create("configmaps", config("a")).unwrap();
+    assert_eq!(m.store.take_warnings(), Vec::<String>::new());
+    old["metadata"]["name"] = "d".into();
+    m.create("storageclasses", old).unwrap();
+    assert_eq!(m.store.take_warnings().len(), 1);
+}

@@ -13,7 +13,7 @@ use substrate::json::Value;
 use self::checks::{BASELINE, Forbidden, Pod, RESTRICTED};
 use super::matching::Attributes;
 use super::status::Status;
-use super::value::{at, list, name, text};
+use super::value::{at, list, name, template_of, text};
 use super::{FieldError, KNOWN, Store};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -207,19 +207,6 @@ impl Store {
         );
         std::iter::once(first).chain(warnings).collect()
     }
-}
-
-/// Where a kind has the pod that it is or makes; nothing for kinds that make none.
-fn template_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
-    Some(match (group, kind) {
-        ("", "Pod") => &[],
-        ("", "PodTemplate") => &["template"],
-        ("", "ReplicationController")
-        | ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
-        | ("batch", "Job") => &["spec", "template"],
-        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
-        _ => return None,
-    })
 }
 
 /// Only an update that changes an image, or the number of containers, is judged again.

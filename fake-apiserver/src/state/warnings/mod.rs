@@ -8,7 +8,7 @@ use substrate::json::Value;
 
 use super::quantity;
 use super::validate::{STANDARD_FINALIZERS, names};
-use super::value::{finalizers, has, list, name, text};
+use super::value::{at, finalizers, has, list, name, template_of, text};
 use crate::kinds::Kind;
 
 /// Labels of nodes that should not be used any more (`pkg/api/node`).
@@ -81,15 +81,7 @@ pub(super) fn of(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
 
 /// Of a pod, or of what makes pods.
 fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> {
-    let template: &[&str] = match (group, kind) {
-        ("", "Pod") => &[],
-        ("", "PodTemplate") => &["template"],
-        ("", "ReplicationController")
-        | ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
-        | ("batch", "Job") => &["spec", "template"],
-        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template"],
-        _ => return Vec::new(),
-    };
+    let Some(template) = template_of(group, kind) else { return Vec::new() };
     // Pods are changed too often to say it each time, and the rest only where its spec changes.
     if !old.is_null() && (template.is_empty() || object["metadata"]["generation"] == old["metadata"]["generation"]) {
         return Vec::new();
@@ -107,8 +99,7 @@ fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> 
         ));
     }
     let path: String = template.iter().flat_map(|field| [field, "."]).collect();
-    let pod = template.iter().try_fold(object, |at, field| at.get(field));
-    found.extend(pod.map(|pod| pod::of(&path, pod)).unwrap_or_default());
+    found.extend(at(object, template).map(|pod| pod::of(&path, pod)).unwrap_or_default());
     if kind == "StatefulSet" {
         for (i, claim) in list(object, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
             of_claim_spec(&format!("spec.volumeClaimTemplates[{i}]"), &claim["spec"], &mut found);
