@@ -1,7 +1,8 @@
 //! The figures that Mooring promises, measured: `cargo bench -p harness`. Never a timed test.
 //!
-//! Each figure is the median of several runs, with minimum and maximum, beside its bound. Where a peer's figure is
-//! known or the peer is installed, the ratio is printed too.
+//! What is measured is the program: the `mooring` of the bench's own profile, or the one that `MOORING` names. Each
+//! figure is the median of several runs, with minimum and maximum, beside its bound. Where a peer's figure is known or
+//! the peer is installed, the ratio is printed too.
 
 #![expect(clippy::disallowed_methods, reason = "a bench measures wall time")]
 
@@ -10,14 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::cluster::{Cluster, ClusterSpec};
-use harness::runner;
-use harness::scenario;
+use harness::scenario::crowd;
 use rustix::process::{Pid, Signal, kill_process};
-use substrate::World;
-use substrate::world::{Options, simulate};
 
-const MOORING: &str = env!("CARGO_BIN_EXE_mooring");
+/// The program that is measured.
+fn mooring() -> PathBuf {
+    std::env::var_os("MOORING").map_or_else(|| env!("CARGO_BIN_EXE_mooring").into(), PathBuf::from)
+}
 
 /// Milliseconds of several runs.
 struct Sample(Vec<f64>);
@@ -69,45 +69,28 @@ fn machine() -> f64 {
     took * 1e6 / f64::from(STEPS)
 }
 
-/// Wall milliseconds of one simulation with invariants on.
-fn simulated(text: &str) -> Option<f64> {
-    let scenario = match scenario::parse("bench", text) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            eprintln!("{}", error.render(false, 100));
-            return None;
-        }
-    };
-    let started = Instant::now();
-    let outcome =
-        simulate(Options { watchdog: Some(Duration::from_secs(120)), ..Options::default() }, async |world: World| {
-            let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).ok()?;
-            Some(runner::run(&scenario, &cluster, |_| {}).await)
-        })?;
-    let wall = millis(started);
-    if let Some((_, failure)) = harness::report::failure(&scenario, &outcome) {
-        eprintln!("{}", failure.render(harness::output::Style::PLAIN));
+/// What `mooring` says with `--output json`, where it passed.
+fn said(args: &[&str]) -> Option<serde_json::Value> {
+    let output = Command::new(mooring()).args(args).args(["--output", "json"]).stderr(Stdio::null()).output().ok()?;
+    let mut envelope: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    if envelope["status"] != "passed" {
+        eprintln!("mooring {}: {}", args.join(" "), envelope["error"]);
         return None;
     }
-    Some(wall)
+    Some(envelope["data"].take())
+}
+
+/// Wall milliseconds of one simulation, with invariants on: the whole life of its world, from the first component that
+/// starts to the last that ends. The process's start and the reading of the file are not within it.
+fn simulated(scenario: &Path) -> Option<f64> {
+    said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }
 
 /// From the pod's creation to running, in a live run with loop devices and ext4.
 fn first_volume_live(time_scale: &str) -> Option<f64> {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/first-volume.yaml");
-    let output = Command::new(MOORING)
-        .arg("run")
-        .arg(scenario)
-        .args(["--live", "--backend", "loop", "--time-scale", time_scale, "--output", "json"])
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let envelope: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    if envelope["status"] != "passed" {
-        eprintln!("first-volume live: {}", envelope["error"]);
-        return None;
-    }
-    let rows = envelope["data"]["timeline"]["volumes"][0]["rows"].as_array()?;
+    let data = said(&["run", scenario.to_str()?, "--live", "--backend", "loop", "--time-scale", time_scale])?;
+    let rows = data["timeline"]["volumes"][0]["rows"].as_array()?;
     // A pod waits for the scheduler from the moment that it is created.
     let start = |phase: &str| rows.iter().find(|r| r["phase"] == phase).and_then(|r| r["startMs"].as_f64());
     Some(start("running")? - start("scheduled")?)
@@ -131,7 +114,7 @@ fn up() -> Option<(f64, f64)> {
     let home = tempfile::tempdir().ok()?;
     let ready: PathBuf = home.path().join("ready.json");
     let started = Instant::now();
-    let child = Command::new(MOORING)
+    let child = Command::new(mooring())
         .args(["up", "--ec2-listen", "127.0.0.1:0", "--kubernetes-listen", "127.0.0.1:0"])
         .args(["--imds-listen", "127.0.0.1:0", "--ready-file"])
         .arg(&ready)
@@ -181,9 +164,15 @@ fn main() {
     if std::env::args().any(|a| a == "--test") {
         return;
     }
-    println!("allocator: {}", harness::allocator::name());
+    println!("{}", mooring().display());
     report("this machine: a step in 64 MiB, to compare hours by", "ns", None, Sample::of(5, || Some(machine())), None);
-    let small = scenario::crowd::crash_of_many(5, 20);
+    let home = tempfile::tempdir().expect("there is room for two scenarios");
+    let crowd = |nodes: usize, volumes: usize| {
+        let path = home.path().join(format!("{nodes}x{volumes}.yaml"));
+        std::fs::write(&path, crowd::crash_of_many(nodes, volumes)).expect("there is room for two scenarios");
+        path
+    };
+    let small = crowd(5, 20);
     report(
         "node-crash-short simulated, 5 nodes × 20 volumes",
         "ms",
@@ -191,7 +180,7 @@ fn main() {
         Sample::of(11, || simulated(&small)),
         Some(("toy prototype", 25.0)),
     );
-    let large = scenario::crowd::crash_of_many(100, 200);
+    let large = crowd(100, 200);
     report(
         "node-crash-short simulated, 100 nodes × 200 volumes",
         "ms",

@@ -1,5 +1,6 @@
-//! Generators of the repository itself. What they write is committed; `--check` says whether it still holds.
+//! Work on the repository itself: generators, whose output is committed, and the program that is shipped.
 
+mod dist;
 mod go;
 mod kinds;
 mod schema;
@@ -9,15 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 
-/// Generators of the repository itself.
+/// Work on the repository itself.
 #[derive(Parser)]
 #[command(name = "xtask")]
 struct Args {
     #[command(subcommand)]
     task: Task,
-    /// Writes nothing; fails when what is committed differs
-    #[arg(long, global = true)]
-    check: bool,
 }
 
 #[derive(Subcommand)]
@@ -29,25 +27,37 @@ enum Task {
         /// the tag that the head of schema.rs names
         #[arg(long, value_name = "DIR")]
         types: Option<PathBuf>,
+        /// Writes nothing; fails when what is committed differs
+        #[arg(long)]
+        check: bool,
+    },
+    /// `mooring` as it is shipped, into target/shipped: compiled and laid out by profiles of itself. Takes a quarter
+    /// of an hour, and llvm-profdata and llvm-bolt of rustc's LLVM, on Linux
+    Dist {
+        /// Then measures it: the figures of the README
+        #[arg(long)]
+        figures: bool,
     },
 }
 
 fn main() -> Result<(), anyhow::Error> {
     let args = Args::parse();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fake-apiserver");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     match args.task {
-        Task::Kinds { types } => {
+        Task::Kinds { types, check } => {
+            let root = repository.join("fake-apiserver");
             let discovery = root.join("testdata/discovery.json");
             let text = std::fs::read_to_string(&discovery).with_context(|| discovery.display().to_string())?;
             let resources = kinds::read(&serde_json::from_str(&text)?)?;
-            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), args.check)?;
+            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check)?;
             if let Some(types) = types {
                 let text = schema::render(&types, &resources)?;
-                put(&root.join("src/kinds/schema.txt"), &text, args.check)?;
+                put(&root.join("src/kinds/schema.txt"), &text, check)?;
             }
+            Ok(())
         }
+        Task::Dist { figures } => dist::run(&repository, figures),
     }
-    Ok(())
 }
 
 fn put(path: &Path, text: &str, check: bool) -> Result<(), anyhow::Error> {
