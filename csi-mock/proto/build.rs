@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut config = tonic_prost_build::configure()
         .btree_map(".")
         .build_transport(false)
+        .codec_path("crate::codec::Compact")
         .type_attribute(".csi.v1", "#[derive(serde::Serialize)]")
         .enum_attribute(".csi.v1", "#[serde(rename_all = \"snake_case\")]");
     for (field, function) in [

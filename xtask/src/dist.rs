@@ -37,22 +37,22 @@ pub fn run(repository: &Path, figures: bool) -> Result<(), anyhow::Error> {
     let counting = build.mooring(&format!("-Cprofile-generate={}", counts.display()))?;
     exercise(repository, &counting)?;
     let profile = home.join("mooring.profdata");
-    done(Command::new(profdata).arg("merge").arg("-o").arg(&profile).arg(&counts))?;
+    quietly(Command::new(profdata).arg("merge").arg("-o").arg(&profile).arg(&counts))?;
 
     // BOLT moves code, so it has to know all that refers to it: the linker is to leave its relocations in.
     let compiled = build.mooring(&format!("-Cprofile-use={} -Clink-arg=-Wl,--emit-relocs", profile.display()))?;
     let instrumented = home.join("instrumented");
     let mut instrument = Command::new(&bolt);
     instrument.arg(&compiled).arg("-o").arg(&instrumented).args(["-instrument", "-instrumentation-file-append-pid"]);
-    done(instrument.arg(format!("-instrumentation-file={}", edges.join("of").display())).stdout(Stdio::null()))?;
+    quietly(instrument.arg(format!("-instrumentation-file={}", edges.join("of").display())))?;
     exercise(repository, &instrumented)?;
     let layout = home.join("mooring.fdata");
-    done(Command::new(merge_fdata).args(files(&edges, "fdata")?).arg("-o").arg(&layout))?;
+    quietly(Command::new(merge_fdata).args(files(&edges, "fdata")?).arg("-o").arg(&layout))?;
     let laid_out = home.join("laid-out");
     let mut lay_out = Command::new(bolt);
     lay_out.arg(compiled).arg("-o").arg(&laid_out).arg("-data").arg(layout);
     lay_out.args(["-reorder-blocks=ext-tsp", "-reorder-functions=cdsort"]);
-    done(lay_out.args(["-split-functions", "-split-all-cold", "-split-eh"]).stdout(Stdio::null()))?;
+    quietly(lay_out.args(["-split-functions", "-split-all-cold", "-split-eh"]))?;
 
     let shipped = home.join("mooring");
     copy_in_pages(&laid_out, &shipped)?;
@@ -129,8 +129,7 @@ fn exercise(repository: &Path, mooring: &Path) -> Result<(), anyhow::Error> {
     let scenarios = repository.join("scenarios");
     let run = |scenario: &Path, options: &[&str]| {
         let mut run = Command::new(mooring);
-        run.arg("run").arg(scenario).args(options);
-        done(run.stdout(Stdio::null()))
+        quietly(run.arg("run").arg(scenario).args(options))
     };
     for scenario in files(&scenarios, "yaml")? {
         for seed in SEEDS {
@@ -194,6 +193,18 @@ fn said(command: &mut Command) -> Result<String, anyhow::Error> {
         bail!("{command:?}: {}", output.status);
     }
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Runs a command to its end; what it prints is shown only if it fails.
+fn quietly(command: &mut Command) -> Result<(), anyhow::Error> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    if !output.status.success() {
+        for printed in [&output.stdout, &output.stderr] {
+            eprint!("{}", String::from_utf8_lossy(printed));
+        }
+        bail!("{command:?}: {}", output.status);
+    }
+    Ok(())
 }
 
 /// Runs a command to its end.

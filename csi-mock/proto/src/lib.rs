@@ -2,6 +2,7 @@
 //!
 //! A crate of its own so that whoever talks to a CSI driver compiles without ours.
 
+mod codec;
 mod deadline;
 mod shown;
 

@@ -11,9 +11,6 @@ use substrate::json::Value;
 use super::history::EventType;
 use super::{text, value};
 
-/// Most objects are smaller, so that their encoding takes one allocation.
-const USUAL_BYTES: usize = 4096;
-
 /// An object at one revision.
 #[derive(Debug)]
 pub struct Object {
@@ -197,28 +194,23 @@ pub fn line(event_type: &str, object: &[u8]) -> Bytes {
 
 /// The line that tells of an object, and within it the object's own bytes.
 fn line_of(told: EventType, value: &Value) -> (Bytes, Bytes) {
-    let mut line = Vec::with_capacity(USUAL_BYTES);
-    for part in [BEFORE_TYPE, told.as_str().as_bytes(), BEFORE_OBJECT] {
-        line.extend_from_slice(part);
-    }
-    let start = line.len();
-    text::write(value, &mut line);
-    let end = line.len();
-    line.extend_from_slice(AFTER_OBJECT);
-    // Objects live long: none keeps more memory than it needs.
-    line.shrink_to_fit();
-    let line = Bytes::from(line);
-    let json = line.slice(start..end);
+    let mut place = 0..0;
+    let line = text::bytes(|line| {
+        for part in [BEFORE_TYPE, told.as_str().as_bytes(), BEFORE_OBJECT] {
+            line.extend_from_slice(part);
+        }
+        let start = line.len();
+        text::write(value, line);
+        place = start..line.len();
+        line.extend_from_slice(AFTER_OBJECT);
+    });
+    let json = line.slice(place);
     (line, json)
 }
 
 /// A tree as JSON bytes.
 pub fn encode(value: &Value) -> Bytes {
-    let mut bytes = Vec::with_capacity(USUAL_BYTES);
-    text::write(value, &mut bytes);
-    // Objects live long: none keeps more memory than it needs.
-    bytes.shrink_to_fit();
-    bytes.into()
+    text::bytes(|bytes| text::write(value, bytes))
 }
 
 /// Where an object stands within its kind: `namespace/name`, or `name`. Its byte order is the order of lists (R9).

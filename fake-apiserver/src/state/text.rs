@@ -1,7 +1,29 @@
 //! Trees as JSON text, byte for byte as serde_json writes them. That most strings need no escape is seen eight bytes at
 //! a time.
 
+use std::cell::RefCell;
+
+use bytes::Bytes;
 use substrate::json::Value;
+
+/// What is kept of the buffer between two uses, at most.
+const KEPT_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    /// Where everything is written first: it stays in the processor's caches, and what is made of it has its exact size.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What `write` writes into an empty buffer, in no more memory than it needs.
+pub(super) fn bytes(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut buffer = BUFFER.take();
+    write(&mut buffer);
+    let bytes = Bytes::copy_from_slice(&buffer);
+    buffer.clear();
+    buffer.shrink_to(KEPT_BYTES);
+    BUFFER.set(buffer);
+    bytes
+}
 
 /// Appends `value` to `out`.
 pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
