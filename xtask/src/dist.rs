@@ -215,3 +215,39 @@ fn done(command: &mut Command) -> Result<(), anyhow::Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_the_package_that_has_it() {
+        let compiler = Compiler { host: "nowhere".to_owned(), llvm: "0".to_owned() };
+        let error = compiler.tool("llvm-bolt").unwrap_err().to_string();
+        assert!(error.contains("no llvm-bolt of LLVM 0") && error.contains("Debian: llvm-0 and bolt-0"), "{error}");
+    }
+
+    #[test]
+    fn a_copy_replaces_what_was_there_with_the_same_bytes_and_can_be_executed() {
+        let home = tempfile::tempdir().unwrap();
+        let (from, to) = (home.path().join("from"), home.path().join("to"));
+        let bytes: Vec<u8> = (0..10_000u32).map(|at| at.to_le_bytes()[0]).collect();
+        fs::write(&from, &bytes).unwrap();
+        fs::write(&to, "what is longer than the other would leave something behind".repeat(1000)).unwrap();
+        copy_in_pages(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), bytes);
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn files_are_found_by_their_extension_in_the_order_of_their_names() {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", "a.yaml", "c.txt"] {
+            fs::write(home.path().join(name), "").unwrap();
+        }
+        let expected = [home.path().join("a.yaml"), home.path().join("b.yaml")];
+        assert_eq!(files(home.path(), "yaml").unwrap(), expected);
+    }
+}
