@@ -15,7 +15,7 @@ use serde_json::json;
 use substrate::body::{Body, call, collect, empty, from_router};
 use substrate::fault::{Effect, Fault, Lease, Match, Plane, When};
 use substrate::link::{Link, Streaming};
-use substrate::world::{Options, Transport, World, simulate};
+use substrate::world::{Options, Transport, World, simulate, simulate_and_leave};
 use substrate::{Ctx, HttpService, Level, Process};
 
 fn clock_router(ctx: Ctx) -> Router {
@@ -305,4 +305,24 @@ fn what_a_stalled_receiver_leaves_lying_holds_up_nobody() {
         let answered = tokio::time::timeout(Duration::from_secs(60), get_text(&link, "/")).await;
         answered.expect("the link still delivers").unwrap();
     });
+}
+
+#[test]
+fn a_world_is_taken_apart_at_its_end_unless_it_is_left() {
+    async fn story(world: World, held: Arc<()>) -> u64 {
+        let _process = Process::start(&world, "holder", move |ctx| {
+            let held = held.clone();
+            async move {
+                ctx.sleep(Duration::from_secs(3600)).await;
+                drop(held);
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.clock().mono().as_secs()
+    }
+    let held = Arc::new(());
+    assert_eq!(simulate(Options::default(), |world| story(world, held.clone())), 1);
+    assert_eq!(Arc::strong_count(&held), 1, "nobody but the test holds it");
+    assert_eq!(simulate_and_leave(Options::default(), |world| story(world, held.clone())), 1);
+    assert!(Arc::strong_count(&held) > 1, "what was left holds it, too");
 }

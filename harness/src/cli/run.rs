@@ -9,7 +9,7 @@ use serde_json::json;
 use substrate::clock::TimeScale;
 use substrate::fault::Span;
 use substrate::host::Stop;
-use substrate::world::{Options, Transport, simulate};
+use substrate::world::{Options, Transport, simulate_and_leave};
 use substrate::{Level, World, WorldKind};
 
 use crate::cluster::{Cluster, ClusterSpec, live};
@@ -145,7 +145,7 @@ fn close_trace(args: &Args, world: &World) -> Result<(), Trouble> {
 }
 
 fn run_simulated(args: &Args, scenario: &Scenario) -> Result<Outcome, Trouble> {
-    simulate(options(args, scenario), async |world| {
+    simulate_and_leave(options(args, scenario), async |world| {
         open_trace(args, &world)?;
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario))
             .map_err(|e| Trouble::Environment(e.to_string()))?;
