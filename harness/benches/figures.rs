@@ -80,8 +80,8 @@ fn said(args: &[&str]) -> Option<serde_json::Value> {
     Some(envelope["data"].take())
 }
 
-/// Wall milliseconds of one simulation, with invariants on: the whole life of its world, from the first component that
-/// starts to the last that ends. The process's start and the reading of the file are not within it.
+/// Whole wall milliseconds of one simulation, with invariants on: from the first component that starts to the end of the
+/// story. The process's start and the reading of the file are not within it, and `mooring run` takes nothing apart.
 fn simulated(scenario: &Path) -> Option<f64> {
     said(&["run", scenario.to_str()?])?["summary"]["wallMs"].as_f64()
 }

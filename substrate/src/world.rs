@@ -190,7 +190,7 @@ where
 }
 
 /// Like [`simulate`], for a program that ends soon after: nothing of the world is dropped, since the end of the OS
-/// process gives its memory back at once, and taking apart all that was built in it takes a twentieth of its time.
+/// process gives its memory back at once, and taking apart all that was built in it takes time.
 ///
 /// # Panics
 /// As [`simulate`].

@@ -1,4 +1,4 @@
-//! The codec of the messages.
+//! The codec of the messages, which sizes buffers and knows nothing of what is in them.
 
 use std::marker::PhantomData;
 
