@@ -5,10 +5,14 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use csi_mock::disk::{self, Backend};
+use csi_mock::disk::{self, Backend, Disk};
+use futures_util::FutureExt;
+use futures_util::future::select_all;
 use substrate::body::HttpService;
 use substrate::dial;
 use substrate::host::{self, HostOptions};
@@ -16,12 +20,18 @@ use substrate::json::json;
 use substrate::link::Link;
 use substrate::process::Process;
 use substrate::world::World;
+use tokio::sync::Notify;
 
-use crate::all::{LOOPS, agent, run_all};
+use crate::election::Election;
 use crate::kube::Client;
+use crate::machine::{self, MachineConfig};
 use crate::node_agent::serve::Door;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
-use crate::timers::Timers;
+use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
+use crate::run::{LoopsConfig, run};
+
+/// How long a process that lost its lease is down.
+const RESTART: Duration = Duration::from_secs(1);
 
 /// What both binaries take.
 #[derive(Debug, clap::Args)]
@@ -58,13 +68,19 @@ impl Common {
     }
 }
 
-fn scale(text: &str) -> Result<f64, String> {
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
 }
 
 fn csi_endpoint(text: &str) -> Result<String, String> {
     dial::grpc(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
+}
+
+/// An endpoint that is a unix socket.
+pub(crate) fn socket(text: &str) -> Result<String, String> {
+    let path = csi_mock::serve::socket_path(text)?;
+    Ok(format!("unix://{}", path.display()))
 }
 
 fn loop_name(text: &str) -> Result<String, String> {
@@ -74,7 +90,22 @@ fn loop_name(text: &str) -> Result<String, String> {
     Err(format!("there is no loop `{text}`; the loops are {}", LOOPS.join(", ")))
 }
 
-/// The control loops of Kubernetes and the CSI sidecars, in one process.
+fn process_name(text: &str) -> Result<String, String> {
+    if PROCESSES.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("there is no process `{text}`; the processes are {}", PROCESSES.join(", ")))
+}
+
+fn replica_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if !text.is_empty() && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("a replica is named by letters, digits, `-`, `.` and `_`, as a host is".to_owned())
+}
+
+/// The control loops of Kubernetes and the CSI sidecars: each process of upstream's, in one program.
 #[derive(Debug, Parser)]
 #[command(
     name = "controllers",
@@ -84,9 +115,15 @@ fn loop_name(text: &str) -> Result<String, String> {
 struct Controllers {
     #[command(flatten)]
     common: Common,
-    /// Where the CSI driver's controller answers; not needed without csi-attacher, csi-provisioner and csi-resizer.
+    /// Where the CSI driver's controller answers; needed by csi-attacher, csi-provisioner and csi-resizer.
     #[arg(long, value_name = "unix:///PATH | tcp://HOST:PORT", value_parser = csi_endpoint)]
     csi: Option<String>,
+    /// Runs only this process; can be repeated. All of them when absent.
+    #[arg(long, value_name = "PROCESS", value_parser = process_name)]
+    only: Vec<String>,
+    /// Elects a leader by Lease among all replicas; this one has the name NAME.
+    #[arg(long, value_name = "NAME", value_parser = replica_name)]
+    leader_elect: Option<String>,
     /// Loops that are left to someone else, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = loop_name)]
     without: Vec<String>,
@@ -103,10 +140,17 @@ where
         Err(e) => return usage(&e),
     };
     let without: BTreeSet<String> = args.without.iter().cloned().collect();
-    let sidecars = ["csi-attacher", "csi-provisioner", "csi-resizer"].iter().any(|name| !without.contains(*name));
-    if sidecars && args.csi.is_none() {
+    let processes = args.processes(&without);
+    if processes.is_empty() {
+        eprintln!("controllers: there is nothing to run; say less with --only and --without");
+        return ExitCode::from(2);
+    }
+    let sidecars: Vec<&str> = processes.iter().copied().filter(|process| needs_driver(process)).collect();
+    if !sidecars.is_empty() && args.csi.is_none() {
         eprintln!(
-            "controllers: --csi is needed by csi-attacher, csi-provisioner and csi-resizer; name the driver's controller endpoint, or add --without csi-attacher,csi-provisioner,csi-resizer"
+            "controllers: --csi is needed by {}; name the driver's controller endpoint, or add --without {}",
+            sidecars.join(", "),
+            sidecars.join(",")
         );
         return ExitCode::from(2);
     }
@@ -114,31 +158,93 @@ where
     host::run("controllers", &host, |world| async move { controllers(world, args, without).await })
 }
 
+impl Controllers {
+    /// The processes to run, in upstream's order.
+    fn processes(&self, without: &BTreeSet<String>) -> Vec<&'static str> {
+        let wanted = |process: &str| self.only.is_empty() || self.only.iter().any(|only| only == process);
+        PROCESSES.iter().copied().filter(|process| wanted(process) && runs(process, without)).collect()
+    }
+}
+
 async fn controllers(world: World, args: Controllers, without: BTreeSet<String>) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
-    // Without sidecars nothing calls the driver.
-    let csi = args.csi.as_deref().unwrap_or("unix:///");
-    let csi = dial::grpc(csi).map_err(|e| anyhow::anyhow!("--csi: {e}"))?;
-    let process = Process::start(&world, "controllers", move |ctx| {
-        let apiserver = Link::over(&ctx, "apiserver", apiserver.clone());
-        let csi = Link::over(&ctx, "csi-controller", csi.clone());
-        let without = without.clone();
-        async move { run_all(ctx, apiserver, csi, &without, Timers::default()).await }
-    });
+    let csi = args.csi.as_deref().map(dial::grpc).transpose().map_err(|e| anyhow::anyhow!("--csi: {e}"))?;
+    let processes = args.processes(&without);
+    let election = args.leader_elect.as_ref().map(Election::new);
+    let config = LoopsConfig { without, election, ..LoopsConfig::default() };
+    let start = |name: &'static str| {
+        let (apiserver, csi, config) = (apiserver.clone(), csi.clone(), config.clone());
+        let ended = Arc::new(Notify::new());
+        let tell = ended.clone();
+        let process = Process::start(&world, name, move |ctx| {
+            let apiserver = Link::over(&ctx, "apiserver", apiserver.clone());
+            let csi = csi.as_ref().map(|csi| Link::over(&ctx, "csi-controller", csi.clone()));
+            let (config, tell) = (config.clone(), tell.clone());
+            async move {
+                run(ctx, name, apiserver, csi, config).await;
+                tell.notify_one();
+            }
+        });
+        supervise(process, ended).boxed()
+    };
+    let running: Vec<_> = processes.into_iter().map(start).collect();
     args.common.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
-    wait(&process).await;
+    // A process that dies is not put up with: whoever runs the program starts it again.
+    select_all(running).await;
     Ok(())
+}
+
+/// Starts a process again whose leader lost its lease, as a kubelet would; ends when it broke.
+async fn supervise(process: Process, ended: Arc<Notify>) {
+    while let Some(ctx) = process.ctx() {
+        tokio::select! { biased;
+            () = ended.notified() => {}
+            () = ctx.downed() => return,
+        }
+        process.crash();
+        ctx.sleep(RESTART).await;
+        process.restart();
+    }
 }
 
 /// Which disks to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum BackendChoice {
+pub(crate) enum BackendChoice {
     /// The best that works here.
     Auto,
     /// Loop devices with real filesystems; root on Linux.
     Loop,
     /// Directories; anywhere.
     Directory,
+}
+
+/// The disk of a node, for each of the programs that share it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DiskArgs {
+    /// The kubelet's directory.
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+    /// The directory of the volumes' bytes, as given to mock-ec2.
+    #[arg(long, value_name = "DIR")]
+    volume_dir: PathBuf,
+    /// How disks work: the same as the node's csi-mock.
+    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
+    backend: BackendChoice,
+    /// Tags loop devices: the same as the node's csi-mock.
+    #[arg(long, value_name = "NAME", default_value = "csi-mock")]
+    run: String,
+}
+
+impl DiskArgs {
+    pub(crate) fn open(&self, node: &str) -> anyhow::Result<Arc<dyn Disk>> {
+        let backend = match self.backend {
+            BackendChoice::Auto => None,
+            BackendChoice::Loop => Some(Backend::Loop),
+            BackendChoice::Directory => Some(Backend::Directory),
+        };
+        disk::open(backend, &self.run, node, &self.root, &self.volume_dir)
+            .with_context(|| format!("--root {}", self.root.display()))
+    }
 }
 
 /// kubelet's volume side for one node, without containers: pods are modelled writers.
@@ -166,18 +272,11 @@ struct NodeAgent {
     /// Its instance type.
     #[arg(long, default_value = "m5.large")]
     instance_type: String,
-    /// The kubelet's directory.
-    #[arg(long, value_name = "DIR")]
-    root: PathBuf,
-    /// The directory of the volumes' bytes, as given to mock-ec2.
-    #[arg(long, value_name = "DIR")]
-    volume_dir: PathBuf,
-    /// How disks work: the same as the node's csi-mock.
-    #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
-    backend: BackendChoice,
-    /// Tags loop devices: the same as the node's csi-mock.
-    #[arg(long, value_name = "NAME", default_value = "csi-mock")]
-    run: String,
+    #[command(flatten)]
+    disk: DiskArgs,
+    /// The machine's container runtime, as served by the `machine` program; one of its own when absent.
+    #[arg(long, value_name = "unix:///PATH", value_parser = socket)]
+    runtime: Option<String>,
     /// Where CSI drivers put their registration sockets; ROOT/plugins_registry when absent.
     #[arg(long, value_name = "DIR")]
     plugins_registry: Option<PathBuf>,
@@ -212,18 +311,29 @@ where
 
 async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
-    let backend = match args.backend {
-        BackendChoice::Auto => None,
-        BackendChoice::Loop => Some(Backend::Loop),
-        BackendChoice::Directory => Some(Backend::Directory),
-    };
-    let disk = disk::open(backend, &args.run, &args.node_name, &args.root, &args.volume_dir)
-        .with_context(|| format!("--root {}", args.root.display()))?;
-    let registry = args.plugins_registry.clone().unwrap_or_else(|| args.root.join(PLUGINS_REGISTRY));
+    let disk = args.disk.open(&args.node_name)?;
+    let registry = args.plugins_registry.clone().unwrap_or_else(|| args.disk.root.join(PLUGINS_REGISTRY));
     std::fs::create_dir_all(&registry).with_context(|| format!("--plugins-registry {}", registry.display()))?;
-    let mut config =
-        NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, Plugins::Directory(registry));
-    config.root = args.root.clone();
+    let runtime_name = format!("runtime-{}", args.node_name);
+    // Containers are a process of their own, as they outlive a kubelet.
+    let machine = args.runtime.is_none().then(|| {
+        let (name, config) = (runtime_name.clone(), MachineConfig::new(&args.node_name, disk.clone()));
+        Process::start(&world, &args.node_name, move |ctx| {
+            ctx.world().fabric().bind(&ctx, &name, machine::start(&ctx, config.clone()));
+            std::future::pending()
+        })
+    });
+    let socket = args.runtime.as_deref().map(dial::grpc).transpose().map_err(|e| anyhow::anyhow!("--runtime: {e}"))?;
+    let name = world.options().process.clone().unwrap_or_else(|| format!("{}/kubelet", args.node_name));
+    let process = Process::start(&world, &name, |_| std::future::pending());
+    let Some(ctx) = process.ctx() else { return Ok(()) };
+    let runtime = match socket {
+        Some(socket) => Link::over(&ctx, &runtime_name, socket),
+        None => Link::connect(&ctx, &runtime_name),
+    };
+    let (plugins, logs_from) = (Plugins::Directory(registry), runtime.clone());
+    let mut config = NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, plugins, runtime);
+    config.root = args.disk.root.clone();
     config.instance_type = args.instance_type.clone();
     if let Some(region) = &args.region {
         config.region.clone_from(region);
@@ -234,28 +344,24 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     let listens = door.address().ip();
     config.external_ip = (!listens.is_unspecified()).then(|| listens.to_string());
     config.kubelet_port = door.address().port();
-    let logs = config.logs.clone();
-    let process = Process::start(&world, &args.node_name, move |ctx| {
-        let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver.clone()), &agent("kubelet", ""));
-        node_agent::run(ctx, client, config.clone())
-    });
     // The program is this one process, once: it ends when the process does.
-    if let Some(ctx) = process.ctx() {
-        door.serve(&ctx, node_agent::service(&ctx, &logs));
-    }
+    door.serve(&ctx, node_agent::service(&ctx, &config.logs, logs_from));
+    let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver), &agent("kubelet", ""));
+    ctx.spawn(node_agent::run(ctx.clone(), client, config));
     args.common.ready(&json!({ "node": args.node_name }))?;
     wait(&process).await;
+    drop(machine);
     Ok(())
 }
 
 /// Waits until the process ends, which it does only by itself.
-async fn wait(process: &Process) {
+pub(crate) async fn wait(process: &Process) {
     if let Some(ctx) = process.ctx() {
         ctx.downed().await;
     }
 }
 
-fn usage(e: &clap::Error) -> ExitCode {
+pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     // Help and version go to standard output and succeed; a closed pipe is no reason to fail.
     let _ = e.print();
     ExitCode::from(if e.use_stderr() { 2 } else { 0 })
@@ -270,6 +376,27 @@ mod tests {
         let line = ["controllers", "--kubernetes", "http://127.0.0.1:1", "--without", "kube-sheduler"];
         let error = Controllers::try_parse_from(line).expect_err("unknown").to_string();
         assert!(error.contains("kube-sheduler") && error.contains("csi-attacher"), "{error}");
+    }
+
+    #[test]
+    fn one_process_runs_alone_and_what_is_left_out_does_not_run() {
+        let of = |more: &[&str]| {
+            let line = ["controllers", "--kubernetes", "http://127.0.0.1:1"].iter().chain(more);
+            let args = Controllers::try_parse_from(line).expect("valid");
+            let without = args.without.iter().cloned().collect();
+            args.processes(&without)
+        };
+        assert_eq!(of(&[]), PROCESSES);
+        assert_eq!(of(&["--only", "csi-resizer", "--only", "kube-scheduler"]), ["kube-scheduler", "csi-resizer"]);
+        assert_eq!(
+            of(&["--without", "kube-scheduler,csi-attacher"]),
+            ["kube-controller-manager", "csi-provisioner", "csi-resizer"]
+        );
+        assert!(of(&["--only", "kube-scheduler", "--without", "kube-scheduler"]).is_empty());
+        let line = ["controllers", "--kubernetes", "http://127.0.0.1:1", "--only", "csi-atacher"];
+        let error = Controllers::try_parse_from(line).expect_err("unknown").to_string();
+        assert!(error.contains("csi-atacher") && error.contains("csi-attacher"), "{error}");
+        assert!(replica_name("a b").is_err() && replica_name("").is_err() && replica_name("manager-0").is_ok());
     }
 
     #[test]

@@ -3,27 +3,35 @@
 //! Every loop has a pure part in the words of its Kubernetes original and a thin async shell
 //! (informer → world → executor). [`kube`] is what the shells share.
 
-pub mod all;
 pub mod attach_detach;
 pub mod attacher;
 pub mod binder;
 pub mod cli;
+pub mod election;
+pub mod events;
 pub mod grid;
 pub mod kube;
+pub mod machine;
+pub mod mutants;
 pub mod node_agent;
 pub mod node_lifecycle;
 pub mod pending;
 pub mod pod_gc;
 pub mod pod_status;
+pub mod processes;
 pub mod protection;
 pub mod provisioner;
 pub mod resizer;
+mod run;
 pub mod scheduler;
 pub mod taint_eviction;
 pub mod taints;
 pub mod timers;
 
-pub use all::{left_out, manager_is_left_out, run_all};
 pub use cli::{main_with, node_agent_main_with};
+pub use election::Election;
+pub use machine::machine_main_with;
 pub use pending::PendingOperations;
+pub use processes::{LOOPS, PROCESSES, left_out, manager_is_left_out, runs};
+pub use run::{LoopsConfig, run};
 pub use timers::Timers;

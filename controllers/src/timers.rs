@@ -28,6 +28,15 @@ pub struct Timers {
     /// Longest backoff of a failed volume operation: 2 min 2 s.
     pub pending_max: Duration,
 
+    /// How long a lease is believed without a renewal (`--leader-elect-lease-duration`): 15 s.
+    pub election_lease: Duration,
+    /// How long a leader tries to renew before it gives up (`--leader-elect-renew-deadline`): 10 s.
+    pub election_renew_deadline: Duration,
+    /// How often kube-controller-manager and kube-scheduler renew, or look (`--leader-elect-retry-period`): 2 s.
+    pub election_retry: Duration,
+    /// How often a sidecar renews, or looks (`--leader-election-retry-period`): 5 s.
+    pub sidecar_election_retry: Duration,
+
     /// Longest CSI call of external-attacher (`--timeout`): 15 s.
     pub attacher_timeout: Duration,
     /// Longest CSI call of external-provisioner (`--timeout`): 10 s.
@@ -110,6 +119,10 @@ impl Default for Timers {
             attachment_poll_max: s(7),
             pending_initial: ms(500),
             pending_max: s(122),
+            election_lease: s(15),
+            election_renew_deadline: s(10),
+            election_retry: s(2),
+            sidecar_election_retry: s(5),
             attacher_timeout: s(15),
             provisioner_timeout: s(10),
             resizer_timeout: s(10),

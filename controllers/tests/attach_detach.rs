@@ -35,7 +35,7 @@ async fn migration(world: World) -> Vec<String> {
     assert!(rig.attached("node-a").await.is_empty());
     assert_eq!(rig.attachments().await.len(), 1);
     assert_eq!(rig.events("ad.detach")[0].fields["forced"], false);
-    world.trace().events().iter().map(substrate::Event::line).collect()
+    world.trace().lines().iter().map(substrate::Line::text).collect()
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn what_was_attached_before_a_restart_is_known_after_it() {
         rig.claim("data").await;
         rig.pod("one", "node-a", "data").await;
         rig.until_attached("node-a", S(10)).await;
-        rig.controllers.crash();
+        rig.crash_controllers();
         rig.force_delete("one").await;
         rig.sleep(S(5)).await;
-        rig.controllers.restart();
+        rig.restart_controllers();
         rig.until(S(10), "the volume is detached", || async { rig.attachments().await.is_empty() }).await;
         assert!(rig.attached("node-a").await.is_empty());
     });
@@ -154,7 +154,7 @@ fn informers_see_what_happened_while_their_stream_was_broken() {
         let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
         rig.claim("data").await;
         let fault: Fault = substrate::json::from_value(json!({
-            "name": "broken-streams", "match": { "plane": "link", "op": "stream", "where": { "from": "controllers" } },
+            "name": "broken-streams", "match": { "plane": "link", "op": "stream", "where": { "from": "kube-controller-manager" } },
             "when": { "every": 3 }, "effect": { "reset_stream": true },
         }))
         .expect("a fault");
@@ -175,7 +175,7 @@ fn informers_list_anew_when_their_revision_is_gone() {
         }))
         .expect("a fault");
         world.faults().add(world.clock().mono(), fault).expect("in force");
-        rig.controllers.restart();
+        rig.restart_controllers();
         rig.pod("one", "node-a", "data").await;
         rig.until_attached("node-a", S(120)).await;
         assert!(!rig.events("fault.fired").is_empty());

@@ -16,7 +16,7 @@ use substrate::fault::Fault;
 use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::process::{Ctx, Process};
-use substrate::trace::Event;
+use substrate::trace::Line;
 use substrate::world::{Options, World, simulate};
 
 const DRIVER: &str = "ebs.csi.aws.com";
@@ -60,7 +60,8 @@ impl Cluster {
             ctx.spawn(scheduler::run(ctx.clone(), client("kube-scheduler"), config));
             let csi = Link::connect(&ctx, "csi-controller");
             let config = provisioner::Config::new(csi, Timers::default());
-            provisioner::run(ctx.clone(), client("csi-provisioner"), config).await;
+            let reached = provisioner::Reached::connect(&ctx, config).await;
+            provisioner::run(ctx.clone(), client("csi-provisioner"), reached).await;
         });
         let (handle, inbox) = tokio::sync::oneshot::channel();
         let handle = std::sync::Arc::new(std::sync::Mutex::new(Some(handle)));
@@ -170,18 +171,18 @@ impl Cluster {
         self.world.faults().add(self.now.now().mono, fault).unwrap();
     }
 
-    fn events(&self) -> Vec<Event> {
-        self.world.trace().events()
+    fn events(&self) -> Vec<Line> {
+        self.world.trace().lines()
     }
 
     /// Reasons of recorded Events about an object.
     fn reasons(&self, object: &str) -> Vec<String> {
-        let about = |e: &&Event| e.kind == "k8s.event" && e.str("object") == Some(object);
+        let about = |e: &&Line| e.kind == "k8s.event" && e.str("object") == Some(object);
         self.events().iter().filter(about).filter_map(|e| e.str("reason").map(str::to_owned)).collect()
     }
 
     fn messages(&self, reason: &str) -> Vec<String> {
-        let about = |e: &&Event| e.kind == "k8s.event" && e.str("reason") == Some(reason);
+        let about = |e: &&Line| e.kind == "k8s.event" && e.str("reason") == Some(reason);
         self.events().iter().filter(about).filter_map(|e| e.str("message").map(str::to_owned)).collect()
     }
 }
@@ -248,7 +249,7 @@ fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
         let attachments = cluster.user.all::<VolumeAttachment>();
         attachments.delete("csi-1", &DeleteParams::default()).await.unwrap();
         cluster.until::<PersistentVolume>("the volume is gone", volume.name(), 30, |v| v.is_none()).await;
-        let deleted = |e: &Event| e.kind == "ec2.volume" && e.str("state") == Some("deleted");
+        let deleted = |e: &Line| e.kind == "ec2.volume" && e.str("state") == Some("deleted");
         assert_eq!(cluster.events().iter().filter(|e| deleted(e)).count(), 1);
     });
 }
@@ -327,7 +328,7 @@ fn a_claim_deleted_while_its_volume_is_in_the_making_leaks_nothing() {
         }));
         cluster.claim("data").await;
         cluster.pod("web", "data").await;
-        let failed = |e: &Event| e.kind == "k8s.event" && e.str("reason") == Some("ProvisioningFailed");
+        let failed = |e: &Line| e.kind == "k8s.event" && e.str("reason") == Some("ProvisioningFailed");
         while !cluster.events().iter().any(failed) {
             cluster.now.sleep(Duration::from_millis(50)).await;
         }
@@ -356,7 +357,7 @@ fn controllers_that_crash_at_any_moment_converge() {
             cluster.scheduled("web", 40).await;
             let volumes = cluster.user.all::<PersistentVolume>().list(&Default::default()).await.unwrap();
             assert_eq!(volumes.items.len(), 1, "crash after {ms} ms");
-            let made = |e: &&Event| e.kind == "ec2.volume" && e.str("state") == Some("available");
+            let made = |e: &&Line| e.kind == "ec2.volume" && e.str("state") == Some("available");
             assert_eq!(cluster.events().iter().filter(made).count(), 1, "crash after {ms} ms");
         });
     }
@@ -401,7 +402,7 @@ fn the_same_seed_gives_the_same_trace() {
                 cluster.pod(&format!("p{i}"), &format!("c{i}")).await;
             }
             cluster.now.sleep(Duration::from_secs(20)).await;
-            lines = cluster.events().iter().map(Event::line).collect();
+            lines = cluster.events().iter().map(Line::text).collect();
         });
         lines
     };

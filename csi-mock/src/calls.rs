@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use dashmap::DashSet;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use substrate::Ctx;
 use substrate::fault::{Effect, Moment, Plane, Point};
+use substrate::json::Text;
+use substrate::{Ctx, EventType};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 use crate::capabilities::Feature;
+use crate::events::{CsiCall, CsiDone, CsiViolation, Rule};
 use crate::kept::{Kept, Message};
 use crate::settings::Settings;
 
@@ -32,8 +33,9 @@ struct Inner {
     settings: Settings,
     /// Whether calls stand in the trace.
     traced: bool,
-    /// Volumes (or names of volumes to be) with an operation in flight. Nobody iterates it.
-    busy: DashSet<String>,
+    /// What has an operation in flight: a volume (or the name of one to be), and the node where the lock is on both.
+    /// Nobody iterates it.
+    busy: DashSet<(String, String)>,
     /// Volume and node id: what the node service of this process has staged, for the lifecycle.
     staged: DashSet<(String, String)>,
     /// Where the driver's socket can be told to go away for a while.
@@ -51,7 +53,7 @@ struct Log {
     totals: BTreeMap<(&'static str, &'static str), (u64, u64)>,
     violations: VecDeque<Violation>,
     /// By rule: how often it was broken.
-    broken: BTreeMap<&'static str, u64>,
+    broken: BTreeMap<Rule, u64>,
 }
 
 /// A call that the lifecycle of CSI does not allow at this point (csi-driver.md §1.1). The driver answers it as it
@@ -60,9 +62,8 @@ struct Log {
 pub struct Violation {
     /// The call, see [`Record::ordinal`].
     pub ordinal: u64,
-    /// The rule: `stage-without-attach`, `publish-before-stage`, `unstage-while-published`,
-    /// `unpublish-while-staged`, `publish-to-second-node`, `delete-while-published`.
-    pub rule: &'static str,
+    /// The rule.
+    pub rule: Rule,
     /// The RPC.
     pub rpc: &'static str,
     /// The volume.
@@ -122,17 +123,14 @@ pub struct About {
 }
 
 impl About {
-    /// The fields of the trace, without the empty ones.
-    fn fields(&self) -> Map<String, Value> {
-        let mut map = Map::new();
-        map.insert("rpc".into(), self.rpc.into());
-        for (key, value) in [("volume", &self.volume), ("node", &self.node), ("target", &self.target)] {
-            if !value.is_empty() {
-                map.insert(key.into(), value.as_str().into());
-            }
-        }
-        map
+    fn rpc(&self) -> Text {
+        Text::new_static(self.rpc)
     }
+}
+
+/// A text of the trace, which leaves empty ones out.
+fn some(text: &str) -> Option<Text> {
+    (!text.is_empty()).then(|| text.into())
 }
 
 /// A call under way. Dropped before [`Calls::run`] ends it, it is recorded as cancelled.
@@ -150,11 +148,11 @@ pub struct Call {
     done: bool,
 }
 
-/// Holds the lock on a volume; freed when dropped.
+/// Holds the lock on a volume, or on a volume and a node; freed when dropped.
 #[derive(Debug)]
 pub struct Held {
     calls: Calls,
-    key: String,
+    key: (String, String),
 }
 
 impl Drop for Held {
@@ -259,9 +257,13 @@ impl Calls {
             log.open += 1;
             log.ordinal
         };
-        let mut fields = about.fields();
-        fields.insert("ordinal".into(), ordinal.into());
-        self.emit("csi.call", fields);
+        self.emit(CsiCall {
+            rpc: about.rpc(),
+            volume: some(&about.volume),
+            node: some(&about.node),
+            target: some(&about.target),
+            ordinal,
+        });
         Call {
             calls: self.clone(),
             about,
@@ -274,9 +276,9 @@ impl Calls {
         }
     }
 
-    fn emit(&self, kind: &str, fields: Map<String, Value>) {
+    fn emit(&self, event: impl EventType) {
         if self.0.traced {
-            self.0.ctx.emit(kind, Value::Object(fields));
+            self.0.ctx.emit(event);
         }
     }
 
@@ -285,11 +287,20 @@ impl Calls {
     /// # Errors
     /// ABORTED while another operation on it is in flight (CSI: the caller must retry with backoff).
     pub fn lock(&self, key: &str) -> Result<Held, Status> {
-        if self.0.busy.insert(key.to_owned()) {
-            Ok(Held { calls: self.clone(), key: key.to_owned() })
-        } else {
-            Err(Status::aborted(format!("an operation on volume `{key}` is in flight: retry later")))
+        self.lock_at(key, "")
+    }
+
+    /// Takes the lock on a volume and a node together: operations on other nodes may go on beside it.
+    ///
+    /// # Errors
+    /// ABORTED while another operation on both is in flight.
+    pub fn lock_at(&self, volume: &str, node: &str) -> Result<Held, Status> {
+        let key = (volume.to_owned(), node.to_owned());
+        if self.0.busy.insert(key.clone()) {
+            return Ok(Held { calls: self.clone(), key });
         }
+        let at = if node.is_empty() { String::new() } else { format!(" and node `{node}`") };
+        Err(Status::aborted(format!("an operation on volume `{volume}`{at} is in flight: retry later")))
     }
 
     /// Names the one who listens on the driver's socket; the first one stays.
@@ -339,7 +350,7 @@ impl Calls {
     }
 
     /// By rule of the lifecycle: how often it was broken.
-    pub fn broken(&self) -> BTreeMap<&'static str, u64> {
+    pub fn broken(&self) -> BTreeMap<Rule, u64> {
         self.log().broken.clone()
     }
 
@@ -378,13 +389,17 @@ impl Call {
     }
 
     /// Records that the lifecycle of CSI does not allow this call now.
-    pub fn violates(&self, rule: &'static str) {
-        let About { rpc, volume, node, .. } = &self.about;
+    pub fn violates(&self, rule: Rule) {
+        let About { rpc, volume, node, target, .. } = &self.about;
         let violation = Violation { ordinal: self.ordinal, rule, rpc, volume: volume.clone(), node: node.clone() };
-        let mut fields = self.about.fields();
-        fields.insert("rule".into(), rule.into());
-        fields.insert("ordinal".into(), self.ordinal.into());
-        self.calls.emit("csi.violation", fields);
+        self.calls.emit(CsiViolation {
+            rpc: self.about.rpc(),
+            volume: some(volume),
+            node: some(node),
+            target: some(target),
+            rule,
+            ordinal: self.ordinal,
+        });
         let mut log = self.calls.log();
         *log.broken.entry(rule).or_default() += 1;
         log.violations.push_back(violation);
@@ -400,25 +415,16 @@ impl Call {
 
     /// Lets a fault act at `moment`; true when the reply is to be lost.
     async fn point(&self, moment: Moment) -> Result<bool, Status> {
-        let ctx = self.calls.ctx();
-        if ctx.faults().is_empty() {
-            return Ok(false);
-        }
         let about = &self.about;
         let attributes = [("volume", &*about.volume), ("node", &*about.node), ("target", &*about.target)];
         let point = Point { plane: Plane::Csi, op: about.rpc, attributes: &attributes, moment };
-        let Some(firing) = ctx.fault(&point) else { return Ok(false) };
+        let Some(firing) = self.calls.ctx().meet(&point).await else { return Ok(false) };
         let message = format!("fault `{}`", firing.name);
         match firing.effect {
-            effect if effect.never_answers() => std::future::pending().await,
             Effect::Grpc(code) => Err(Status::new(code_by_name(&code).unwrap_or(Code::Internal), message)),
             Effect::Error(code) => Err(Status::internal(format!("{code}: {message}"))),
             Effect::Http(status) => Err(Status::unavailable(format!("HTTP status {status}: {message}"))),
             Effect::DropRequest(true) => Err(Status::unavailable("connection reset by peer")),
-            Effect::Delay(span) => {
-                ctx.sleep(span.0).await;
-                Ok(false)
-            }
             Effect::DropReply(lost) => Ok(lost),
             Effect::ResetStream(true) => {
                 self.calls.drop_socket(ABSENCE);
@@ -428,7 +434,7 @@ impl Call {
                 self.wrong_device.store(wrong, Ordering::Relaxed);
                 Ok(false)
             }
-            // The rest cannot happen here, and is refused where faults are added, or happens to another process.
+            // The rest is not in the catalogue, and so is refused where faults are added.
             _ => Ok(false),
         }
     }
@@ -444,20 +450,16 @@ impl Call {
     fn record(&self, code: &'static str, message: Option<String>, result: Option<Kept>) {
         let ctx = self.calls.ctx();
         let ms = ctx.now().mono.saturating_sub(self.began).as_millis() as u64;
-        let mut fields = self.about.fields();
-        fields.remove("target");
         let volume = self.created.get().unwrap_or(&self.about.volume);
-        if !volume.is_empty() {
-            fields.insert("volume".into(), volume.as_str().into());
-        }
-        fields.insert("ordinal".into(), self.ordinal.into());
-        fields.insert("code".into(), code.into());
-        // Not `ms`: that is the time of the event itself.
-        fields.insert("took_ms".into(), ms.into());
-        if let Some(message) = &message {
-            fields.insert("message".into(), json!(message));
-        }
-        self.calls.emit("csi.done", fields);
+        self.calls.emit(CsiDone {
+            rpc: self.about.rpc(),
+            volume: some(volume),
+            node: some(&self.about.node),
+            ordinal: self.ordinal,
+            code: Text::new_static(code),
+            took_ms: ms,
+            message: message.clone(),
+        });
         let some = |text: &String| (!text.is_empty()).then(|| text.clone());
         let mut record = Record {
             ordinal: self.ordinal,
@@ -492,17 +494,6 @@ impl Drop for Call {
         if !self.done && !self.calls.ctx().is_down() {
             self.record("CANCELLED", Some("the caller went away".to_owned()), None);
         }
-    }
-}
-
-/// Checks what only a driver knows of an effect on a call; which effects there are on its plane is decided where faults
-/// are kept.
-pub(crate) fn check_effect(effect: &Effect) -> Result<(), String> {
-    match effect {
-        Effect::Grpc(code) if code_by_name(code).is_none() => {
-            Err(format!("effect.grpc: `{code}` is no gRPC code; write one such as ABORTED or FAILED_PRECONDITION"))
-        }
-        _ => Ok(()),
     }
 }
 

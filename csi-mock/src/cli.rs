@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::{Parser, ValueEnum};
 use serde_json::json;
+use substrate::admin::Secret;
 use substrate::host::{self, HostOptions};
 use substrate::process::Process;
 use substrate::{Ctx, World, dial};
@@ -22,7 +23,7 @@ use crate::identity::DRIVER_NAME;
 use crate::node::{self, DEFAULT_MAX_VOLUMES, NodeConfig};
 use crate::plug::{self, PlugConfig};
 use crate::serve::Endpoint;
-use crate::settings::Settings;
+use crate::settings::{LockKey, Settings};
 use crate::{admin, identity, registration, serve};
 
 /// Where mock-ec2 listens when nothing else is said.
@@ -102,6 +103,10 @@ struct Args {
     /// driver does when it is told so.
     #[arg(long)]
     batching: bool,
+    /// What publish and unpublish of the controller lock: a driver that locks the volume alone answers ABORTED to one
+    /// node while it works for another.
+    #[arg(long, value_enum, default_value_t = LockKey::VolumeAndNode)]
+    lock: LockKey,
     /// How disks work.
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     backend: BackendChoice,
@@ -130,10 +135,10 @@ struct Args {
     admin_listen: Option<SocketAddr>,
     /// What admin requests over TCP must carry as bearer token; needed off loopback.
     #[arg(long, value_name = "TOKEN", value_parser = token)]
-    admin_token: Option<admin::Token>,
+    admin_token: Option<Secret>,
     /// The bearer token of the cloud's admin endpoints, for the device stream.
     #[arg(long, value_name = "TOKEN", value_parser = token)]
-    ec2_admin_token: Option<admin::Token>,
+    ec2_admin_token: Option<Secret>,
     /// Is written once the driver answers: {"endpoint": "unix:///…"}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
@@ -157,8 +162,8 @@ fn scale(text: &str) -> Result<f64, String> {
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
 }
 
-fn token(text: &str) -> Result<admin::Token, String> {
-    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(admin::Token::new(text)) }
+fn token(text: &str) -> Result<Secret, String> {
+    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
 }
 
 /// CSI: at most 63 characters, a domain name.
@@ -305,6 +310,7 @@ impl Plan {
             driver_name: self.args.driver_name.clone(),
             attach_limit: (self.args.mode == Mode::All).then_some(self.args.volume_attach_limit),
             batching: self.args.batching,
+            lock: self.args.lock,
             settings: self.settings.clone(),
             ..ControllerConfig::new(ec2)
         }
@@ -484,6 +490,17 @@ mod tests {
             let error = plan(line).unwrap_err();
             assert!(error.contains(named), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn the_lock_is_that_of_the_ebs_driver_unless_it_is_told() {
+        let lock = |more: &str| {
+            let line = format!("--mode controller --endpoint unix:///x {more}");
+            plan(&line).map(|plan| plan.controller(substrate::body::from_router(axum::Router::new())).lock)
+        };
+        assert_eq!(lock(""), Ok(LockKey::VolumeAndNode));
+        assert_eq!(lock("--lock volume"), Ok(LockKey::Volume));
+        assert!(lock("--lock node").unwrap_err().contains("volume-and-node"));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub struct IdentityService {
 
 /// The gRPC services of a driver, with Identity as the first; `controller` says that Controller is added.
 pub(crate) fn routes(calls: &Calls, driver_name: &str, controller: bool) -> tonic::service::Routes {
+    calls.ctx().faults().declare(crate::faults::IDENTITY);
     let identity = IdentityService { calls: calls.clone(), driver_name: driver_name.to_owned(), controller };
     tonic::service::Routes::new(IdentityServer::new(identity))
 }

@@ -4,15 +4,19 @@
 //! [`disk::Disk`] of its node, which in the simulation is a memory model and in the live world real mounts.
 
 mod admin;
+mod authority;
 pub mod calls;
 pub mod capabilities;
 mod check;
 mod cli;
 pub mod controller;
 pub mod disk;
+pub mod events;
+pub mod faults;
 mod identity;
 pub mod kept;
 mod metrics;
+pub mod mutants;
 pub mod node;
 pub mod plug;
 pub mod registration;

@@ -33,7 +33,7 @@ pub(crate) async fn text(calls: &Calls, disk: Option<&dyn Disk>) -> String {
     sample(&mut text, "csi_operations_in_flight", "", calls.open());
     family(&mut text, "csi_lifecycle_violations_total", "counter", "Calls that the lifecycle of CSI does not allow.");
     for (rule, count) in calls.broken() {
-        sample(&mut text, "csi_lifecycle_violations_total", &format!("{{rule=\"{rule}\"}}"), count);
+        sample(&mut text, "csi_lifecycle_violations_total", &format!("{{rule=\"{}\"}}", rule.name()), count);
     }
     if let Some(disk) = disk
         && let (Ok(devices), Ok(mounts)) = (disk.devices().await, disk.mounts().await)

@@ -12,11 +12,12 @@ use http::{Request, header};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use substrate::body::{Body, BoxError, HttpService, call, empty};
-use substrate::json::json;
+use substrate::json::Text;
 use substrate::link::Streaming;
 use substrate::process::Ctx;
 
 use crate::disk::{Disk, DiskError, Plug};
+use crate::events::{self, DiskPlugged, DiskResized, DiskUnplugged, PlugDisconnected};
 
 /// First wait before a new connection; doubles up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -45,6 +46,11 @@ impl PlugConfig {
     pub fn new(ec2: HttpService, instance_id: &str, node_name: &str, disk: Arc<dyn Disk>) -> Self {
         let (instance_id, node_name) = (instance_id.to_owned(), node_name.to_owned());
         Self { ec2, instance_id, node_name, disk, token: None }
+    }
+
+    /// The node's name, for the trace.
+    fn node(&self) -> Text {
+        self.node_name.as_str().into()
     }
 }
 
@@ -80,11 +86,7 @@ pub async fn run(ctx: Ctx, config: PlugConfig) {
         match follow(&ctx, &config).await {
             Ok(()) => wait = FIRST_WAIT,
             Err(error) => {
-                ctx.trace().trace(
-                    ctx.name(),
-                    "plug.disconnected",
-                    || json!({ "node": config.node_name, "error": error.to_string() }),
-                );
+                ctx.trace().trace(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
                 if error.is::<Synced>() {
                     wait = FIRST_WAIT;
                 }
@@ -159,7 +161,8 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
         Line::Synced | Line::Other => return,
     };
     if let Err(error) = done {
-        ctx.emit("disk.error", json!({ "volume": volume, "node": config.node_name, "error": error.to_string() }));
+        let (volume, node) = (volume.into(), config.node());
+        ctx.emit(events::DiskError { volume, node, error: error.to_string() });
     }
 }
 
@@ -173,21 +176,21 @@ async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), Disk
         pull(ctx, config, &plug.volume, true).await?;
     }
     let device = config.disk.plug(plug).await?;
-    ctx.emit("disk.plugged", json!({ "volume": plug.volume, "node": config.node_name, "device": device.name }));
+    let (volume, device) = (plug.volume.as_str().into(), device.name.into());
+    ctx.emit(DiskPlugged { volume, node: config.node(), device });
     Ok(())
 }
 
 async fn grow(ctx: &Ctx, config: &PlugConfig, volume: &str, size_bytes: u64) -> Result<(), DiskError> {
     if config.disk.resize(volume, size_bytes).await? {
-        let fields = json!({ "volume": volume, "node": config.node_name, "size_bytes": size_bytes });
-        ctx.emit("disk.resized", fields);
+        ctx.emit(DiskResized { volume: volume.into(), node: config.node(), size_bytes });
     }
     Ok(())
 }
 
 async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Result<(), DiskError> {
     if config.disk.unplug(volume, force).await? {
-        ctx.emit("disk.unplugged", json!({ "volume": volume, "node": config.node_name }));
+        ctx.emit(DiskUnplugged { volume: volume.into(), node: config.node() });
     }
     Ok(())
 }

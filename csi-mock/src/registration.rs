@@ -2,11 +2,11 @@
 
 use csi_proto::registration::registration_server::{Registration, RegistrationServer};
 use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
-use substrate::json::json;
 use substrate::{Ctx, HttpService};
 use tonic::{Request, Response, Status};
 
 use crate::calls::{About, Calls};
+use crate::events::CsiRegistration;
 
 /// The kind of plugin that kubelet's CSI code takes.
 const PLUGIN_TYPE: &str = "CSIPlugin";
@@ -24,6 +24,7 @@ struct Registrar {
 /// Starts the registration service of the driver `driver_name` in process `ctx`; `endpoint` is where kubelet finds
 /// the driver itself (a socket's path, or a name in the fabric).
 pub fn start(ctx: &Ctx, driver_name: &str, endpoint: &str) -> HttpService {
+    ctx.faults().declare(crate::faults::REGISTRATION);
     let registrar =
         Registrar { calls: Calls::untraced(ctx), driver_name: driver_name.to_owned(), endpoint: endpoint.to_owned() };
     let routes = tonic::service::Routes::new(RegistrationServer::new(registrar));
@@ -55,11 +56,11 @@ impl Registration for Registrar {
         self.calls
             .run(about, async |call| {
                 // The registrar exits when it was refused and is started anew; kubelet asks again either way.
-                let mut fields = json!({ "driver": self.driver_name, "registered": status.plugin_registered });
-                if !status.error.is_empty() {
-                    fields["error"] = status.error.clone().into();
-                }
-                self.calls.ctx().emit("csi.registration", fields);
+                self.calls.ctx().emit(CsiRegistration {
+                    driver: self.driver_name.as_str().into(),
+                    registered: status.plugin_registered,
+                    error: Some(status.error).filter(|error| !error.is_empty()),
+                });
                 call.after_effect().await?;
                 Ok(RegistrationStatusResponse {})
             })

@@ -6,10 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use substrate::json::json;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use substrate::body::{Body, BoxError, boxed, call};
+use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, guard, listen};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
+
+use crate::authority::AnyAuthority;
+use crate::events::{CsiSocket, SocketState};
 
 /// Longest path of a unix socket on Linux, in bytes.
 const MAX_SOCKET: usize = 107;
@@ -66,8 +76,42 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 /// # Errors
 /// What the system says.
 pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> {
-    ctx.spawn(listen::unix(ctx.clone(), bind(path)?, service));
+    ctx.spawn(accept(ctx.clone(), bind(path)?, service));
     Ok(())
+}
+
+/// How long an accept that failed waits: out of descriptors, the next one would fail at once too.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Accepts connections on a unix socket for ever, and requests of any `:authority` on them: gRPC in C++, Python and Ruby
+/// names the socket's path, percent-encoded, which is no name of a host.
+pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(AGAIN).await;
+            continue;
+        };
+        ctx.spawn(connection(AnyAuthority::new(stream), service.clone()));
+    }
+}
+
+async fn connection(stream: AnyAuthority<UnixStream>, service: HttpService) {
+    let connection = Builder::new(TokioExecutor::new());
+    // A connection that breaks is not an event of the domain.
+    let _ = connection.serve_connection_with_upgrades(TokioIo::new(stream), Answers(service)).await;
+}
+
+/// Adapts a peer to what hyper hands out.
+struct Answers(HttpService);
+
+impl Service<Request<Incoming>> for Answers {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        Box::pin(call(self.0.clone(), request.map(boxed)))
+    }
 }
 
 /// As [`unix`], and what is sent to `absences` takes the socket away for so long: it vanishes, new connections are
@@ -88,18 +132,18 @@ pub(crate) fn unix_with_absences(
             let absence = tokio::select! {
                 biased;
                 absence = absences.recv() => absence,
-                () = listen::unix(own.clone(), listener, service.clone()) => None,
+                () = accept(own.clone(), listener, service.clone()) => None,
             };
             let Some(absence) = absence else { return };
             // Gone is what it is to be.
             let _ = std::fs::remove_file(&path);
-            own.emit("csi.socket", json!({ "state": "gone" }));
+            own.emit(CsiSocket { state: SocketState::Gone });
             own.sleep(absence).await;
             listener = match bind(&path) {
                 Ok(listener) => listener,
-                Err(error) => return own.emit("process.failed", json!({ "error": format!("{error:#}") })),
+                Err(error) => return own.emit(ProcessFailed { error: format!("{error:#}") }),
             };
-            own.emit("csi.socket", json!({ "state": "back" }));
+            own.emit(CsiSocket { state: SocketState::Back });
         }
     });
     Ok(())

@@ -2,11 +2,23 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::Deserialize;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::capabilities::{Capabilities, Feature};
+
+/// What ControllerPublishVolume and ControllerUnpublishVolume lock while they work. What finds it locked is ABORTED.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockKey {
+    /// The volume: one node's publish makes another node's unpublish wait.
+    Volume,
+    /// Volume and node together, as the EBS driver does.
+    #[default]
+    VolumeAndNode,
+}
 
 /// The settings of a running driver. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
@@ -17,12 +29,14 @@ struct Values {
     capabilities: Capabilities,
     attach_limit: Option<i64>,
     capacity_gib: Option<u64>,
+    lock: Option<LockKey>,
     ready: bool,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { capabilities: Capabilities::default(), attach_limit: None, capacity_gib: None, ready: true }
+        let capabilities = Capabilities::default();
+        Self { capabilities, attach_limit: None, capacity_gib: None, lock: None, ready: true }
     }
 }
 
@@ -36,6 +50,8 @@ pub(crate) struct Change {
     attach_limit: Option<Option<i64>>,
     #[serde(default, deserialize_with = "given")]
     capacity_gib: Option<Option<u64>>,
+    #[serde(default, deserialize_with = "given")]
+    lock: Option<Option<LockKey>>,
     ready: Option<bool>,
 }
 
@@ -106,6 +122,16 @@ impl Settings {
         self.values().capacity_gib = capacity;
     }
 
+    /// What a publish or unpublish of the controller locks, when that was set here.
+    pub fn lock(&self) -> Option<LockKey> {
+        self.values().lock
+    }
+
+    /// Has publish and unpublish of the controller lock this from now on; nothing goes back to its own configuration.
+    pub fn set_lock(&self, lock: Option<LockKey>) {
+        self.values().lock = lock;
+    }
+
     /// What Probe answers.
     pub fn ready(&self) -> bool {
         self.values().ready
@@ -128,6 +154,7 @@ impl Settings {
             new.attach_limit = limit;
         }
         new.capacity_gib = change.capacity_gib.unwrap_or(new.capacity_gib);
+        new.lock = change.lock.unwrap_or(new.lock);
         new.ready = change.ready.unwrap_or(new.ready);
         *values = new;
         Ok(())
@@ -140,6 +167,7 @@ impl Settings {
             "capabilities": values.capabilities.names(),
             "attachLimit": values.attach_limit,
             "capacityGib": values.capacity_gib,
+            "lock": values.lock,
             "ready": values.ready,
         })
     }
@@ -160,6 +188,11 @@ mod tests {
         assert_eq!((settings.attach_limit(), settings.ready()), (Some(3), true));
         change(r#"{"attachLimit": null, "ready": false}"#).unwrap();
         assert_eq!((settings.attach_limit(), settings.ready()), (None, false));
+        change(r#"{"lock": "volume"}"#).unwrap();
+        assert_eq!((settings.lock(), &settings.dump()["lock"]), (Some(LockKey::Volume), &json!("volume")));
+        change(r#"{"lock": null}"#).unwrap();
+        assert_eq!(settings.lock(), None);
         assert!(serde_json::from_str::<Change>(r#"{"limit": 1}"#).is_err());
+        assert!(serde_json::from_str::<Change>(r#"{"lock": "node"}"#).is_err());
     }
 }

@@ -7,12 +7,13 @@ mod support;
 use std::time::Duration;
 
 use csi_mock::controller::{self, ControllerConfig};
+use csi_mock::settings::LockKey;
 use csi_proto::Channel;
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::*;
 use rstest::rstest;
-use substrate::fault::{Effect, Moment};
+use substrate::fault::{Effect, Moment, Span};
 use substrate::process::Ctx;
 use support::*;
 use tonic::Code;
@@ -345,5 +346,68 @@ fn names_of_128_bytes_and_parameters_in_any_case_are_taken() {
         request.parameters.insert("csi.storage.k8s.io/pvc/name".into(), "data".into());
         client(&ctx, &cloud).create_volume(request).await.unwrap();
         assert!(cloud.0.lock().unwrap().volumes.values().next().unwrap().tags.contains(&"data".to_owned()));
+    });
+}
+
+/// Node b's publish is sent while node a's unpublish waits for the cloud; what each gets.
+async fn publish_beside_unpublish(ctx: &Ctx, lock: LockKey) -> (Code, Code) {
+    let cloud = Cloud::default();
+    let config = ControllerConfig { lock, ..ControllerConfig::new(cloud.service()) };
+    let mut csi = ControllerClient::new(Channel(controller::start(ctx, config)));
+    let id = volume(&mut csi, "pvc-1").await;
+    csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+    cloud.0.lock().unwrap().slow = 3;
+    let mut other = csi.clone();
+    let unpublished = async { code(csi.controller_unpublish_volume(unpublish(&id, NODE_A)).await) };
+    let published = async {
+        ctx.sleep(Duration::from_secs(1)).await;
+        code(other.controller_publish_volume(publish(&id, NODE_B)).await)
+    };
+    tokio::join!(unpublished, published)
+}
+
+#[test]
+fn one_nodes_publish_does_not_abort_another_nodes_unpublish() {
+    run(async |_, ctx| {
+        // The cloud has the volume on node a still: that is what node b is told, and not to wait for a lock.
+        let both = publish_beside_unpublish(&ctx, LockKey::VolumeAndNode).await;
+        assert_eq!(both, (Code::Ok, Code::FailedPrecondition));
+        let one = publish_beside_unpublish(&ctx, LockKey::Volume).await;
+        assert_eq!(one, (Code::Ok, Code::Aborted), "a driver that locks per volume");
+    });
+}
+
+#[test]
+fn an_unpublish_runs_beside_another_nodes_publish_and_not_beside_its_own() {
+    run(async |world, ctx| {
+        let cloud = Cloud::default();
+        let mut csi = client(&ctx, &cloud);
+        let id = volume(&mut csi, "pvc-1").await;
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+        // Node a's unpublish is under way for ten seconds.
+        fault(&world, "ControllerUnpublishVolume", Moment::AfterEffect, Effect::Delay(Span(Duration::from_secs(10))));
+        let mut others = [csi.clone(), csi.clone(), csi.clone()];
+        let [second, every, again] = &mut others;
+        let quick = async {
+            ctx.sleep(Duration::from_secs(1)).await;
+            let b = code(second.controller_unpublish_volume(unpublish(&id, NODE_B)).await);
+            let a = code(again.controller_publish_volume(publish(&id, NODE_A)).await);
+            (b, a)
+        };
+        let slow = csi.controller_unpublish_volume(unpublish(&id, NODE_A));
+        let (slow, quick) = tokio::join!(slow, quick);
+        slow.unwrap();
+        assert_eq!(quick, (Code::Ok, Code::Aborted));
+        // No node means every node, and so the locks of all of them.
+        csi.controller_publish_volume(publish(&id, NODE_A)).await.unwrap();
+        fault(&world, "ControllerPublishVolume", Moment::AfterEffect, Effect::Delay(Span(Duration::from_secs(10))));
+        let all = async {
+            ctx.sleep(Duration::from_secs(1)).await;
+            code(every.controller_unpublish_volume(unpublish(&id, "")).await)
+        };
+        let (busy, all) = tokio::join!(csi.controller_publish_volume(publish(&id, NODE_A)), all);
+        busy.unwrap();
+        assert_eq!(all, Code::Aborted);
+        csi.controller_unpublish_volume(unpublish(&id, "")).await.unwrap();
     });
 }

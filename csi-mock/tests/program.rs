@@ -80,7 +80,7 @@ async fn it_answers_registers_and_ends_cleanly() {
     assert!(program.0.wait().unwrap().success());
     assert!(!socket.exists() && !registration.exists() && !dir.path().join("ready").exists());
     let trace = std::fs::read_to_string(dir.path().join("trace")).unwrap();
-    let done = trace.lines().map(|l| serde_json::from_str::<substrate::Event>(l).unwrap());
+    let done = trace.lines().map(|l| serde_json::from_str::<substrate::Line>(l).unwrap());
     assert_eq!(done.filter(|e| e.kind == "csi.done").count(), 2, "each line of the trace can be read back");
 }
 
@@ -107,11 +107,67 @@ async fn admin_faults_are_checked_and_a_crash_fault_ends_the_program() {
     assert_eq!(ask("sesame-sesame", json, &fault("ec2", crash)).await, 400);
     assert_eq!(ask("sesame-sesame", json, &fault("csi", r#"{"stale_read":3}"#)).await, 400);
     assert_eq!(ask("sesame-sesame", json, &fault("csi", r#"{"grpc":"NOPE"}"#)).await, 400);
+    assert_eq!(
+        ask("sesame-sesame", json, &fault("disk", r#"{"io_error":"EIOO"}"#).replace("NodeGetInfo", "read")).await,
+        400
+    );
+    assert_eq!(
+        ask("sesame-sesame", json, &fault("csi", r#"{"hang":true}"#).replace("GetInfo", "StageVolum")).await,
+        400
+    );
     assert_eq!(ask("sesame-sesame", json, "{").await, 400);
     assert_eq!(ask("sesame-sesame", json, &fault("csi", crash)).await, 201);
     let mut node = NodeClient::new(Channel(dial::unix(dir.path().join("csi.sock"))));
     node.node_get_info(NodeGetInfoRequest {}).await.unwrap_err();
     assert_eq!(program.0.wait().unwrap().code(), Some(137));
+}
+
+/// One frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+#[tokio::test]
+async fn a_socket_answers_whatever_authority_a_request_names() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let dir = tempfile::tempdir().unwrap();
+    let _program = started(dir.path(), &[]).await;
+    let mut stream = tokio::net::UnixStream::connect(dir.path().join("csi.sock")).await.unwrap();
+    let literal = |name: &str, value: &str| {
+        let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+        [&[0x40][..], &text(name), &text(value)].concat()
+    };
+    // As gRPC in Python writes it.
+    let headers = [
+        literal(":path", "/csi.v1.Identity/Probe"),
+        literal(":authority", "%2Frun%2Fcsi.sock"),
+        vec![0x83, 0x86],
+        literal("te", "trailers"),
+        literal("content-type", "application/grpc"),
+    ]
+    .concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let request = [preface, frame(4, 0, 0, &[]), frame(1, 4, 1, &headers), frame(0, 1, 1, &[0; 5])].concat();
+    stream.write_all(&request).await.unwrap();
+    let answer = async {
+        loop {
+            let mut header = [0; 9];
+            stream.read_exact(&mut header).await.unwrap();
+            let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+            let mut payload = vec![0; length];
+            stream.read_exact(&mut payload).await.unwrap();
+            match (header[3], header[8]) {
+                // Message: ready, as a wrapped boolean.
+                (0, 1) if length > 0 => return payload,
+                (3 | 7, _) => panic!("the request was refused: {header:?} {payload:?}"),
+                _ => {}
+            }
+        }
+    };
+    let message = tokio::time::timeout(Duration::from_secs(10), answer).await.unwrap();
+    assert_eq!(message, [0, 0, 0, 0, 4, 10, 2, 8, 1]);
 }
 
 #[tokio::test]

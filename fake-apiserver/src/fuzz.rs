@@ -92,7 +92,7 @@ pub fn create(bytes: &[u8]) {
     let kind = &kinds::all()[usize::from(*which) % kinds::all().len()];
     let namespace = kind.namespaced.then(|| "default".to_owned());
     let options = WriteOptions::default();
-    if let Err(status) = store.apply(now, Command::Create { kind, namespace, object, options }) {
+    if let Err(status) = store.apply(now, Command::Create { kind: kind.into(), namespace, object, options }) {
         // A resourceVersion on a new object is upstream's one 500.
         assert!(status.code < 500 || status.message.contains("resourceVersion"), "{}", status.message);
     }

@@ -29,3 +29,23 @@ fn signals_end_it_at_once() {
     assert_eq!(Server::start().end("-TERM"), Some(0));
     assert_eq!(Server::start().end("-INT"), Some(130));
 }
+
+#[test]
+fn a_crash_by_fault_ends_it_as_a_kill_would_and_prevents_the_request() {
+    let mut server = Server::start();
+    let address = server.ready("httpEndpoint").trim_start_matches("http://").to_owned();
+    let send = |request: &str, body: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head =
+            format!("{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json");
+        stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+        let mut answer = String::new();
+        // A connection that breaks is an answer, too.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    let fault = r#"{"name": "f", "match": {"plane": "k8s", "op": "create"}, "effect": {"crash": "self"}}"#;
+    assert!(send("POST /admin/v1/faults", fault).starts_with("HTTP/1.1 201"));
+    assert_eq!(send("POST /api/v1/namespaces", r#"{"metadata": {"name": "a"}}"#), "");
+    assert_eq!(server.wait(), Some(137));
+}

@@ -3,7 +3,9 @@
 pub mod allocator;
 pub mod cli;
 pub mod cluster;
+pub mod events;
 pub mod invariants;
+pub mod mutants;
 pub mod output;
 pub mod report;
 pub mod runner;

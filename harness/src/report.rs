@@ -1,12 +1,14 @@
 //! What a failed run says: what was expected, what was seen, and the last lines of the trace.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use substrate::Event;
 use substrate::json::Value;
+use substrate::{Event, Line};
 
 use crate::invariants::Violation;
 use crate::output::{Exit, Failure, Style, Tone, cut};
-use crate::runner::Outcome;
+use crate::runner::{Outcome, SilentFault};
 use crate::scenario::model::Scenario;
 
 /// As many trace lines as a report ends with.
@@ -27,7 +29,7 @@ pub struct Report {
     /// Invariants that did not hold.
     pub violations: Vec<Violation>,
     /// Faults that were declared and never fired: a pass without them would prove nothing.
-    pub silent_faults: Vec<String>,
+    pub silent_faults: Vec<SilentFault>,
     /// The last trace lines, oldest first.
     pub trace: Vec<String>,
 }
@@ -64,15 +66,15 @@ impl Report {
         });
         Self {
             failed,
-            violations: outcome.violations.clone(),
+            violations: outcome.violations.iter().filter(|v| v.declared.is_none()).cloned().collect(),
             silent_faults: outcome.silent_faults.clone(),
             ..Self::new(&scenario.name, &scenario.source, &outcome.events)
         }
     }
 
     /// A report about a run, with the end of its trace.
-    pub fn new(scenario: &str, source: &str, events: &[Event]) -> Self {
-        let trace = events[events.len().saturating_sub(TAIL)..].iter().map(trace_line).collect();
+    pub fn new(scenario: &str, source: &str, events: &[Arc<Event>]) -> Self {
+        let trace = events[events.len().saturating_sub(TAIL)..].iter().map(|event| trace_line(&event.line())).collect();
         Self { scenario: scenario.to_owned(), source: source.to_owned(), trace, ..Self::default() }
     }
 
@@ -121,9 +123,13 @@ impl Report {
         }
         for fault in &self.silent_faults {
             out += &format!(
-                "{} never fired, so the run proves nothing about it\n",
-                style.paint(Tone::Bad, &format!("fault {fault}"))
+                "{} never fired, so the run proves nothing about it; near misses: {}\n",
+                style.paint(Tone::Bad, &format!("fault {}", fault.name)),
+                fault.near_misses
             );
+            for near in &fault.near {
+                out += &format!("  {near}\n");
+            }
         }
         if !self.violations.is_empty() || !self.silent_faults.is_empty() {
             out.push('\n');
@@ -151,7 +157,7 @@ fn indented(text: &str) -> String {
 }
 
 /// An event on one line: time, ordinal, process, kind, fields.
-pub fn trace_line(event: &Event) -> String {
+pub fn trace_line(event: &Line) -> String {
     let mut line = format!(
         "{:>4}.{:03}s #{:<5} {:<14} {:<18}",
         event.ms / 1000,
@@ -243,7 +249,7 @@ the last 20 trace lines
                 .render(Style::PLAIN)
                 .starts_with("invariant I1 at 1.500s, event 3\n  m\n\nthe trace is empty\n")
         );
-        let silent = Report { silent_faults: vec!["f".into()], ..with(vec![]) };
+        let silent = Report { silent_faults: vec![SilentFault { name: "f".into(), near_misses: 0, near: Vec::new() }], ..with(vec![]) };
         assert_eq!((silent.exit(), silent.failure().code), (Exit::Failed, "fault-never-fired".into()));
         assert_eq!(report().exit(), Exit::Failed);
     }

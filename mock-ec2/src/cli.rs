@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Parser;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use substrate::admin::Secret;
 use substrate::host::Stop;
 use substrate::world::Options;
 use substrate::{Level, Process, Seed, TimeScale, World, ready};
 
-use crate::config::{Config, InstanceSpec, LatencyProfile, Token};
+use crate::config::{Config, InstanceSpec, LatencyProfile};
 use crate::state::ids::{InstanceId, Malformed};
 use crate::state::latency::LatencyFile;
 use crate::state::saved::Saved;
@@ -74,7 +75,7 @@ struct Flags {
     instances: Option<PathBuf>,
     /// An access key and its secret. When there are any, signatures are verified. Repeatable.
     #[arg(long, value_name = "KEY:SECRET", value_parser = credential)]
-    credential: Vec<(String, Token)>,
+    credential: Vec<(String, Secret)>,
     /// Where the whole state is kept from one run to the next.
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
@@ -89,7 +90,7 @@ struct Flags {
     allow_host: Vec<String>,
     /// Bearer token that admin requests must carry.
     #[arg(long, value_name = "TOKEN", value_parser = token)]
-    token: Option<Token>,
+    token: Option<Secret>,
     /// Writes every event as a JSON line to this file; `-` is stdout.
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
@@ -163,7 +164,8 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let mut stop = Stop::install().map_err(environment("cannot wait for signals".to_owned()))?;
         let level = if sink.is_some() { Level::Trace } else { Level::Info };
         let scale = TimeScale::new(flags.time_scale);
-        let world = World::live(Options { seed: flags.seed, level, scale, ..Options::default() });
+        let process = std::env::var(substrate::host::PROCESS_NAME).ok();
+        let world = World::live(Options { seed: flags.seed, level, scale, process, ..Options::default() });
         substrate::host::end_on_crash_fault("mock-ec2", &world);
         // Nobody asks for past events; whoever wants them follows the stream or names a file.
         world.trace().keep(0);
@@ -301,9 +303,9 @@ fn latency(text: &str) -> Result<LatencyFile, Failure> {
     LatencyFile::parse(&text).map_err(|reason| Failure(USAGE, format!("--latency {}: {reason}", path.display())))
 }
 
-fn credential(text: &str) -> Result<(String, Token), String> {
+fn credential(text: &str) -> Result<(String, Secret), String> {
     match text.split_once(':') {
-        Some((key, secret)) if !key.is_empty() && !secret.is_empty() => Ok((key.to_owned(), Token::new(secret))),
+        Some((key, secret)) if !key.is_empty() && !secret.is_empty() => Ok((key.to_owned(), Secret::new(secret))),
         _ => Err("write KEY:SECRET".to_owned()),
     }
 }
@@ -382,11 +384,11 @@ fn factor(text: &str) -> Result<f64, String> {
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be greater than 0".to_owned()) }
 }
 
-fn token(text: &str) -> Result<Token, String> {
+fn token(text: &str) -> Result<Secret, String> {
     if text.trim().len() < 8 {
         return Err("must have at least 8 characters".to_owned());
     }
-    Ok(Token::new(text))
+    Ok(Secret::new(text))
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rand_core::Rng;
 use serde_json::{Value, json};
-use substrate::fault::Effect;
+use substrate::fault::{Effect, Plane, Report};
 use substrate::{Ctx, HttpService, Now, Seed, WorldKind};
 use tokio::sync::{Notify, mpsc};
 
@@ -17,6 +17,7 @@ use crate::admin::devices::{DeviceStreams, Told};
 use crate::admin::watch::{Figures, Watchers, by_state};
 use crate::config::{Config, Error, InstanceInfo, VolumeBytes};
 use crate::counts::Counts;
+use crate::events::{FileLeft, ModificationChanged, ModificationState};
 use crate::files::VolumeFiles;
 use crate::history::History;
 use crate::state::command::{Action, Command, Reply};
@@ -133,11 +134,17 @@ impl Ec2 {
 
     /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
+        ctx.faults().declare(crate::faults::OPERATIONS);
         let now = ctx.now();
         {
             let mut inner = self.lock();
             inner.state.power_on(ctx.world().scale(), now.wall);
+            inner.state.plant(crate::mutants::planted(ctx));
             inner.publish(ctx, now);
+        }
+        let stuck = self.lock().state.stuck_by();
+        for fault in stuck {
+            self.release_after(ctx, fault);
         }
         let (ec2, driver) = (self.clone(), ctx.clone());
         ctx.spawn(async move { ec2.drive(driver).await });
@@ -166,7 +173,7 @@ impl Ec2 {
             "latency": settings.latency,
             "zones": zones,
             "instances": state.instances(),
-            "volumes": state.volumes().collect::<Vec<_>>(),
+            "volumes": state.volumes().map(|v| state.with_lingering(v)).collect::<Vec<_>>(),
             "snapshots": state.snapshots().collect::<Vec<_>>(),
             "switches": state.switches(),
             "requests": self.0.counts.requests(),
@@ -303,6 +310,15 @@ impl Ec2 {
         })
     }
 
+    /// Lets the transitions go on that `fault` holds, as soon as it is gone.
+    pub(crate) fn release_after(&self, ctx: &Ctx, fault: String) {
+        let (ec2, own) = (self.clone(), ctx.clone());
+        ctx.spawn(async move {
+            own.hang(&fault).await;
+            ec2.refresh(&own);
+        });
+    }
+
     /// Lets happen what may happen now, after a fault has ended.
     pub(crate) fn refresh(&self, ctx: &Ctx) {
         self.change(ctx, |_, _| ());
@@ -328,6 +344,7 @@ impl Ec2 {
                 .map_err(|(field, reason)| Error::Config { field, reason })?;
             fresh.set_switches(self.0.config.switches.clone());
             fresh.power_on(ctx.world().scale(), now.wall);
+            fresh.plant(inner.state.planted());
             inner.state.note_end();
             inner.publish(ctx, now);
             inner.state = fresh;
@@ -355,8 +372,13 @@ impl Ec2 {
         let now = ctx.now();
         let mut inner = self.lock();
         let faults = ctx.faults();
-        inner.state.release_stuck(now, |fault| faults.get(fault).is_some());
+        inner.state.release_stuck(now, |fault| faults.is_in_force(now.mono, fault));
         self.ask_who_holds(ctx, &mut inner, now);
+        if inner.history.is_empty() && inner.lags(ctx) {
+            // The past begins before the first change.
+            let Inner { history, state, .. } = &mut *inner;
+            history.note(now.mono, state);
+        }
         let out = work(&mut inner, now);
         inner.publish(ctx, now);
         let next = inner.state.next_deadline();
@@ -437,29 +459,34 @@ impl Ec2 {
 }
 
 impl Inner {
+    /// Whether some reads are of the past.
+    fn lags(&self, ctx: &Ctx) -> bool {
+        let stale = |r: &Report| r.fault.matches.plane == Plane::Ec2 && matches!(r.fault.effect, Effect::StaleRead(_));
+        !self.state.switches().lag_ms.is_empty() || (!ctx.faults().is_empty() && ctx.faults().list().iter().any(stale))
+    }
+
     /// Lets happen what is due, then hands every event to the trace, the device streams and the files.
     fn publish(&mut self, ctx: &Ctx, now: Now) {
-        let lags = !self.state.switches().lag_ms.is_empty()
-            || (!ctx.faults().is_empty()
-                && ctx.faults().list().iter().any(|r| matches!(r.fault.effect, Effect::StaleRead(_))));
         let events = self.state.tick(now);
-        if !lags {
+        if self.lags(ctx) {
+            self.history.note(now.mono, &self.state);
+        } else {
             self.history.clear();
-        } else if !events.is_empty() || self.history.is_empty() {
-            self.history.add(now.mono, &self.state);
         }
         for event in events {
             if ctx.trace().is_heard() {
-                ctx.emit(event.kind(), event.fields());
+                event.emit(ctx);
             }
             self.streams.tell(&event);
             self.watchers.tell(now.mono.as_millis(), &event);
-            if let Event::Modification { volume, state: "optimizing", size_gib } = &event {
+            if let Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) =
+                &event
+            {
                 let instances = self.state.volume(volume).map(|v| v.attachments.keys().cloned().collect::<Vec<_>>());
                 self.streams.resized(volume, *size_gib, &instances.unwrap_or_default());
             }
             if let Err((id, error)) = self.follow_bytes(&event) {
-                ctx.emit("ec2.file_left", json!({ "volume": id, "error": error.to_string() }));
+                ctx.emit(FileLeft { volume: id.into(), error: error.to_string() });
             }
         }
     }

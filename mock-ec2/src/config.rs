@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use substrate::admin::Secret;
 
 pub use crate::state::latency::{LatencyProfile, LatencyRule};
 use crate::state::switches::Switches;
@@ -28,9 +29,9 @@ pub struct Config {
     /// Most bytes that the files in `volume_dir` may really occupy before CreateVolume is refused.
     pub disk_limit: Option<u64>,
     /// The bearer token that admin requests must carry; without it no token is asked for.
-    pub admin_token: Option<Token>,
+    pub admin_token: Option<Secret>,
     /// Secrets by access key id. When there are any, signatures are verified and other keys refused.
-    pub credentials: BTreeMap<String, Token>,
+    pub credentials: BTreeMap<String, Secret>,
     /// How long transitions take where `latency` should not decide.
     pub latency_rules: Vec<LatencyRule>,
     /// What of the cloud's behaviour differs from the usual from the start.
@@ -82,35 +83,6 @@ impl Default for Config {
             watch_mounts: false,
             bytes: None,
         }
-    }
-}
-
-/// A secret that never shows in output.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// Takes the text of a token.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The secret itself, for what is computed from it.
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether `given` is this token; takes the same time wherever the two differ.
-    pub fn matches(&self, given: &str) -> bool {
-        let (own, given) = (self.0.as_bytes(), given.as_bytes());
-        let differing = own.iter().zip(given).fold(0, |acc, (a, b)| acc | (a ^ b));
-        own.len() == given.len() && differing == 0
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(redacted)")
     }
 }
 

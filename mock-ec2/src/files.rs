@@ -101,6 +101,14 @@ impl VolumeFiles {
         self.share(from, snapshot.as_str())
     }
 
+    /// Makes `snapshot`, which is there, what `volume` holds now.
+    pub(crate) fn take_again(&mut self, volume: &VolumeId, snapshot: &SnapshotId) -> io::Result<()> {
+        match self.share(volume.as_str(), snapshot.as_str())? {
+            Some(copy) => copy.by_extents().map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Gives the file of `volume` its new size.
     pub(crate) fn grow(&mut self, volume: &VolumeId, size_gib: u64) -> io::Result<()> {
         let path = self.path(volume);

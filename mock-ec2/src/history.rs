@@ -6,15 +6,18 @@ use std::time::Duration;
 use crate::state::State;
 
 /// Most states that are kept.
-const MOST: usize = 64;
+const MOST: usize = crate::faults::OLDEST_REVISION as usize + 1;
 
 /// States with the monotonic time at which each began.
 #[derive(Debug, Default)]
 pub(crate) struct History(VecDeque<(Duration, State)>);
 
 impl History {
-    /// Takes note of the state that begins at `now`.
-    pub(crate) fn add(&mut self, now: Duration, state: &State) {
+    /// Takes note of the state at `now`, if it is another than before.
+    pub(crate) fn note(&mut self, now: Duration, state: &State) {
+        if self.0.back().is_some_and(|(_, newest)| newest == state) {
+            return;
+        }
         if self.0.len() == MOST {
             self.0.pop_front();
         }

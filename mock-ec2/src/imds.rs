@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use serde_json::json;
@@ -13,6 +14,7 @@ use substrate::fault::{Effect, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
+use crate::faults::IMDS;
 use crate::state::State;
 use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
@@ -20,8 +22,6 @@ use crate::state::instance_types;
 
 /// Under which path of the main port the metadata of any instance stands, as `/imds/<instance id>/latest/…`.
 pub(crate) const PREFIX: &str = "/imds/";
-/// The operation's name for faults.
-pub const OPERATION: &str = "Imds";
 /// Longest life of a session token in seconds: six hours.
 const LONGEST: u64 = 21_600;
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
@@ -61,15 +61,10 @@ enum Page {
 
 impl Service {
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        let attributes = [("instance", self.id.as_str()), ("path", request.uri().path())];
-        let point = Point { plane: Plane::Ec2, op: OPERATION, attributes: &attributes, moment: Moment::Before };
-        match self.ctx.fault(&point).map(|firing| firing.effect) {
+        match self.meet(&request).await {
             Some(Effect::Http(status)) => {
                 return Ok(plain(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), ""));
             }
-            Some(Effect::Error(_)) => return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "")),
-            Some(Effect::Delay(span)) => self.ctx.sleep(span.0).await,
-            Some(Effect::Hang(true)) => std::future::pending().await,
             Some(Effect::DropReply(true)) => return Err("the reply was dropped by a fault".into()),
             _ => {}
         }
@@ -78,6 +73,18 @@ impl Service {
             (&Method::PUT, "/latest/api/token") => self.token(request.headers()),
             (&Method::GET, path) => self.get(path, request.headers()),
             _ => plain(StatusCode::METHOD_NOT_ALLOWED, ""),
+        })
+    }
+
+    /// What befalls the request, if anything does that is not over.
+    fn meet<'a>(&'a self, request: &Request<Body>) -> BoxFuture<'a, Option<Effect>> {
+        let path = request.uri().path().to_owned();
+        let agent = crate::service::user_agent(request.headers());
+        Box::pin(async move {
+            let mut attributes = vec![("instance", self.id.as_str()), ("path", path.as_str())];
+            attributes.extend(agent.as_deref().map(|agent| ("userAgent", agent)));
+            let point = Point { plane: Plane::Ec2, op: IMDS, attributes: &attributes, moment: Moment::Before };
+            self.ctx.meet(&point).await.map(|firing| firing.effect)
         })
     }
 
@@ -110,7 +117,7 @@ impl Service {
         let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let Some((ends, seal)) = text.as_deref().and_then(|t| t.split_once('.')) else { return false };
         let alive = ends.parse::<u128>().is_ok_and(|ends| self.ctx.now().mono.as_millis() < ends);
-        alive && crate::config::Token::new(self.seal(ends)).matches(seal)
+        alive && substrate::admin::Secret::new(self.seal(ends)).matches(seal)
     }
 
     fn get(&self, path: &str, headers: &HeaderMap) -> Response<Body> {

@@ -2,6 +2,7 @@
 //!
 //! - [`state`] is the cloud as a pure machine; it knows neither sockets nor XML.
 //! - [`wire`] turns forms into commands and replies into XML; it knows no state.
+//! - [`events`] is what stands in the trace, [`faults`] what can be broken.
 //! - [`service`] joins the two: lock, apply, notify, and one task that sleeps until the next deadline.
 //! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
 //! - [`imds`] is the metadata service of each instance.
@@ -10,8 +11,11 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod events;
+pub mod faults;
 pub mod fuzz;
 pub mod imds;
+pub mod mutants;
 pub mod serve;
 pub mod service;
 pub mod state;
@@ -28,4 +32,4 @@ mod mounts;
 
 pub use cli::main_with;
 pub use cloud::Ec2;
-pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, Token, VolumeBytes};
+pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, VolumeBytes};

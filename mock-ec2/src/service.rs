@@ -5,14 +5,14 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::{Map, Value};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
+use crate::events::RequestEnded;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
 use crate::wire::encode::Pieces;
@@ -108,18 +108,17 @@ impl Endpoint {
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
         let command = read(parts, &bytes)?;
-        let ending = self.perform(&caller, command).await;
-        Ok(ending)
+        Ok(self.perform(&caller, user_agent(&parts.headers), command).await)
     }
 
-    async fn perform(&self, caller: &str, mut command: Command) -> Ending {
+    async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
         let action = command.action.name();
         let mut drop_reply = false;
         // What a request is about is asked for by faults only.
         let quiet = self.ctx.faults().is_empty();
         let mut named = Named::default();
         if !quiet {
-            named = Named::of(&command, caller);
+            named = Named::of(&command, caller, agent);
             named.0.extend(self.ec2.zones_of(&command.action).into_iter().map(|zone| ("zone", zone)));
         }
         if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
@@ -141,17 +140,18 @@ impl Endpoint {
         };
         for _ in 0..more {
             // Delivered again: what it gives goes nowhere.
-            let _ = self.ec2.perform(&self.ctx, &command);
+            let again = self.ec2.perform(&self.ctx, &command);
+            drop(self.ended(action, caller, again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply))));
         }
         let named = match &result {
             Ok(reply) if !quiet => named.with(reply),
             _ => named,
         };
-        for moment in [Moment::AfterEffect, Moment::BeforeReply].into_iter().filter(|_| !quiet) {
-            match self.strike(action, &named, moment).await {
-                Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
+        if !quiet {
+            match self.strike(action, &named, Moment::AfterEffect).await {
                 Struck::End(ending) => return self.ended(action, caller, ending),
                 Struck::DropReply => drop_reply = true,
+                Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
             }
         }
         let ending = match result {
@@ -159,7 +159,16 @@ impl Endpoint {
             Ok(reply) => Ending::Reply(action, reply),
             Err(error) => Ending::Error(error),
         };
-        self.ended(action, caller, ending)
+        // What is on record now stays so, whatever becomes of the reply.
+        let ending = self.ended(action, caller, ending);
+        if quiet {
+            return ending;
+        }
+        match self.strike(action, &named, Moment::BeforeReply).await {
+            Struck::End(instead) => instead,
+            Struck::DropReply => Ending::Dropped,
+            Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => ending,
+        }
     }
 
     /// Records how a request ended.
@@ -171,19 +180,14 @@ impl Endpoint {
             Ending::Dropped => "dropped",
         };
         self.ec2.counts().count(action, outcome);
-        self.ctx.trace().trace(self.ctx.name(), "ec2.request", || {
-            let mut fields = Map::from_iter([
-                ("action".to_owned(), Value::from(action)),
-                ("caller".to_owned(), Value::from(caller)),
-            ]);
+        self.ctx.trace().trace(self.ctx.name(), || {
             let error = match &ending {
                 Ending::Reply(..) => None,
-                Ending::Error(error) => Some(error.code().to_owned()),
-                Ending::Status(status) => Some(format!("HTTP {status}")),
-                Ending::Dropped => Some("reply dropped".to_owned()),
+                Ending::Error(error) => Some(error.code().into()),
+                Ending::Status(status) => Some(format!("HTTP {status}").into()),
+                Ending::Dropped => Some("reply dropped".into()),
             };
-            fields.extend(error.map(|error| ("error".to_owned(), Value::from(error))));
-            Value::Object(fields)
+            RequestEnded { action: action.into(), caller: caller.into(), error }
         });
         ending
     }
@@ -192,24 +196,22 @@ impl Endpoint {
     async fn strike(&self, action: &'static str, named: &Named, moment: Moment) -> Struck {
         let attributes: Vec<(&str, &str)> = named.0.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let point = Point { plane: Plane::Ec2, op: action, attributes: &attributes, moment };
-        let Some(Firing { name, effect }) = self.ctx.fault(&point) else { return Struck::Not };
+        let Some(Firing { name, effect }) = self.ctx.meet(&point).await else { return Struck::Not };
         match effect {
-            effect if effect.never_answers() => match std::future::pending::<Infallible>().await {},
             Effect::Error(code) => Struck::End(Ec2Error::injected(&code, &name).into()),
             Effect::Http(status) => Struck::End(Ending::Status(status)),
-            Effect::Delay(span) => {
-                self.ctx.sleep(span.0).await;
-                Struck::Not
-            }
             Effect::DropReply(true) => Struck::DropReply,
             Effect::Duplicate(times) => Struck::Duplicate(times),
             Effect::StaleRead(revisions) => Struck::Stale(revisions),
-            Effect::Stick(state) => Struck::Stick(Stick { fault: name, state }),
+            Effect::Stick(state) => {
+                self.ec2.release_after(&self.ctx, name.clone());
+                Struck::Stick(Stick { fault: name, state })
+            }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
                 Struck::Not
             }
-            // Refused where faults are added (see `admin::faults::check`).
+            // Not in the table (see `crate::faults`).
             _ => Struck::Not,
         }
     }
@@ -248,11 +250,12 @@ enum Struck {
 struct Named(Vec<(&'static str, String)>);
 
 impl Named {
-    fn of(command: &Command, caller: &str) -> Self {
+    fn of(command: &Command, caller: &str, agent: Option<String>) -> Self {
         let volumes = command.action.volumes().into_iter().map(|v| ("volume", v.to_string()));
         let instances = command.action.instances().into_iter().map(|i| ("instance", i.to_string()));
         let snapshots = command.action.snapshots().into_iter().map(|s| ("snapshot", s.to_string()));
-        Self(std::iter::once(("caller", caller.to_owned())).chain(volumes).chain(instances).chain(snapshots).collect())
+        let who = [("caller", caller.to_owned())].into_iter().chain(agent.map(|agent| ("userAgent", agent)));
+        Self(who.chain(volumes).chain(instances).chain(snapshots).collect())
     }
 
     /// Adds what only the reply knows: the volume or the instances that were made.
@@ -275,6 +278,11 @@ impl Named {
         }
         self
     }
+}
+
+/// Who a caller says to be: the User-Agent header.
+pub(crate) fn user_agent(headers: &HeaderMap) -> Option<String> {
+    headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).map(str::to_owned)
 }
 
 /// Reads the command of a request: from the body of a POST, from the query of a GET.

@@ -5,6 +5,7 @@ mod common;
 use common::{config, play, with_token};
 use http::Request;
 use mock_ec2::LatencyProfile::{Aws, AwsRecent, Instant};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
 use serde_json::{Value, json};
 use substrate::body;
 
@@ -102,8 +103,9 @@ fn force_frees_a_volume_that_is_stuck_detaching() {
         assert_eq!(cloud.ask(&force).await.first("status").as_deref(), Some("detaching"));
         cloud.sleep(3_000).await;
         assert_eq!(cloud.volume_status(&volume).await, "available");
-        let last = cloud.world.trace().events().into_iter().rfind(|e| e.kind == "ec2.attachment").unwrap();
-        assert_eq!((last.str("state"), last.fields["forced"].as_bool()), (Some("detached"), Some(true)));
+        let events = cloud.world.trace().events();
+        let last = events.iter().rev().find_map(|e| e.get::<AttachmentChanged>()).unwrap();
+        assert_eq!((last.state, last.forced), (AttachmentPhase::Detached, true));
     });
 }
 
@@ -121,6 +123,13 @@ fn faults_of_other_rooms_and_unknown_keys_are_refused() {
             assert!(answer["error"].as_str().unwrap().contains(part), "{answer}");
         }
         assert_eq!(cloud.admin("GET", "faults", None).await.1, json!({ "faults": [] }));
+        let misspelled = json!({"name": "f", "match": {"plane": "ec2", "op": "AttchVolume"}, "effect": {"http": 503}});
+        let (status, answer) = cloud.admin("POST", "faults", Some(misspelled)).await;
+        let said = (status, &answer["field"], &answer["nearest"]);
+        assert_eq!(said, (400, &json!("match.op"), &json!("AttachVolume")));
+        let (_, catalogue) = cloud.admin("GET", "faults/catalogue", None).await;
+        let ops = catalogue["operations"].as_array().unwrap();
+        assert!(ops.iter().any(|o| o["op"] == "Devices" && o["plane"] == "ec2"), "{catalogue}");
     });
 }
 

@@ -7,6 +7,7 @@ mod common;
 use common::{Cloud, SIGNED, config, play, signed};
 use http::Request;
 use mock_ec2::LatencyProfile::{Aws, AwsRecent, Instant};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use rstest::rstest;
 use substrate::body;
 
@@ -63,8 +64,7 @@ fn instant_shows_the_intermediate_state_in_the_answer_only() {
             .trace()
             .events()
             .iter()
-            .filter(|e| e.kind == "ec2.attachment")
-            .map(|e| (e.ms, e.str("state").unwrap().to_owned()))
+            .filter_map(|e| Some((e.ms, e.get::<AttachmentChanged>()?.state.as_str().to_owned())))
             .collect();
         // Without a read the transition ends by itself after a millisecond.
         let expected = [(0, "attaching"), (0, "attached"), (0, "detaching"), (1, "detached")];
@@ -300,6 +300,40 @@ fn the_root_volume_is_in_the_mapping_and_cannot_be_detached() {
 }
 
 #[test]
+fn the_trace_says_which_volumes_several_instances_may_hold() {
+    play(1, config(Instant), |cloud| async move {
+        let alone = cloud.volume().await;
+        cloud.attach(&alone, &cloud.instance("node-a"), "/dev/sdg").await;
+        let create = "Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=4&VolumeType=io2\
+                      &Iops=100&MultiAttachEnabled=true";
+        let shared = cloud.ask(create).await.first("volumeId").unwrap();
+        for node in ["node-a", "node-b"] {
+            assert_eq!(cloud.attach(&shared, &cloud.instance(node), "/dev/sdf").await.status, 200);
+        }
+        cloud.sleep(10).await;
+        let events = cloud.world.trace().events();
+        let of = |id: &str| {
+            let own = events.iter().filter_map(|e| e.get::<VolumeChanged>()).filter(|v| v.volume.as_str() == id);
+            own.map(|v| (v.state, v.multi_attach)).collect::<Vec<_>>()
+        };
+        let states = [VolumePhase::Creating, VolumePhase::Available, VolumePhase::InUse];
+        assert_eq!(of(&shared), states.map(|state| (state, true)));
+        assert_eq!(of(&alone), states.map(|state| (state, false)));
+        let attached = events.iter().filter_map(|e| e.get::<AttachmentChanged>());
+        let attached = attached.filter(|a| a.volume.as_str() == shared && a.state == AttachmentPhase::Attached);
+        assert_eq!(attached.count(), 2);
+        let lines = cloud.world.trace().lines();
+        let said = |id: &str| {
+            lines
+                .iter()
+                .filter(|l| l.kind == "ec2.volume" && l.str("volume") == Some(id))
+                .all(|l| l.fields.get("multi_attach").is_some())
+        };
+        assert!(said(&shared) && !said(&alone));
+    });
+}
+
+#[test]
 fn multi_attach_volumes_have_an_attachment_per_instance() {
     play(1, config(Instant), |cloud| async move {
         let create =
@@ -404,7 +438,7 @@ fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
                 cloud.attach(&volume, &cloud.instance("node-a"), device).await;
             }
             cloud.sleep(10_000).await;
-            cloud.world.trace().events().iter().map(|e| e.line()).collect::<Vec<_>>()
+            cloud.world.trace().lines()
         })
     };
     assert_eq!(run(1), run(1));

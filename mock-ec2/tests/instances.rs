@@ -4,6 +4,7 @@ mod common;
 
 use common::{Answer, Cloud, config, play};
 use mock_ec2::LatencyProfile::{Aws, Instant};
+use mock_ec2::events::AttachmentChanged;
 use mock_ec2::{Config, InstanceSpec};
 use serde_json::{Value, json};
 
@@ -117,8 +118,7 @@ fn a_mounted_device_is_busy_until_it_is_unmounted() {
             .trace()
             .events()
             .iter()
-            .filter(|e| e.kind == "ec2.attachment")
-            .map(|e| e.str("state").unwrap().to_owned())
+            .filter_map(|e| Some(e.get::<AttachmentChanged>()?.state.as_str().to_owned()))
             .collect();
         assert_eq!(states, ["attaching", "attached", "detaching", "busy", "detached"]);
     });

@@ -6,11 +6,12 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
 use common::{SIGNED, read, signed};
 use http::{Method, Request};
+use rstest::rstest;
 use serde_json::Value;
 use substrate::{HttpService, body, dial};
 
@@ -18,8 +19,8 @@ fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mock-ec2"))
 }
 
-/// Ends with the test, however that ends.
-struct Running(Child);
+/// Ends with the test, however that ends. What it says on the way there goes nowhere.
+struct Running(Child, #[expect(dead_code, reason = "held so that the program can write")] BufReader<ChildStderr>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -39,10 +40,11 @@ fn start(dir: &Path, flags: &[&str]) -> (Running, String) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
     assert!(line.contains("serves http://127.0.0.1:"), "{line}");
     let content: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
-    (Running(child), content["endpoint"].as_str().unwrap().to_owned())
+    (Running(child, stderr), content["endpoint"].as_str().unwrap().to_owned())
 }
 
 fn refused(flags: &[&str]) -> (i32, String) {
@@ -121,6 +123,35 @@ fn a_fault_that_drops_the_reply_cuts_the_connection() {
         let asked = body::call(service, signed("Action=DescribeVolumes&Version=2016-11-15"));
         assert!(tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().is_err());
     });
+}
+
+#[rstest]
+#[case("before", "available")]
+#[case("after_effect", "deleting")]
+fn a_crash_fault_ends_the_program_as_kill_does(#[case] at: &str, #[case] left: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace.jsonl");
+    let (mut running, endpoint) = start(dir.path(), &["--trace", trace.to_str().unwrap()]);
+    run(async {
+        let service = dial::http(&endpoint).unwrap();
+        let made = signed("Action=CreateVolume&Version=2016-11-15&AvailabilityZone=us-east-1a&Size=1");
+        let made = read(body::call(service.clone(), made).await.unwrap()).await.first("volumeId").unwrap();
+        // A read sees it available, and so does the trace.
+        let look = format!("Action=DescribeVolumes&Version=2016-11-15&VolumeId.1={made}");
+        assert_eq!(status(&service, signed(&look)).await, 200);
+        let fault = format!(
+            r#"{{"name": "f", "match": {{"plane": "ec2", "op": "DeleteVolume"}}, "effect": {{"crash": "self"}}, "at": "{at}"}}"#
+        );
+        let add = Request::builder().method("POST").uri("/admin/v1/faults").header("content-type", "application/json");
+        assert_eq!(status(&service, add.body(body::full(fault)).unwrap()).await, 201);
+        let asked = body::call(service, signed(&format!("Action=DeleteVolume&Version=2016-11-15&VolumeId={made}")));
+        assert!(tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().is_err());
+    });
+    assert_eq!(running.0.wait().unwrap().code(), Some(137));
+    let text = std::fs::read_to_string(trace).unwrap();
+    let last = text.lines().rev().find(|line| line.contains("ec2.volume")).unwrap();
+    assert!(last.contains(&format!(r#""state":"{left}""#)), "{last}");
+    assert!(text.contains(r#""kind":"fault.fired""#), "{text}");
 }
 
 #[test]

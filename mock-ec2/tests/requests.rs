@@ -7,11 +7,12 @@ mod common;
 use common::{Answer, Cloud, config, play};
 use hmac::{Hmac, KeyInit, Mac};
 use http::Request;
+use mock_ec2::Config;
 use mock_ec2::LatencyProfile::{Aws, Instant};
-use mock_ec2::{Config, Token};
 use rstest::rstest;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use substrate::admin::Secret;
 use substrate::body;
 
 async fn call(cloud: &Cloud, action: &str, rest: &str) -> Answer {
@@ -211,7 +212,7 @@ fn reads_lag_behind_by_time_or_by_revisions() {
 }
 
 fn strict() -> Config {
-    Config { credentials: [("AKID".to_owned(), Token::new("secret"))].into(), ..config(Instant) }
+    Config { credentials: [("AKID".to_owned(), Secret::new("secret"))].into(), ..config(Instant) }
 }
 
 fn hmac(key: &[u8], data: &str) -> Vec<u8> {

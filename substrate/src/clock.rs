@@ -1,10 +1,12 @@
 //! The clock of a world: monotonic time since its start, wall time, and the scale of waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+
+use crate::fault::Faults;
 
 /// One reading of the clock; what pure machines take as `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,13 +70,14 @@ pub struct Clock {
     simulated: bool,
     /// Of a runtime that says when it has waited.
     reading: Option<Reading>,
-    skew_ms: Arc<AtomicI64>,
+    /// Who knows by how much the wall time of which process is shifted.
+    skew: Option<(Faults, Arc<str>)>,
 }
 
 impl Clock {
     /// Virtual time; must be made inside a runtime whose clock is paused.
     pub fn simulated() -> Self {
-        Self { origin: tokio::time::Instant::now(), simulated: true, reading: None, skew_ms: Arc::default() }
+        Self { origin: tokio::time::Instant::now(), simulated: true, reading: None, skew: None }
     }
 
     /// The same in a runtime that has `reading` forgotten whenever it has waited.
@@ -84,24 +87,20 @@ impl Clock {
 
     /// The machine's own time.
     pub fn live() -> Self {
-        Self { origin: tokio::time::Instant::now(), simulated: false, reading: None, skew_ms: Arc::default() }
+        Self { origin: tokio::time::Instant::now(), simulated: false, reading: None, skew: None }
     }
 
-    /// A clock of the same world whose wall time can be skewed on its own (fault plane `clock`).
-    pub fn fork(&self) -> Self {
-        Self { skew_ms: Arc::default(), ..self.clone() }
-    }
-
-    /// Shifts wall time by `ms` milliseconds from now on; monotonic time is untouched.
-    pub fn set_skew_ms(&self, ms: i64) {
-        self.skew_ms.store(ms, Ordering::Relaxed);
+    /// The clock of the process `name` of the same world, whose wall time faults of the plane `clock` shift.
+    pub(crate) fn of_process(&self, faults: &Faults, name: &Arc<str>) -> Self {
+        Self { skew: Some((faults.clone(), name.clone())), ..self.clone() }
     }
 
     /// Reads both times at once.
     pub fn now(&self) -> Now {
         let mono = self.mono();
         let base = if self.simulated { add(epoch(), mono) } else { Timestamp::now() };
-        let wall = match self.skew_ms.load(Ordering::Relaxed) {
+        let skew = self.skew.as_ref().map_or(0, |(faults, name)| faults.skew_ms(mono, name));
+        let wall = match skew {
             0 => base,
             skew => base.checked_add(SignedDuration::from_millis(skew)).unwrap_or(base),
         };

@@ -1,21 +1,39 @@
 //! A component as an OS process of its own: runtime, live world, trace sink, signals.
 
 use std::future::Future;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::clock::TimeScale;
-use crate::fault::Effect;
+use crate::fault::{Effect, Fault, Names, When};
 use crate::trace::Level;
 use crate::world::{Options, World};
 
 /// When this variable is set, the process ends as soon as its standard input does: whoever started it holds the
 /// other end, so no component outlives its starter, not even after `kill -9`.
+///
+/// Before that, each line of it is an [`Order`] about faults, as JSON.
 pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
+/// What the component is called by whoever started it: the name of its process in the trace, and for faults.
+pub const PROCESS_NAME: &str = "MOORING_PROCESS";
+
+/// What whoever started this process says of faults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Which processes, nodes and servers there are.
+    Names(Names),
+    /// A fault is in force. What cannot happen in this process is nothing to it: the starter has checked it.
+    Fault(Box<Fault>),
+    /// A fault is over.
+    End(String),
+}
 
 /// The exit code of a process that a fault crashed: that of one that was killed with SIGKILL.
 const CRASHED: i32 = 137;
@@ -51,6 +69,7 @@ where
         scale: TimeScale::new(options.time_scale),
         level: Level::Info,
         watchdog: None,
+        process: std::env::var(PROCESS_NAME).ok(),
         ..Options::default()
     };
     let code = runtime.block_on(async {
@@ -59,6 +78,7 @@ where
             Err(e) => return failed(name, &format!("signals cannot be waited for: {e}")),
         };
         let world = World::live(world_options);
+        stop.obey(&world);
         world.trace().keep(KEPT_EVENTS);
         end_on_crash_fault(name, &world);
         if let Some(path) = &options.trace {
@@ -121,6 +141,8 @@ pub struct Stop {
     interrupt: Signal,
     terminate: Signal,
     starter: Option<oneshot::Receiver<()>>,
+    /// Where the starter's orders go once there is a world.
+    world: Arc<OnceLock<World>>,
 }
 
 impl Stop {
@@ -129,11 +151,19 @@ impl Stop {
     /// # Errors
     /// When the system refuses the handlers.
     pub fn install() -> std::io::Result<Self> {
+        let world = Arc::<OnceLock<World>>::default();
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            starter: std::env::var_os(PARENT_PIPE).map(|_| watch_starter()),
+            starter: std::env::var_os(PARENT_PIPE).map(|_| watch_starter(world.clone())),
+            world,
         })
+    }
+
+    /// Lets the starter's orders act in `world`.
+    fn obey(&self, world: &World) {
+        // The first world stays; a process has one.
+        let _ = self.world.set(world.clone());
     }
 
     /// Completes when the process is asked to end, with its exit code: 130 for SIGINT, otherwise 0.
@@ -153,15 +183,33 @@ impl Stop {
     }
 }
 
-/// Ends when standard input does. A thread, because a read of standard input cannot be cancelled and would hold up
-/// the runtime's end.
-fn watch_starter() -> oneshot::Receiver<()> {
+/// Does what each line of standard input says, and ends when that does. A thread, because a read of standard input
+/// cannot be cancelled and would hold up the runtime's end.
+fn watch_starter(world: Arc<OnceLock<World>>) -> oneshot::Receiver<()> {
     let (gone, wait) = oneshot::channel();
     std::thread::spawn(move || {
-        let mut stdin = std::io::stdin().lock();
-        let mut buffer = [0; 64];
-        while std::io::Read::read(&mut stdin, &mut buffer).is_ok_and(|n| n > 0) {}
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            let Some(world) = world.get() else { continue };
+            match serde_json::from_str(&line) {
+                Ok(order) => carry_out(world, order),
+                Err(error) => eprintln!("an order on standard input cannot be read: {error}"),
+            }
+        }
         drop(gone);
     });
     wait
+}
+
+fn carry_out(world: &World, order: Order) {
+    match order {
+        Order::Names(names) => world.faults().name(names),
+        Order::Fault(fault) => {
+            // Refused is what belongs to a server that this process is not.
+            let _ = world.faults().add(world.clock().mono(), Fault { when: When { until: None, ..fault.when }, ..*fault });
+        }
+        Order::End(name) => {
+            world.faults().remove(&name);
+        }
+    }
 }

@@ -4,11 +4,13 @@
 //! and reaches time, randomness, tasks, faults and the trace only through it; that is what lets the same
 //! component run in virtual time and in the live world.
 
+pub mod admin;
 pub mod body;
 pub mod clock;
 pub mod dial;
 mod document;
 pub mod duplex;
+pub mod events;
 pub mod fabric;
 pub mod fault;
 pub mod guard;
@@ -19,16 +21,19 @@ pub mod json;
 pub mod latest;
 pub mod link;
 pub mod listen;
+pub mod mutant;
 pub mod process;
 pub mod ready;
 mod rest;
+mod secret;
 pub mod seed;
 pub mod trace;
+pub mod words;
 pub mod world;
 
 pub use body::{Body, BoxError, HttpService};
 pub use clock::{Clock, Now, TimeScale};
 pub use process::{Ctx, Process};
 pub use seed::Seed;
-pub use trace::{Event, Level, Trace};
+pub use trace::{Event, EventKind, EventType, Level, Line, Trace};
 pub use world::{World, WorldKind};

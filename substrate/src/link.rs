@@ -9,7 +9,7 @@ mod reply;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::json::json;
+use crate::events::{LinkReply, LinkRequest};
 use http::{Method, Request, Response, Uri};
 use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, StreamBody};
@@ -20,7 +20,7 @@ use self::lines::LineStream;
 use self::reply::{Answer, reply};
 use crate::body::{Body, BoxError, HttpService, boxed, call};
 use crate::fabric::{Bound, Travel};
-use crate::fault::{Effect, Moment, Plane, Point};
+use crate::fault::{Effect, Firing, Moment, Plane, Point};
 use crate::process::Ctx;
 use crate::seed::between;
 use crate::world::{Transport, World, WorldKind};
@@ -56,6 +56,7 @@ pub struct Link(Arc<Inner>);
 
 struct Inner {
     world: World,
+    caller: Ctx,
     from: Arc<str>,
     to: Arc<str>,
     carrier: Carrier,
@@ -124,6 +125,7 @@ impl Link {
         let rng = ctx.rng(&format!("link to {to}"));
         let link = Self(Arc::new(Inner {
             world: ctx.world().clone(),
+            caller: ctx.clone(),
             from: ctx.name().clone(),
             to: to.into(),
             carrier,
@@ -155,11 +157,8 @@ impl Link {
     }
 
     fn cut(&self, outward: bool) -> bool {
-        if self.0.world.faults().is_empty() {
-            return false;
-        }
         let (a, b) = if outward { (&self.0.from, &self.0.to) } else { (&self.0.to, &self.0.from) };
-        self.0.world.faults().cut(self.0.world.clock().mono(), a, b).is_some()
+        self.0.world.is_cut(a, b)
     }
 
     /// Waits while the way is cut, at most `patience`; false when it still is.
@@ -175,31 +174,43 @@ impl Link {
         true
     }
 
-    fn fault(&self, op: &str, moment: Moment, method: &Method, uri: &Uri) -> Option<Effect> {
-        let attributes = [
+    fn fault(&self, op: &str, moment: Moment, method: &Method, uri: &Uri) -> Option<Firing> {
+        let attributes = self.attributes(method, uri);
+        let point = Point { plane: Plane::Link, op, attributes: &attributes, moment };
+        self.0.world.fault(&self.0.from, &point)
+    }
+
+    fn attributes<'a>(&'a self, method: &'a Method, uri: &'a Uri) -> [(&'static str, &'a str); 5] {
+        [
             ("from", &*self.0.from),
             ("to", &*self.0.to),
             ("caller", &*self.0.from),
             ("method", method.as_str()),
             ("path", uri.path()),
-        ];
-        let point = Point { plane: Plane::Link, op, attributes: &attributes, moment };
-        self.0.world.fault(&self.0.from, &point).map(|firing| firing.effect)
+        ]
+    }
+
+    /// Suffers what fires at a moment of a request, but for what is the request's own to do.
+    async fn meet(&self, moment: Moment, method: &Method, uri: &Uri) -> Option<Effect> {
+        if self.0.world.faults().is_empty() {
+            return None;
+        }
+        let attributes = self.attributes(method, uri);
+        let point = Point { plane: Plane::Link, op: "request", attributes: &attributes, moment };
+        self.0.caller.meet(&point).await.map(|firing| firing.effect)
     }
 
     async fn exchange(self, mut messages: Messages, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let streaming = request.extensions().get::<Streaming>().is_some();
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let target = || uri.path_and_query().map_or("", |path| path.as_str());
-        self.0.world.trace().trace(
-            &self.0.from,
-            "link.request",
-            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target() }),
-        );
-        match self.fault("request", Moment::Before, &method, &uri) {
+        self.0.world.trace().trace(&self.0.from, || LinkRequest {
+            to: self.0.to.clone(),
+            method: method.as_str().into(),
+            path: target().into(),
+        });
+        match self.meet(Moment::Before, &method, &uri).await {
             Some(Effect::DropRequest(true)) => return Err(self.reset()),
-            Some(effect) if effect.never_answers() => std::future::pending().await,
-            Some(Effect::Delay(span)) => self.scaled_sleep(span.0).await,
             Some(Effect::Http(status)) => {
                 let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::SERVICE_UNAVAILABLE);
                 return Ok(Response::builder().status(status).body(crate::body::empty())?);
@@ -216,7 +227,7 @@ impl Link {
             self.trace_reply(&method, target(), &parts);
             return Ok(Response::from_parts(parts, body));
         }
-        if self.fault("request", Moment::AfterEffect, &method, &uri) == Some(Effect::DropReply(true)) {
+        if self.meet(Moment::AfterEffect, &method, &uri).await == Some(Effect::DropReply(true)) {
             return Err(self.reset());
         }
         let body = if streaming && parts.status.is_success() {
@@ -241,11 +252,12 @@ impl Link {
     }
 
     fn trace_reply(&self, method: &Method, target: &str, parts: &http::response::Parts) {
-        self.0.world.trace().trace(
-            &self.0.from,
-            "link.reply",
-            || json!({ "to": &*self.0.to, "method": method.as_str(), "path": target, "status": parts.status.as_u16() }),
-        );
+        self.0.world.trace().trace(&self.0.from, || LinkReply {
+            to: self.0.to.clone(),
+            method: method.as_str().into(),
+            path: target.into(),
+            status: parts.status.as_u16(),
+        });
     }
 
     /// Hands the request to the peer. In simulation the peer works on it in its own process: it goes on when the

@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use futures_util::FutureExt;
 use rand_chacha::ChaCha8Rng;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::clock::{Clock, Now};
-use crate::fault::{Faults, Firing, Point};
+use crate::events::{ProcessCrashed, ProcessPanicked, ProcessStarted};
+use crate::fault::{Effect, Faults, Firing, Moment, Plane, Point};
 use crate::inbox::{self, Inbox, Task};
 use crate::latest;
 use crate::rest::Unrest;
 use crate::seed::Seed;
-use crate::trace::Trace;
+use crate::trace::{EventType, Trace};
 use crate::world::{World, WorldKind};
 
 type Factory = Arc<dyn Fn(Ctx) -> Task + Send + Sync>;
@@ -92,9 +92,9 @@ impl Ctx {
         self.0.world.trace()
     }
 
-    /// Records a domain event of this process. `fields` is a JSON object.
-    pub fn emit(&self, kind: &str, fields: impl Into<Value>) {
-        self.trace().info(&self.0.name, kind, fields);
+    /// Records a domain event of this process.
+    pub fn emit(&self, event: impl EventType) {
+        self.trace().info(&self.0.name, event);
     }
 
     /// The faults in force.
@@ -105,6 +105,31 @@ impl Ctx {
     /// Asks whether a fault fires at `point`, and records it when one does.
     pub fn fault(&self, point: &Point<'_>) -> Option<Firing> {
         self.0.world.fault(&self.0.name, point)
+    }
+
+    /// Asks whether a fault fires at `point` and suffers what any operation can suffer: it waits out a delay, waits in a
+    /// hang until the fault is gone, and never comes back from a crash of this process. What is left is for the
+    /// operation itself to do.
+    pub async fn meet(&self, point: &Point<'_>) -> Option<Firing> {
+        if self.faults().is_empty() {
+            return None;
+        }
+        let firing = self.fault(point)?;
+        match &firing.effect {
+            Effect::Delay(span) => self.sleep(span.0).await,
+            Effect::Hang(_) => self.hang(&firing.name).await,
+            Effect::Crash(who) if who == "self" => std::future::pending().await,
+            // Whoever runs the processes has done it by now.
+            Effect::Crash(_) | Effect::Reboot(_) if self.is_down() => std::future::pending().await,
+            Effect::Crash(_) | Effect::Reboot(_) | Effect::Count(_) => {}
+            _ => return Some(firing),
+        }
+        None
+    }
+
+    /// Waits until the fault `name` is gone: deleted, over by its `for`, or at the end of its lease.
+    pub async fn hang(&self, name: &str) {
+        self.0.world.outlast(name).await;
     }
 
     /// `duration` divided by the scenario's `time-scale`.
@@ -165,7 +190,7 @@ impl Process {
     {
         let process = Self(Arc::new(ProcessInner {
             world: world.clone(),
-            name: name.into(),
+            name: world.options().process.as_deref().unwrap_or(name).into(),
             factory: Arc::new(move |ctx| Box::pin(main(ctx))),
             incarnations: AtomicU32::new(0),
             running: Mutex::new(None),
@@ -189,7 +214,7 @@ impl Process {
         if let Some(running) = self.slot().take() {
             running.down.send_replace(true);
             running.abort.abort();
-            self.0.world.trace().info(&self.0.name, "process.crashed", Value::Null);
+            self.0.world.trace().info(&self.0.name, ProcessCrashed {});
         }
     }
 
@@ -210,13 +235,17 @@ impl Process {
             name: inner.name.clone(),
             incarnation,
             seed: if incarnation == 1 { own } else { own.child(&format!("incarnation {incarnation}")) },
-            clock: inner.world.clock().fork(),
+            clock: inner.world.clock().of_process(inner.world.faults(), &inner.name),
             world: inner.world.clone(),
             tasks,
             down,
         }));
-        inner.world.trace().info(&inner.name, "process.started", json!({ "incarnation": incarnation }));
-        let main = (inner.factory)(ctx.clone());
+        inner.world.trace().info(&inner.name, ProcessStarted { incarnation });
+        let main = if inner.world.faults().is_empty() {
+            (inner.factory)(ctx.clone())
+        } else {
+            delayed(ctx.clone(), inner.factory.clone())
+        };
         let fuse = Arc::new(Fuse {
             name: inner.name.clone(),
             trace: inner.world.trace().clone(),
@@ -238,6 +267,15 @@ impl Process {
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The main task of a process that starts while there are faults: one may meet its start.
+fn delayed(ctx: Ctx, factory: Factory) -> Task {
+    Box::pin(async move {
+        let point = Point { plane: Plane::Process, op: "start", attributes: &[], moment: Moment::Before };
+        ctx.meet(&point).await;
+        factory(ctx).await;
+    })
 }
 
 /// Marks the process as down when its last task is dropped.
@@ -264,7 +302,7 @@ impl Fuse {
         if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
             let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            self.trace.info(&self.name, "process.panicked", json!({ "error": text }));
+            self.trace.info(&self.name, ProcessPanicked { error: text });
             self.blown.store(true, Ordering::Relaxed);
             self.alarm.notify_one();
         }

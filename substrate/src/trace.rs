@@ -1,16 +1,17 @@
 //! The trace: one totally ordered list of what happened, with virtual time and ordinal.
 
+mod event;
 mod fields;
+mod line;
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::json::{Map, Text, Value};
-use serde::{Deserialize, Serialize};
-
+pub use self::event::{Content, Event, EventKind, EventType, FieldType};
 pub use self::fields::Fields;
+pub use self::line::Line;
 use crate::clock::Clock;
 
 /// How much is kept.
@@ -23,35 +24,21 @@ pub enum Level {
     Trace,
 }
 
-/// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Milliseconds since the world began.
-    pub ms: u64,
-    /// Position in the total order of the run, from 1.
-    pub n: u64,
-    /// The process that it happened in.
-    pub process: Arc<str>,
-    /// What happened, as `<component>.<verb>`.
-    pub kind: Text,
-    /// What it happened to.
-    #[serde(flatten)]
-    pub fields: Fields,
+/// Why an event of another OS process cannot be taken over.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub enum AdoptError {
+    /// no event is of the kind `{0}`
+    Unknown(String),
+    /// an event of the kind `{0}` is not as its type says: {1}
+    Malformed(String, serde_json::Error),
 }
 
-impl Event {
-    /// A field's text, or nothing when it is absent or not a string.
-    pub fn str(&self, field: &str) -> Option<&str> {
-        self.fields.get(field).and_then(Value::as_str)
-    }
-
-    /// The event as one JSON line without its newline.
-    pub fn line(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
+/// Sees every event from the ordinal on.
+#[derive(Clone)]
+struct Observer {
+    from: u64,
+    see: Arc<dyn Fn(&Event) + Send + Sync>,
 }
-
-type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The recorder. Cheap to clone; all clones of one world write one list.
 #[derive(Clone)]
@@ -116,55 +103,76 @@ impl Trace {
         self.listen();
     }
 
-    /// Calls `observer` for every event from now on, in order, before [`Trace::info`] returns.
+    /// Calls `observer` for every event, in order, before [`Trace::info`] returns: at once for those that are kept
+    /// already, so that whoever comes late sees the world from its first event. It must not record events itself.
     pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
         let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (past, last): (Vec<Arc<Event>>, u64) = {
+            let state = self.state();
+            (state.events.iter().cloned().collect(), state.n)
+        };
+        for event in &past {
+            observer(event);
+        }
         let mut next = Vec::clone(&list);
-        next.push(Arc::new(observer));
+        next.push(Observer { from: last + 1, see: Arc::new(observer) });
         *list = Arc::new(next);
         drop(list);
         self.listen();
     }
 
-    /// Records a domain event. `fields` is a JSON object; anything else becomes the field `value`.
-    pub fn info(&self, process: &Arc<str>, kind: &str, fields: impl Into<Value>) {
-        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), kind, fields.into());
+    /// Records a domain event.
+    pub fn info(&self, process: &Arc<str>, event: impl EventType) {
+        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event);
     }
 
-    /// Records an event that only [`Level::Trace`] keeps; `fields` is not called otherwise.
-    pub fn trace<V: Into<Value>>(&self, process: &Arc<str>, kind: &str, fields: impl FnOnce() -> V) {
+    /// Records an event that only [`Level::Trace`] keeps; `event` is not called otherwise.
+    pub fn trace<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.0.level == Level::Trace {
-            self.info(process, kind, fields());
+            self.info(process, event());
+        }
+    }
+
+    /// Tells observers of an event that only [`Level::Trace`] keeps: what checkers look at and people seldom read.
+    /// `event` is not called when nobody observes.
+    pub fn whisper<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
+        if self.0.level == Level::Trace {
+            return self.info(process, event());
+        }
+        let observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if observers.is_empty() {
+            return;
+        }
+        let ms = self.0.clock.mono().as_millis() as u64;
+        // It has no place of its own in the order: it belongs to the event before it.
+        let event = Event::new(ms, self.len(), process.clone(), event());
+        for observer in observers.iter().filter(|observer| observer.from <= event.n + 1) {
+            (observer.see)(&event);
         }
     }
 
     /// Takes over an event that another OS process recorded, with a new ordinal.
-    pub fn adopt(&self, event: Event) {
-        self.record(event.ms, event.process, &event.kind, event.fields.into());
+    ///
+    /// # Errors
+    /// When its kind is none of `kinds`, or its fields are not those of the kind.
+    pub fn adopt(&self, kinds: &[EventKind], line: Line) -> Result<(), AdoptError> {
+        let kind = kinds.iter().find(|kind| line.kind == kind.kind);
+        let kind = kind.ok_or_else(|| AdoptError::Unknown(line.kind.to_string()))?;
+        kind.record(self, line).map_err(|error| AdoptError::Malformed(kind.kind.to_owned(), error))
     }
 
-    fn record(&self, ms: u64, process: Arc<str>, kind: &str, fields: Value) {
+    fn record<T: EventType>(&self, ms: u64, process: Arc<str>, content: T) {
         if !self.is_heard() {
             self.state().n += 1;
             return;
         }
-        let fields = match fields {
-            Value::Object(map) => map,
-            Value::Null => Map::new(),
-            other => Map::from_iter([("value", other)]),
-        };
-        debug_assert!(
-            ["ms", "n", "process", "kind"].iter().all(|own| !fields.contains_key(own)),
-            "{kind}: a field has the name of one of the event's own"
-        );
-        let fields = Fields::from(fields);
-        let event = {
+        let event: Arc<Event> = {
             let mut state = self.state();
             state.n += 1;
-            let event = Arc::new(Event { ms, n: state.n, process, kind: kind.into(), fields });
+            let event: Arc<Event> = Arc::new(Event::new(ms, state.n, process, content));
             if let Some(sink) = &mut state.sink {
                 // A trace file that cannot be written must not change the run; `flush` reports it.
-                let _ = writeln!(sink, "{}", event.line());
+                let _ = writeln!(sink, "{}", event.line().text());
             }
             state.events.push_back(event.clone());
             if let Some(keep) = state.keep {
@@ -175,20 +183,24 @@ impl Trace {
             event
         };
         let observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for observer in observers.iter() {
-            observer(&event);
+        for observer in observers.iter().filter(|observer| observer.from <= event.n) {
+            (observer.see)(&event);
         }
     }
 
     /// All events that are kept, in order.
-    pub fn events(&self) -> Vec<Event> {
-        self.state().events.iter().map(|event| Event::clone(event)).collect()
+    pub fn events(&self) -> Vec<Arc<Event>> {
+        self.state().events.iter().cloned().collect()
     }
 
-    /// All events that are kept, in order, without copying them; the trace keeps none of them.
-    pub fn take_events(&self) -> Vec<Event> {
-        let events = std::mem::take(&mut self.state().events);
-        events.into_iter().map(Arc::unwrap_or_clone).collect()
+    /// All events that are kept, in order; the trace keeps none of them.
+    pub fn take_events(&self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.state().events).into()
+    }
+
+    /// All events that are kept, in order, as text shows them.
+    pub fn lines(&self) -> Vec<Line> {
+        self.state().events.iter().map(|event| event.line()).collect()
     }
 
     /// How many events were recorded.
@@ -204,7 +216,7 @@ impl Trace {
     /// The last `count` events as JSON lines.
     pub fn tail(&self, count: usize) -> Vec<String> {
         let state = self.state();
-        state.events.iter().skip(state.events.len().saturating_sub(count)).map(|event| event.line()).collect()
+        state.events.iter().skip(state.events.len().saturating_sub(count)).map(|event| event.line().text()).collect()
     }
 
     /// Flushes the sink.

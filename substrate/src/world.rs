@@ -1,18 +1,18 @@
 //! A world: virtual or live, with one clock, one seed, one trace, one set of faults.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::json::json;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::clock::{Clock, Reading, TimeScale};
+use crate::events::FaultFired;
 use crate::fabric::{Fabric, Latency};
-use crate::fault::{Faults, Firing, Point};
+use crate::fault::{Effect, Faults, Firing, Point};
 use crate::seed::Seed;
 use crate::trace::{Level, Trace};
 
@@ -50,6 +50,10 @@ pub struct Options {
     pub transport: Transport,
     /// Wall-clock limit of a simulation, after which the watchdog ends the OS process with exit code 4.
     pub watchdog: Option<Duration>,
+    /// Planted defects that are switched on, by name; nothing without the feature `mutants` of their crates.
+    pub mutants: BTreeSet<String>,
+    /// What the one component of this OS process is called, where whoever started it says so.
+    pub process: Option<String>,
 }
 
 impl Default for Options {
@@ -61,6 +65,8 @@ impl Default for Options {
             latency: Latency::default(),
             transport: Transport::Direct,
             watchdog: Some(Duration::from_secs(60)),
+            mutants: BTreeSet::new(),
+            process: None,
         }
     }
 }
@@ -81,6 +87,12 @@ struct Inner {
     fault_observers: Mutex<Vec<FaultObserver>>,
 }
 
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("kind", &self.0.kind).finish_non_exhaustive()
+    }
+}
+
 type FaultObserver = Arc<dyn Fn(&Arc<str>, &Firing) + Send + Sync>;
 
 impl World {
@@ -91,10 +103,21 @@ impl World {
 
     fn new(kind: WorldKind, clock: Clock, options: Options) -> Self {
         let seed = Seed::root(options.seed);
+        let trace = Trace::new(clock.clone(), options.level);
+        let faults = Faults::new(seed.child("faults"), options.scale);
+        let told = trace.clone();
+        faults.follow(move |hit| {
+            // What lasts is met again and again, and told once.
+            let lasts = matches!(hit.effect, Effect::Partition(_) | Effect::PartitionOneWay(_) | Effect::Skew(_));
+            if !lasts || hit.hits == 1 {
+                let (fault, op, effect) = (hit.fault.clone(), hit.op.as_str().into(), hit.effect.clone());
+                told.info(&hit.process.as_str().into(), FaultFired { fault, op, effect });
+            }
+        });
         Self(Arc::new(Inner {
             kind,
-            trace: Trace::new(clock.clone(), options.level),
-            faults: Faults::new(seed.child("faults"), options.scale),
+            trace,
+            faults,
             fabric: Fabric::new(clock.clone()),
             clock,
             seed,
@@ -144,6 +167,11 @@ impl World {
         &self.0.options
     }
 
+    /// Whether the planted defect `name` is switched on; asked by [`mutant!`](crate::mutant).
+    pub fn has_mutant(&self, name: &str) -> bool {
+        self.0.options.mutants.contains(name)
+    }
+
     /// The one value of type `T` of this world, made at the first call; it outlives every process. Only for what no
     /// component can observe, such as memos of pure functions: state belongs to a process or to a disk.
     pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
@@ -153,22 +181,37 @@ impl World {
         made.downcast::<T>().unwrap_or_default()
     }
 
-    /// Asks whether a fault fires at `point` in `process`, and records it when one does.
+    /// Asks whether a fault fires at `point` in `process`. That it does is recorded.
     pub fn fault(&self, process: &Arc<str>, point: &Point<'_>) -> Option<Firing> {
         if self.0.faults.is_empty() {
             return None;
         }
-        let firing = self.0.faults.check(self.0.clock.mono(), point)?;
-        self.0.trace.info(
-            process,
-            "fault.fired",
-            json!({ "fault": firing.name, "op": point.op, "effect": firing.effect }),
-        );
+        let firing = self.0.faults.check(self.0.clock.mono(), process, point)?;
         let observers = self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for observer in observers {
             observer(process, &firing);
         }
         Some(firing)
+    }
+
+    /// Whether a partition cuts the way `from` → `to` now.
+    pub(crate) fn is_cut(&self, from: &str, to: &str) -> bool {
+        !self.0.faults.is_empty() && self.0.faults.cut(self.0.clock.mono(), from, to).is_some()
+    }
+
+    /// Waits until the fault `name` is gone: deleted, over by its `for`, or at the end of its lease.
+    pub async fn outlast(&self, name: &str) {
+        loop {
+            let (end, mut ended) = self.0.faults.end_of(name);
+            if !self.0.faults.is_in_force(self.0.clock.mono(), name) {
+                return;
+            }
+            tokio::select! { biased;
+                // The book lives as long as the world.
+                _ = ended.changed() => {}
+                () = self.0.clock.sleep_until(end.unwrap_or_default()), if end.is_some() => {}
+            }
+        }
     }
 
     /// Calls `observer` with each fault that fires and the process in which it does: for whoever runs processes, and so

@@ -11,12 +11,35 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::Request;
 use http_body_util::{BodyExt, BodyStream};
-use serde_json::json;
 use substrate::body::{Body, call, collect, empty, from_router};
+use substrate::events::ProcessPanicked;
 use substrate::fault::{Effect, Fault, Lease, Match, Plane, When};
 use substrate::link::{Link, Streaming};
 use substrate::world::{Options, Transport, World, simulate, simulate_and_leave};
 use substrate::{Ctx, HttpService, Level, Process};
+
+substrate::events! {
+    /// The server has answered a slow request.
+    pub struct ServerDone = "server.done" {}
+
+    /// A process of which a task panicked goes on.
+    pub struct HalfAlive = "half.alive" {}
+
+    /// The client has its answer.
+    pub struct ClientAnswered = "client.answered" {}
+
+    /// A caller has its answer.
+    pub struct Called = "called" {
+        /// The answer.
+        pub at: String,
+    }
+
+    /// A line of a stream arrived.
+    pub struct Ticked = "ticked" {
+        /// Its length.
+        pub line: usize,
+    }
+}
 
 fn clock_router(ctx: Ctx) -> Router {
     let (slow, ticks) = (ctx.clone(), ctx.clone());
@@ -26,7 +49,7 @@ fn clock_router(ctx: Ctx) -> Router {
             "/slow",
             get(move || async move {
                 slow.sleep(Duration::from_secs(1)).await;
-                slow.emit("server.done", json!({}));
+                slow.emit(ServerDone {});
                 "done"
             }),
         )
@@ -113,14 +136,15 @@ fn a_process_of_which_a_task_panics_ends_and_says_so() {
         let process = Process::start(&world, "broken", |ctx| async move {
             ctx.spawn(async { panic!("at the disco") });
             ctx.sleep(Duration::from_secs(60)).await;
-            ctx.emit("half.alive", json!({}));
+            ctx.emit(HalfAlive {});
         });
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert!(process.ctx().is_none(), "it is down");
         let events = world.trace().events();
-        let told = events.iter().find(|e| e.kind == "process.panicked").unwrap();
-        assert_eq!((told.str("error"), &*told.process), (Some("at the disco"), "broken"));
-        assert!(events.iter().all(|e| e.kind != "half.alive"));
+        let told = events.iter().find(|e| e.is::<ProcessPanicked>()).unwrap();
+        assert_eq!(told.get(), Some(&ProcessPanicked { error: "at the disco".into() }));
+        assert_eq!(&*told.process, "broken");
+        assert!(!events.iter().any(|e| e.is::<HalfAlive>()));
         process.restart();
         assert!(process.ctx().is_some());
     });
@@ -148,7 +172,7 @@ fn a_crash_of_the_server_resets_calls_and_streams_and_stops_its_work() {
         }
         assert_eq!(error.as_deref(), Some("connection to server reset by peer"));
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert!(!world.trace().events().iter().any(|e| e.kind == "server.done"));
+        assert!(!world.trace().events().iter().any(|e| e.is::<ServerDone>()));
     });
 }
 
@@ -160,16 +184,13 @@ fn a_crash_of_the_caller_does_not_stop_the_server_half_way() {
             let link = Link::connect(&ctx, "server");
             ctx.sleep(Duration::from_millis(1)).await;
             drop(get_text(&link, "/slow").await);
-            ctx.emit("client.answered", json!({}));
+            ctx.emit(ClientAnswered {});
         });
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.crash();
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let kinds: Vec<String> = world.trace().events().into_iter().map(|e| e.kind.into()).collect();
-        assert!(
-            kinds.contains(&"server.done".to_owned()) && !kinds.contains(&"client.answered".to_owned()),
-            "{kinds:?}"
-        );
+        let kinds: Vec<&str> = world.trace().events().iter().map(|e| e.kind()).collect();
+        assert!(kinds.contains(&"server.done") && !kinds.contains(&"client.answered"), "{kinds:?}");
     });
 }
 
@@ -234,7 +255,7 @@ fn a_lost_reply_means_that_the_work_was_done() {
         world.faults().add(Duration::ZERO, fault).unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(get_text(&link, "/slow").await.is_err());
-        assert!(world.trace().events().iter().any(|e| e.kind == "server.done"));
+        assert!(world.trace().events().iter().any(|e| e.is::<ServerDone>()));
         get_text(&link, "/slow").await.unwrap();
     });
 }
@@ -259,9 +280,9 @@ fn busy(seed: u64, transport: Transport) -> Vec<String> {
                         for _ in 0..20 {
                             let text = get_text(&link, "/").await.unwrap();
                             order.lock().unwrap().push(format!("{} {text}", ctx.name()));
-                            ctx.emit("called", json!({ "at": text }));
+                            ctx.emit(Called { at: text });
                             let frame = stream.frame().await.unwrap().unwrap().into_data().unwrap();
-                            ctx.emit("ticked", json!({ "line": frame.len() }));
+                            ctx.emit(Ticked { line: frame.len() });
                         }
                     }
                 })
@@ -270,7 +291,7 @@ fn busy(seed: u64, transport: Transport) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(order.lock().unwrap().len(), 400);
         drop(callers);
-        world.trace().events().iter().map(substrate::Event::line).collect()
+        world.trace().lines().iter().map(substrate::Line::text).collect()
     })
 }
 
@@ -325,4 +346,84 @@ fn a_world_is_taken_apart_at_its_end_unless_it_is_left() {
     assert_eq!(Arc::strong_count(&held), 1, "nobody but the test holds it");
     assert_eq!(simulate_and_leave(Options::default(), |world| story(world, held.clone())), 1);
     assert!(Arc::strong_count(&held) > 1, "what was left holds it, too");
+}
+
+fn on(plane: Plane, op: &str, effect: Effect) -> Fault {
+    Fault {
+        matches: Match { plane, op: Some(op.into()), attributes: Default::default() },
+        effect,
+        ..partition("client", "server")
+    }
+}
+
+#[test]
+fn a_hang_is_released_when_its_fault_is_deleted_and_when_it_ends_by_itself() {
+    for deleted in [true, false] {
+        simulate(Options::default(), async |world| {
+            let _server = server(&world);
+            let ctx = client_ctx(&world, "client");
+            let link = Link::connect(&ctx, "server");
+            let mut hang = on(Plane::Link, "request", Effect::Hang(true));
+            if !deleted {
+                hang.when.lasting = Some("30s".parse().unwrap());
+            }
+            world.faults().add(Duration::ZERO, hang).unwrap();
+            if deleted {
+                let (ctx, faults) = (ctx.clone(), world.faults().clone());
+                ctx.clone().spawn(async move {
+                    ctx.sleep(Duration::from_secs(30)).await;
+                    faults.remove("cut");
+                });
+            }
+            get_text(&link, "/").await.unwrap();
+            assert_eq!(ctx.now().mono.as_secs(), 30);
+        });
+    }
+}
+
+#[test]
+fn a_process_that_a_fault_delays_starts_later() {
+    simulate(Options::default(), async |world| {
+        let link = Link::connect(&client_ctx(&world, "client"), "server");
+        let delay = on(Plane::Process, "start", Effect::Delay("20s".parse().unwrap()));
+        world.faults().add(Duration::ZERO, delay).unwrap();
+        let _server = server(&world);
+        tokio::time::sleep(Duration::from_secs(19)).await;
+        assert!(get_text(&link, "/").await.is_err());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        get_text(&link, "/").await.unwrap();
+    });
+}
+
+#[test]
+fn a_skewed_clock_shifts_wall_time_of_one_process_until_the_fault_ends_and_is_told_once() {
+    simulate(Options::default(), async |world| {
+        let (early, other) = (client_ctx(&world, "early"), client_ctx(&world, "other"));
+        let mut skew = on(Plane::Clock, "wall", Effect::Skew("-90s".into()));
+        skew.matches.attributes.insert("process".into(), "early".into());
+        world.faults().add(Duration::ZERO, skew).unwrap();
+        let apart = || other.now().wall.as_second() - early.now().wall.as_second();
+        assert_eq!((apart(), apart()), (90, 90));
+        world.faults().remove("cut");
+        assert_eq!(apart(), 0);
+        let told = world.trace().events().iter().filter(|e| e.is::<substrate::events::FaultFired>()).count();
+        assert_eq!(told, 1);
+    });
+}
+
+#[test]
+fn a_stream_that_stalls_goes_on_when_the_fault_is_gone() {
+    simulate(Options::default(), async |world| {
+        let _server = server(&world);
+        let link = Link::connect(&client_ctx(&world, "client"), "server");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let mut lines = ticks(&link).await;
+        lines.next().await.unwrap().unwrap();
+        let mut stall = on(Plane::Link, "stream", Effect::StallStream(true));
+        stall.when.lasting = Some("60s".parse().unwrap());
+        world.faults().add(world.clock().mono(), stall).unwrap();
+        let began = world.clock().mono();
+        lines.next().await.unwrap().unwrap();
+        assert_eq!((world.clock().mono() - began).as_secs(), 60);
+    });
 }

@@ -209,6 +209,11 @@ impl ActualStateOfWorld {
             .collect()
     }
 
+    /// Has the statuses of all nodes written again.
+    pub(super) fn touch_reports(&mut self) {
+        self.reports.values_mut().for_each(|report| report.dirty = true);
+    }
+
     /// Has the node's status written again (`SetNodeStatusUpdateNeeded`).
     pub fn touch_report(&mut self, node: &str) {
         if let Some(report) = self.reports.get_mut(node) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::cluster::volumes_in_use;
@@ -67,6 +68,9 @@ impl Operations {
         let Some((driver, handle)) = parse_unique_name(volume) else {
             return Err(format!("volume name {volume} is not a CSI volume's"));
         };
+        if mutant!(self.ctx, "attachment-left-behind") {
+            return Ok(());
+        }
         let name = attachment_name(handle, driver, node);
         match self.client.all::<VolumeAttachment>().delete(&name, &DeleteParams::default()).await {
             Ok(()) => {}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 use super::actual::AttachedVolume;
@@ -32,22 +33,13 @@ pub struct NodeView {
 }
 
 /// Why a detach goes ahead without the safety check (label of the `forced_detaches` metric).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ForcedReason {
     /// The wish is older than `max_wait_for_unmount`.
     Timeout,
     /// The node has the out-of-service taint.
     OutOfService,
-}
-
-impl ForcedReason {
-    /// The label's value.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::OutOfService => "out-of-service",
-        }
-    }
 }
 
 /// A write or an operation, to be done in the order given.
@@ -120,6 +112,10 @@ pub struct Reconciler {
     max_wait_for_unmount: Duration,
     disable_force_detach: bool,
     differences: Differences,
+    /// Does not look whether a single-node volume is attached elsewhere: a planted defect.
+    pub(super) ignores_other_nodes: bool,
+    /// Does not look whether a volume is mounted: a planted defect.
+    pub(super) ignores_mounts: bool,
 }
 
 /// A volume on a node that no pod there needs, and that is not known to wait for anything.
@@ -145,7 +141,14 @@ impl Reconciler {
             max_wait_for_unmount,
             disable_force_detach,
             differences: Differences::default(),
+            ignores_other_nodes: false,
+            ignores_mounts: false,
         }
+    }
+
+    /// Whether a volume must not be attached because it is attached elsewhere.
+    fn is_taken(&self, volume: &str, multi_attach: bool) -> bool {
+        !multi_attach && !self.ignores_other_nodes && self.actual.is_confirmed_anywhere(volume)
     }
 
     /// One pass at the monotonic time `now`. The operations in the plan count as started.
@@ -223,7 +226,7 @@ impl Reconciler {
             if self.actual.on_node(volume, node).is_some_and(|on| on.confirmed) {
                 return None;
             }
-            if !multi_attach && self.actual.is_confirmed_anywhere(volume) {
+            if self.is_taken(volume, multi_attach) {
                 return wanted.multi_attach_reported.then_some(Wait::Event);
             }
             return blocked(key, ATTACH);
@@ -300,7 +303,7 @@ impl Reconciler {
     /// A mounted volume is detached only from a node that is out of service, or unhealthy for too long.
     fn may_detach(&self, now: Duration, since: Duration, node: &str, mounted: bool) -> bool {
         let healthy = || self.nodes.get(node).is_some_and(|node| node.ready);
-        !mounted || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
+        !mounted || self.ignores_mounts || self.expired(now, since) && !healthy() || self.is_out_of_service(node)
     }
 
     /// Monotonic time from which time alone permits a detach that has to wait at `now`.
@@ -330,7 +333,7 @@ impl Reconciler {
                 touched.push((volume.to_owned(), node.to_owned()));
                 continue;
             }
-            if !multi_attach && self.actual.is_confirmed_anywhere(volume) {
+            if self.is_taken(volume, multi_attach) {
                 if !wanted.multi_attach_reported {
                     let elsewhere = self.actual.confirmed_nodes(volume);
                     let others = self.desired.pods_on(volume, &elsewhere);

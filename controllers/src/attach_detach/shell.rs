@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use substrate::json::json;
+use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::mpsc;
 
@@ -18,6 +19,7 @@ use super::cluster::{
 use super::operation::Operations;
 use super::reconcile::{Action, ForcedReason, Reconciler};
 use super::volume::{VolumeSpec, attachment_name};
+use crate::events::{Attach, Detach};
 use crate::grid::Grid;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference};
 use crate::pending::{OperationKey, PendingOperations};
@@ -57,7 +59,11 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     listers.drivers.synced().await;
     attachments.synced().await;
     let pending = PendingOperations::new(ctx.scaled(timers.pending_initial), ctx.scaled(timers.pending_max));
-    let world = Reconciler::new(pending, ctx.scaled(timers.max_wait_for_unmount), timers.disable_force_detach);
+    let max_wait_for_unmount =
+        if mutant!(ctx, "force-detach-early") { Duration::from_secs(60) } else { timers.max_wait_for_unmount };
+    let mut world = Reconciler::new(pending, ctx.scaled(max_wait_for_unmount), timers.disable_force_detach);
+    world.ignores_other_nodes = mutant!(ctx, "multi-attach-check-skipped");
+    world.ignores_mounts = mutant!(ctx, "detach-without-unmount-wait");
     let (done, ended) = mpsc::unbounded_channel();
     let operations = Operations {
         ctx: ctx.clone(),
@@ -78,6 +84,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         users: BTreeMap::new(),
         done,
         dirty: true,
+        flapped: false,
     };
     shell.populate(&nodes);
     shell.serve(&nodes, ended).await;
@@ -98,6 +105,8 @@ struct Shell {
     done: mpsc::UnboundedSender<Done>,
     /// Something changed since the last pass.
     dirty: bool,
+    /// Which way a planted defect writes node statuses now.
+    flapped: bool,
 }
 
 impl Shell {
@@ -114,7 +123,9 @@ impl Shell {
             }
             self.world.actual.set_mounted(node.name(), volumes_in_use(&node));
         }
-        for attachment in self.attachments.list() {
+        let dangling =
+            if mutant!(self.ctx, "dangling-attachments-ignored") { Vec::new() } else { self.attachments.list() };
+        for attachment in dangling {
             // An attachment whose volume is unknown is skipped, as upstream: it leaks.
             let Some(spec) = self.spec_of(&attachment) else { continue };
             let (volume, node) = (spec.unique_name(), attachment.spec.node_name.as_str());
@@ -300,6 +311,7 @@ impl Shell {
             match action {
                 Action::Detach { key, volume, node, spec, report, forced } => {
                     if let Some(volumes) = report
+                        && !mutant!(self.ctx, "volumes-attached-not-updated")
                         && !self.write_report(&node, &volumes).await
                     {
                         self.world.detach_aborted(&key, &volume, &node);
@@ -328,7 +340,8 @@ impl Shell {
         if self.world.node(node).is_none() {
             return true;
         }
-        let attached: Vec<_> = volumes.iter().map(|name| json!({ "name": name, "devicePath": "" })).collect();
+        let device = if self.flapped { "flaps" } else { "" };
+        let attached: Vec<_> = volumes.iter().map(|name| json!({ "name": name, "devicePath": device })).collect();
         // A field that became empty is removed by null, as the two-way merge of old and new status gives it.
         let attached = if attached.is_empty() { json!(null) } else { json!(attached) };
         let patch = Patch::Strategic(json!({ "status": { "volumesAttached": attached } }));
@@ -346,8 +359,8 @@ impl Shell {
         spec: Arc<VolumeSpec>,
         pods: Vec<Arc<ObjectReference>>,
     ) {
-        let fields = json!({ "volume": Reconciler::handle(volume), "pv": spec.pv, "node": node, "forced": false });
-        self.ctx.emit("ad.attach", fields);
+        let (volume, pv) = (Reconciler::handle(volume).into(), spec.pv.as_str().into());
+        self.ctx.emit(Attach { volume, pv, node: node.as_str().into(), forced: false });
         let (operations, done) = (self.operations.clone(), self.done.clone());
         self.ctx.spawn(async move {
             let result = operations.attach(&spec, &node).await;
@@ -364,20 +377,17 @@ impl Shell {
         spec: Option<&VolumeSpec>,
         forced: Option<ForcedReason>,
     ) {
-        let handle = Reconciler::handle(&volume);
-        let mut fields = json!({
-            "volume": handle,
-            "pv": spec.map_or("", |spec| spec.pv.as_str()),
-            "node": node,
-            "forced": forced.is_some(),
+        self.ctx.emit(Detach {
+            volume: Reconciler::handle(&volume).into(),
+            pv: spec.map_or("", |spec| spec.pv.as_str()).into(),
+            node: node.as_str().into(),
+            forced: forced.is_some(),
+            reason: forced,
         });
-        if let Some(reason) = forced {
-            fields["reason"] = reason.label().into();
-        }
-        self.ctx.emit("ad.detach", fields);
         let (operations, done) = (self.operations.clone(), self.done.clone());
+        let verify = forced.is_none() && !self.world.ignores_mounts;
         self.ctx.spawn(async move {
-            let result = operations.detach(&volume, &node, forced.is_none()).await;
+            let result = operations.detach(&volume, &node, verify).await;
             let _ = done.send(Done::Detached { key, volume, node, result });
         });
     }
@@ -411,6 +421,11 @@ impl Shell {
 
     /// The verify sync: what has no VolumeAttachment any more, or one that is not attached, counts as detached.
     async fn verify(&mut self) {
+        if mutant!(self.ctx, "status-flaps") {
+            self.flapped = !self.flapped;
+            self.world.actual.touch_reports();
+            self.dirty = true;
+        }
         let mut lost = Vec::new();
         let mut missing = Vec::new();
         for (volume, entry) in self.world.actual.volumes() {

@@ -19,6 +19,7 @@ use substrate::body::HttpService;
 use substrate::process::Ctx;
 use tonic::Status;
 
+use crate::events::CsiUnreached;
 use crate::kube::client::patience;
 
 /// A call that failed, in the words of grpc-go.
@@ -138,11 +139,7 @@ impl Driver {
             match self.probe().await {
                 Ok(Some(found)) => return found,
                 Ok(None) => {}
-                Err(e) => self.ctx.trace().trace(
-                    self.ctx.name(),
-                    "csi.connect",
-                    || substrate::json::json!({ "error": e.to_string() }),
-                ),
+                Err(e) => self.ctx.trace().trace(self.ctx.name(), || CsiUnreached { error: e.to_string() }),
             }
             self.ctx.sleep(Duration::from_secs(1)).await;
         }

@@ -7,10 +7,12 @@ use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRe
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use substrate::json::json;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::driver::{Capabilities, Driver, RpcError, volume_capability};
 use super::patches::{self, NODE_ID_ANNOTATION};
+use crate::events::AttacherError;
 use crate::kube::{Api, Client, Informer, Kind, Outcome, Patch};
 
 /// What the workers share.
@@ -65,6 +67,11 @@ impl Handler {
         if !forced && attachment.status.as_ref().is_some_and(|s| s.attached) {
             return true;
         }
+        if mutant!(self.ctx, "attached-before-publish") {
+            let early = patches::attached(&BTreeMap::new());
+            // It is written again when it is true.
+            let _ = self.api().patch_status_unread(attachment.name(), &early).await;
+        }
         match self.attach(attachment).await {
             Ok(context) => {
                 self.api().patch_status_unread(attachment.name(), &patches::attached(&context)).await.is_ok()
@@ -114,12 +121,16 @@ impl Handler {
         if !forced && !attachment.has_finalizer(&self.finalizer) {
             return true;
         }
-        if let Err(e) = self.detach(attachment).await {
-            // Any error, NOT_FOUND included, means that the volume may still be attached (att#165).
-            return self.save("detachError", attachment, &e).await;
-        }
         // The finalizer goes first; the other order caused a second Unpublish (att#587).
         let release = patches::release_attachment(attachment, &self.finalizer);
+        if mutant!(self.ctx, "finalizer-removed-early") {
+            let _ = self.api().patch_unread(attachment.name(), &release).await;
+        }
+        if let Err(e) = self.detach(attachment).await {
+            // Any error, NOT_FOUND included, means that the volume may still be attached (att#165).
+            let done = self.save("detachError", attachment, &e).await;
+            return done || mutant!(self.ctx, "never-retries-detach");
+        }
         match self.api().patch_unread(attachment.name(), &release).await {
             Ok(_) => {}
             Err(e) if e.is_not_found() => return true,
@@ -148,11 +159,11 @@ impl Handler {
     async fn save(&self, field: &str, attachment: &VolumeAttachment, error: &RpcError) -> bool {
         let patch = patches::failed(field, error, self.ctx.now().wall);
         if let Err(e) = self.api().patch_status_unread(attachment.name(), &patch).await {
-            self.ctx.trace().trace(
-                self.ctx.name(),
-                "attacher.error",
-                || json!({ "attachment": attachment.name(), "error": error.to_string(), "saving": e.to_string() }),
-            );
+            self.ctx.trace().trace(self.ctx.name(), || AttacherError {
+                attachment: attachment.name().into(),
+                error: error.to_string(),
+                saving: e.to_string(),
+            });
         }
         false
     }

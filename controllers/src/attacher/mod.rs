@@ -8,5 +8,5 @@ mod patches;
 mod shell;
 
 pub(crate) use driver::volume_capability;
-pub use driver::{Driver, RpcError};
-pub use shell::run;
+pub use driver::{Capabilities, Driver, RpcError};
+pub use shell::{Reached, run};

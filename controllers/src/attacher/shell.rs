@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::body::HttpService;
 use substrate::process::Ctx;
 
-use super::driver::Driver;
+use super::driver::{Capabilities, Driver};
 use super::handler::Handler;
 use super::patches::finalizer;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
@@ -18,10 +18,30 @@ use crate::timers::Timers;
 /// `--worker-threads`.
 const WORKERS: usize = 10;
 
-/// Runs external-attacher for ever, beside the driver whose controller socket is `csi`.
-pub async fn run(ctx: Ctx, client: Client, csi: HttpService, timers: Timers) {
-    let driver = Driver::new(&ctx, csi, timers.attacher_timeout);
-    let (driver_name, capabilities) = driver.connect().await;
+/// external-attacher beside a driver that it has reached.
+pub struct Reached {
+    driver: Driver,
+    driver_name: String,
+    capabilities: Capabilities,
+}
+
+impl Reached {
+    /// Waits until the driver whose controller socket is `csi` answers.
+    pub async fn connect(ctx: &Ctx, csi: HttpService, timers: &Timers) -> Self {
+        let driver = Driver::new(ctx, csi, timers.attacher_timeout);
+        let (driver_name, capabilities) = driver.connect().await;
+        Self { driver, driver_name, capabilities }
+    }
+
+    /// The driver's name.
+    pub fn driver(&self) -> &str {
+        &self.driver_name
+    }
+}
+
+/// Runs external-attacher for ever.
+pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
+    let Reached { driver, driver_name, capabilities } = reached;
     let attachments = Informer::<VolumeAttachment>::start(&ctx, client.all(), ListParams::default());
     let volumes = Informer::<PersistentVolume>::start(&ctx, client.all(), ListParams::default());
     let nodes = Informer::start(&ctx, client.all(), ListParams::default());

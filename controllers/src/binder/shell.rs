@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
-use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::claim::sync_claim;
@@ -14,6 +13,7 @@ use super::step::{About, Call, Notice, Step};
 use super::volume::{Live, sync_volume};
 use super::world::World;
 use crate::Timers;
+use crate::events::BinderError;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, ListParams, WorkQueue, reference};
 
 /// Writes that one visit of an object may make. Four bind, two more release or repair; a rule that asks for more
@@ -241,7 +241,7 @@ impl Binder {
     }
 
     fn trace(&self, what: &str, error: &str) {
-        self.ctx.trace().trace(self.ctx.name(), "binder.error", || json!({ "what": what, "error": error }));
+        self.ctx.trace().trace(self.ctx.name(), || BinderError { what: what.into(), error: error.to_owned() });
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

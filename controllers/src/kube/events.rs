@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
-use substrate::json::{Value, json};
+use substrate::json::{Text, Value, json};
 use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use super::api::Patch;
 use super::client::Client;
 use super::error::ApiError;
 use super::object::time;
+use crate::events::{EventLost, EventRecorded};
 
 /// Records events in the background. Clones are the same recorder.
 #[derive(Clone)]
@@ -21,15 +22,15 @@ pub struct EventRecorder(Arc<Inner>);
 
 struct Inner {
     ctx: Ctx,
-    component: String,
+    component: Arc<str>,
     sender: mpsc::UnboundedSender<Occurrence>,
 }
 
 struct Occurrence {
     object: Arc<ObjectReference>,
-    kind: String,
-    reason: String,
-    message: String,
+    kind: Text,
+    reason: Text,
+    message: Text,
     at: Timestamp,
 }
 
@@ -51,18 +52,21 @@ impl EventRecorder {
             rng: Box::new(ctx.rng(&format!("events of {component}"))),
         };
         ctx.spawn(sink.run(inbox));
-        Self(Arc::new(Inner { ctx, component: component.to_owned(), sender }))
+        Self(Arc::new(Inner { ctx, component: component.into(), sender }))
     }
 
     /// Records that `reason` happened to `object`; `kind` is `Normal` or `Warning`. Never waits, never fails: as
     /// upstream, an event that cannot be written is lost.
     pub fn event(&self, object: impl Into<Arc<ObjectReference>>, kind: &str, reason: &str, message: impl Into<String>) {
-        let (object, message): (Arc<_>, _) = (object.into(), message.into());
-        self.0.ctx.emit(
-            "k8s.event",
-            json!({ "source": self.0.component, "reason": reason, "type": kind, "object": path(&object), "message": message }),
-        );
-        let (kind, reason) = (kind.to_owned(), reason.to_owned());
+        let object = object.into();
+        let (kind, reason, message) = (Text::from(kind), Text::from(reason), Text::from(message.into()));
+        self.0.ctx.emit(EventRecorded {
+            source: self.0.component.clone(),
+            reason: reason.clone(),
+            r#type: kind.clone(),
+            object: path(&object).into(),
+            message: message.clone(),
+        });
         let at = self.0.ctx.now().wall;
         // The sink ends only with the process.
         let _ = self.0.sender.send(Occurrence { object, kind, reason, message, at });
@@ -142,11 +146,8 @@ impl Sink {
                 }
                 Err(e) if e.is_already_exists() => {}
                 Err(e @ (ApiError::Status(_) | ApiError::Decode(_) | ApiError::Transport(_))) => {
-                    self.client.ctx().trace().trace(
-                        self.client.ctx().name(),
-                        "event.lost",
-                        || json!({ "reason": occurrence.reason, "error": e.to_string() }),
-                    );
+                    let ctx = self.client.ctx();
+                    ctx.trace().trace(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
                     return;
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rand_core::Rng;
-use substrate::json::{Text, json};
+use substrate::json::Text;
 use substrate::latest;
 use substrate::process::Ctx;
 use substrate::seed::between;
@@ -18,6 +18,7 @@ use super::backoff::Backoff;
 use super::error::ApiError;
 use super::object::Kind;
 use super::watch::{self, WatchEvent, WatchParams};
+use crate::events::InformerError;
 
 /// A change of the cache.
 #[derive(Clone, Debug)]
@@ -287,11 +288,11 @@ impl<K: Kind> Reflector<K> {
     }
 
     fn trouble(&self, verb: &str, e: &ApiError) {
-        self.ctx.trace().trace(
-            self.ctx.name(),
-            "informer.error",
-            || json!({ "of": K::KIND, "verb": verb, "error": e.to_string() }),
-        );
+        self.ctx.trace().trace(self.ctx.name(), || InformerError {
+            of: K::KIND.into(),
+            verb: verb.into(),
+            error: e.to_string(),
+        });
     }
 
     async fn wait(&mut self) {

@@ -1,11 +1,12 @@
 //! What the tasks of one node agent share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
+use substrate::json::Text;
 use substrate::{Ctx, latest};
 use tokio::sync::Notify;
 
@@ -14,8 +15,8 @@ use super::config::NodeAgentConfig;
 use super::csi::Driver;
 use super::names::Paths;
 use super::pods::Pods;
+use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
-use super::workload::Chains;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 
 /// The shared part of one running node agent.
@@ -34,7 +35,8 @@ pub struct Agent {
     pub(super) status_due: Notify,
     /// A driver was registered.
     pub(super) driver_registered: Notify,
-    pub(super) chains: Chains,
+    /// The machine's container runtime.
+    pub(super) runtime: Runtime,
     /// Raw devices that are open for pods.
     pub(super) devices: Devices,
     volumes: Mutex<VolumeManager>,
@@ -42,7 +44,6 @@ pub struct Agent {
     pods: Mutex<Pods>,
     reconcile_due: Notify,
     changes: latest::Sender<()>,
-    pod_ips: AtomicU64,
 }
 
 impl Agent {
@@ -62,14 +63,13 @@ impl Agent {
             csi_node_exists: AtomicBool::new(false),
             status_due: Notify::new(),
             driver_registered: Notify::new(),
-            chains: Chains::default(),
+            runtime: Runtime::new(config.runtime.clone()),
             devices: Devices::default(),
             volumes: Mutex::new(VolumeManager::new(initial, max)),
             drivers: Mutex::default(),
             pods: Mutex::default(),
             reconcile_due: Notify::new(),
             changes: latest::Sender::new(()),
-            pod_ips: AtomicU64::new(0),
             config,
         })
     }
@@ -106,9 +106,9 @@ impl Agent {
         self.csi_node_exists.load(Ordering::Relaxed)
     }
 
-    /// An address for a new pod.
-    pub(super) fn next_pod_ip(&self) -> String {
-        super::node_object::pod_ip(&self.config, self.pod_ips.fetch_add(1, Ordering::Relaxed))
+    /// The node's name, for events.
+    pub(super) fn name(&self) -> Text {
+        self.config.node_name.as_str().into()
     }
 
     /// The node, for events. Upstream uses the node's name as uid too.

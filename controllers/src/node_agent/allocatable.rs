@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use substrate::json::json;
-
 use super::agent::Agent;
+use super::events::AllocatableFailed;
 use super::registration::update_allocatable;
 
 /// Asks each driver at its period, for as long as it is registered.
@@ -25,8 +24,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
         for (name, (period, at)) in due.iter_mut().filter(|(_, (_, at))| *at <= now) {
             *at = now + agent.ctx.scaled(*period);
             if let Err(error) = update_allocatable(&agent, name).await {
-                let fields = json!({ "node": agent.config.node_name, "driver": name, "error": error.to_string() });
-                agent.ctx.emit("node-agent.allocatable-failed", fields);
+                let (driver, error) = (name.as_str().into(), error.to_string());
+                agent.ctx.emit(AllocatableFailed { driver, error, node: agent.name() });
             }
         }
         let next = due.values().map(|(_, at)| *at).min();

@@ -2,7 +2,8 @@
 //!
 //! A published device is bound once more below the agent's own directory, linked from the pod's, and held open for as
 //! long as it is published: else the device could vanish, and its number become another's, while the pod has only its
-//! name. A restarted agent finds the link, maps the device anew and so opens it again.
+//! name. A restarted agent finds the link, maps the device anew and so opens it again; the pod's container has it open
+//! itself meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_mock::disk::{Mapping, RawDevice};
 use k8s_openapi::api::core::v1::Pod;
-use substrate::json::json;
 
 use super::agent::Agent;
+use super::events::Mapped;
 use super::names::{VOL_DATA, VolumeName};
 use super::volume_manager::{StepError, Task, VolumeSpec};
 use super::volumes::{disk_error, volume_data};
@@ -23,12 +24,6 @@ use crate::kube::reference;
 pub(super) struct Devices(Mutex<BTreeMap<(String, VolumeName), Arc<dyn RawDevice>>>);
 
 impl Devices {
-    /// The device of a pod, when it is mapped.
-    pub fn get(&self, uid: &str, volume: &VolumeName) -> Option<Arc<dyn RawDevice>> {
-        let devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        devices.get(&(uid.to_owned(), volume.clone())).cloned()
-    }
-
     fn put(&self, uid: &str, volume: &VolumeName, device: Option<Arc<dyn RawDevice>>) {
         let key = (uid.to_owned(), volume.clone());
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +52,7 @@ impl Agent {
         if spec.block { self.paths.device_publish_path(uid, &spec.pv) } else { self.paths.target_path(uid, &spec.pv) }
     }
 
-    fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
+    pub(super) fn mapping(&self, uid: &str, spec: &VolumeSpec) -> Mapping {
         Mapping {
             volume: spec.handle.clone(),
             device: self.target_path(uid, spec),
@@ -89,8 +84,11 @@ pub(super) async fn map(agent: &Agent, uid: &str, task: &Task) -> Result<(), Ste
             agent.recorder.event(reference::<Pod>(pod), "Normal", "SuccessfulMountVolume", message);
         }
     }
-    let fields = json!({ "volume": spec.handle, "node": agent.config.node_name, "pod": task.pod_name });
-    agent.ctx.emit("node-agent.mapped", fields);
+    agent.ctx.emit(Mapped {
+        node: agent.name(),
+        pod: task.pod_name.as_str().into(),
+        volume: spec.handle.as_str().into(),
+    });
     Ok(())
 }
 

@@ -58,7 +58,7 @@ pub struct NodeAgentConfig {
     pub instance_type: String,
     /// The kubelet root: staging and target paths lie under it.
     pub root: PathBuf,
-    /// The node's disk: directories, vol_data.json and the workloads' files.
+    /// The node's disk: directories and vol_data.json.
     pub disk: Arc<dyn Disk>,
     /// Where CSI drivers come from.
     pub plugins: Plugins,
@@ -74,12 +74,10 @@ pub struct NodeAgentConfig {
     pub external_ip: Option<String>,
     /// The port of the node's own server, `status.daemonEndpoints.kubeletEndpoint`: 10250.
     pub kubelet_port: u16,
-    /// What containers print, for who serves it: see [`service`](super::service).
+    /// The machine's container runtime ([`machine`](crate::machine)).
+    pub runtime: HttpService,
+    /// Whose logs there are, for who serves them: see [`service`](super::service).
     pub logs: Logs,
-    /// Shortest and longest time from mounted volumes to a started container; instant by default.
-    pub container_start: (Duration, Duration),
-    /// How long a container takes to stop after SIGTERM, at most its grace period; instant by default.
-    pub container_stop: Duration,
     /// What the modelled workload writes unless the pod's annotations say otherwise.
     pub workload: WorkloadDefaults,
     /// Upstream's timers.
@@ -105,7 +103,14 @@ impl Default for WorkloadDefaults {
 
 impl NodeAgentConfig {
     /// A node in `zone` with upstream's defaults. The region is the zone without its last letter.
-    pub fn new(node_name: &str, instance_id: &str, zone: &str, disk: Arc<dyn Disk>, plugins: Plugins) -> Self {
+    pub fn new(
+        node_name: &str,
+        instance_id: &str,
+        zone: &str,
+        disk: Arc<dyn Disk>,
+        plugins: Plugins,
+        runtime: HttpService,
+    ) -> Self {
         Self {
             node_name: node_name.to_owned(),
             instance_id: instance_id.to_owned(),
@@ -123,9 +128,8 @@ impl NodeAgentConfig {
             internal_ip: None,
             external_ip: None,
             kubelet_port: KUBELET_PORT,
+            runtime,
             logs: Logs::default(),
-            container_start: (Duration::ZERO, Duration::ZERO),
-            container_stop: Duration::ZERO,
             workload: WorkloadDefaults::default(),
             timers: Timers::default(),
         }

@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 
 use super::agent::Agent;
 use super::csi::classify;
+use super::events::Expanded;
 use super::pod_facts::secrets;
 use super::populate::claims;
 use super::volume_manager::{Operation, StepError, Task, VolumeSpec};
@@ -148,7 +149,8 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         agent.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
     agent.recorder.event(reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
-    agent.ctx.emit("node-agent.expanded", json!({ "volume": spec.handle, "node": node, "size_bytes": bytes }));
+    let (node, volume) = (agent.name(), spec.handle.as_str().into());
+    agent.ctx.emit(Expanded { node, size_bytes: bytes, volume });
     patch(finished(&size)).await
 }
 

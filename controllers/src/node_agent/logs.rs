@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body::Frame;
-use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use substrate::body::{Body, BoxError, boxed, from_service, full};
-use substrate::{Ctx, HttpService, latest};
+use substrate::body::{Body, collect, empty, from_service, full};
+use substrate::{Ctx, HttpService};
 
-use super::container_log::{ContainerLog, LogOptions, LogReader};
 use super::pod_status::{Phase, PodFacts, status};
+use super::runtime::send;
+use crate::machine::container_log::{LogOptions, OptionsError};
+use crate::machine::query;
 
-/// What the containers of one node's pods have printed since the agent started. Clones are the same logs.
+/// Whose containers of one node have logs, which the machine keeps. Clones are the same.
 #[derive(Clone, Default)]
 pub struct Logs(Arc<Mutex<BTreeMap<(String, String), PodLogs>>>);
 
@@ -30,35 +29,6 @@ struct PodLogs {
     pod: Arc<Pod>,
     /// What the agent itself knows of the pod's state; nothing until a worker is on it.
     state: Option<(Phase, PodFacts)>,
-    containers: BTreeMap<String, Arc<LogFile>>,
-}
-
-/// The log of one container, and those who wait for more of it.
-pub(super) struct LogFile {
-    log: Mutex<ContainerLog>,
-    grown: latest::Sender<()>,
-}
-
-impl LogFile {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { log: Mutex::default(), grown: latest::Sender::new(()) })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ContainerLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The container prints.
-    pub(super) fn print(&self, ctx: &Ctx, text: &str) {
-        self.lock().write(ctx.now().wall, text);
-        self.grown.send_replace(());
-    }
-
-    /// The container has stopped.
-    pub(super) fn close(&self) {
-        self.lock().close();
-        self.grown.send_replace(());
-    }
 }
 
 fn key(pod: &Pod) -> (String, String) {
@@ -77,7 +47,7 @@ impl Logs {
         match pods.get_mut(&key(pod)) {
             Some(logs) if logs.pod.metadata.uid == pod.metadata.uid => logs.pod = pod.clone(),
             _ => {
-                let logs = PodLogs { pod: pod.clone(), state: None, containers: BTreeMap::new() };
+                let logs = PodLogs { pod: pod.clone(), state: None };
                 pods.insert(key(pod), logs);
             }
         }
@@ -100,19 +70,8 @@ impl Logs {
         }
     }
 
-    /// A new log for a container that starts.
-    pub(super) fn open(&self, pod: &Pod, container: &str) -> Arc<LogFile> {
-        let file = LogFile::new();
-        let mut pods = self.lock();
-        let found = pods.get_mut(&key(pod)).filter(|logs| logs.pod.metadata.uid == pod.metadata.uid);
-        if let Some(logs) = found {
-            logs.containers.insert(container.to_owned(), file.clone());
-        }
-        file
-    }
-
-    /// The log that a request is about.
-    fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<Arc<LogFile>, (StatusCode, String)> {
+    /// The pod's uid and the container's id that a request is about.
+    fn find(&self, ctx: &Ctx, target: &Target, previous: bool) -> Result<(String, String), (StatusCode, String)> {
         let Target { namespace, pod, container } = target;
         let pods = self.lock();
         let missing = || (StatusCode::NOT_FOUND, format!("pod {pod:?} does not exist"));
@@ -126,9 +85,7 @@ impl Logs {
             None => logs.pod.status.clone().unwrap_or_default(),
         };
         let id = readable(pod, &known, container, previous).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-        // The logs of an earlier incarnation of the agent went with it.
-        let lost = || (StatusCode::BAD_REQUEST, format!("unable to retrieve container logs for {id}"));
-        logs.containers.get(container).filter(|_| !previous).cloned().ok_or_else(lost)
+        Ok((logs.pod.metadata.uid.clone().unwrap_or_default(), id))
     }
 }
 
@@ -178,16 +135,16 @@ impl Target {
     }
 }
 
-/// The node's own server, within process `ctx`: the logs of its pods, and `/healthz`.
-pub fn service(ctx: &Ctx, logs: &Logs) -> HttpService {
+/// The node's own server, within process `ctx`: the logs of its pods, which the machine's `runtime` has, and `/healthz`.
+pub fn service(ctx: &Ctx, logs: &Logs, runtime: HttpService) -> HttpService {
     let (ctx, logs) = (ctx.clone(), logs.clone());
     from_service(tower::service_fn(move |request: Request<Body>| {
-        let answer = answer(&ctx, &logs, &request);
-        std::future::ready(Ok::<_, Infallible>(answer))
+        let (ctx, logs, runtime) = (ctx.clone(), logs.clone(), runtime.clone());
+        async move { Ok::<_, Infallible>(answer(&ctx, &logs, &runtime, request).await) }
     }))
 }
 
-fn answer(ctx: &Ctx, logs: &Logs, request: &Request<Body>) -> Response<Body> {
+async fn answer(ctx: &Ctx, logs: &Logs, runtime: &HttpService, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
     if request.method() != Method::GET {
         return said(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
@@ -196,55 +153,55 @@ fn answer(ctx: &Ctx, logs: &Logs, request: &Request<Body>) -> Response<Body> {
         return said(StatusCode::OK, "ok");
     }
     let Some(target) = Target::parse(path) else { return said(StatusCode::NOT_FOUND, "404 page not found") };
-    let options = match LogOptions::read(&query(request.uri().query().unwrap_or_default()), ctx.now().wall) {
+    let parameters = request.uri().query().unwrap_or_default();
+    let options = match LogOptions::read(&query(parameters), ctx.now().wall) {
         Ok(options) => options,
         Err(error) => {
-            let undecodable = error == super::container_log::OptionsError::Undecodable;
+            let undecodable = error == OptionsError::Undecodable;
             let code = if undecodable { StatusCode::BAD_REQUEST } else { StatusCode::UNPROCESSABLE_ENTITY };
             return said(code, &error.to_string());
         }
     };
     match logs.find(ctx, &target, options.previous) {
-        Ok(file) => stream(&file, options),
+        Ok((uid, id)) => fetch(runtime, &target, &uid, &id, parameters, &options).await,
         Err((code, why)) => said(code, &why),
     }
 }
 
-/// The log as it is, or line by line as it grows.
-fn stream(file: &Arc<LogFile>, options: LogOptions) -> Response<Body> {
-    // From before the first look on, so that nothing is missed between a look and the wait after it.
-    let grown = file.grown.subscribe();
-    let mut reader = LogReader::new(&file.lock(), options.clone());
-    let body = if options.follow {
-        let state = (file.clone(), reader, grown, Vec::<String>::new().into_iter());
-        boxed(StreamBody::new(futures_util::stream::unfold(
-            state,
-            |(file, mut reader, mut grown, mut lines)| async move {
-                loop {
-                    if let Some(line) = lines.next() {
-                        let frame = Ok::<_, BoxError>(Frame::data(Bytes::from(line)));
-                        return Some((frame, (file, reader, grown, lines)));
-                    }
-                    let done = {
-                        let log = file.lock();
-                        lines = reader.read(&log).into_iter();
-                        reader.is_done(&log)
-                    };
-                    if lines.len() > 0 {
-                        continue;
-                    }
-                    if done || grown.changed().await.is_err() {
-                        return None;
-                    }
-                }
-            },
-        )))
-    } else {
-        full(reader.read(&file.lock()).concat())
+/// The log of a container, as the machine gives it.
+async fn fetch(
+    runtime: &HttpService,
+    target: &Target,
+    uid: &str,
+    id: &str,
+    parameters: &str,
+    options: &LogOptions,
+) -> Response<Body> {
+    let lost = || said(StatusCode::BAD_REQUEST, &format!("unable to retrieve container logs for {id}"));
+    if options.previous {
+        // The machine keeps the logs of a pod's newest containers only.
+        return lost();
+    }
+    let path = format!("/v1/pods/{uid}/logs/{}?{parameters}", target.container);
+    let answer = match send(runtime, Method::GET, &path, empty(), options.follow).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let why = format!("failed to reach the container runtime for {id}: {error}");
+            return said(StatusCode::INTERNAL_SERVER_ERROR, &why);
+        }
     };
-    let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
-    response
+    match answer.status() {
+        StatusCode::NOT_FOUND => lost(),
+        code if code.is_success() => {
+            let mut response = Response::new(answer.into_body());
+            response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
+            response
+        }
+        code => {
+            let text = collect(answer.into_body(), 1 << 16).await.unwrap_or_default();
+            said(code, &String::from_utf8_lossy(&text))
+        }
+    }
 }
 
 fn said(code: StatusCode, text: &str) -> Response<Body> {
@@ -252,35 +209,6 @@ fn said(code: StatusCode, text: &str) -> Response<Body> {
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
     response
-}
-
-/// The parameters of a query, decoded.
-fn query(text: &str) -> Vec<(String, String)> {
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (unescaped(key), unescaped(value))
-        })
-        .collect()
-}
-
-/// Resolves `%xx` and `+`; what is no escape stays as it is.
-fn unescaped(text: &str) -> String {
-    let (bytes, mut plain, mut i) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
-    while i < bytes.len() {
-        let hex = bytes.get(i + 1..i + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (bytes[i], hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(byte)) => {
-                plain.push(byte);
-                i += 2;
-            }
-            (b'+', _) => plain.push(b' '),
-            (byte, _) => plain.push(byte),
-        }
-        i += 1;
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 #[cfg(test)]
@@ -321,12 +249,5 @@ mod tests {
         for path in ["/containerLogs/default/web", "/containerLogs/a/b/c/d", "/logs/a/b/c", "/"] {
             assert_eq!(parsed(path), None, "{path}");
         }
-    }
-
-    #[test]
-    fn a_query_is_decoded() {
-        let pairs = query("sinceTime=2026-01-01T00%3A00%3A00Z&follow&x=a+b%zz");
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        assert_eq!(pairs, [("sinceTime", "2026-01-01T00:00:00Z"), ("follow", ""), ("x", "a b%zz")]);
     }
 }

@@ -1,20 +1,21 @@
 //! The node agent: kubelet's volume side.
 //!
-//! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status), the
-//! [records](records) of the modelled workload, the [log of a container](container_log). The rest is shell: it
-//! watches, calls, and reports back. A crash is the end of the process; nothing is cleaned up, a restarted agent
-//! derives everything from the API server and from what it finds on its disk. Logs are kept in memory and go with it.
+//! Pure parts: the [volume manager](volume_manager), the [Node object](node_object), [pod status](pod_status). The rest
+//! is shell: it watches, calls, and reports back. A crash is the end of the process; nothing is cleaned up, a restarted
+//! agent derives everything from the API server, from what it finds on its disk, and from the machine's [container
+//! runtime](crate::machine), whose containers and logs outlive it.
 
 pub mod affinity;
 mod agent;
 mod allocatable;
 mod block;
 pub mod config;
-pub mod container_log;
 pub mod csi;
+pub mod events;
 mod expand;
 mod lease;
 pub mod logs;
+pub mod mutants;
 pub mod names;
 pub mod node_object;
 mod node_status;
@@ -25,10 +26,9 @@ pub mod pod_status;
 mod pods;
 pub mod populate;
 pub mod reconstruct;
-pub mod records;
 mod registration;
+mod runtime;
 pub mod serve;
-pub mod slots;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
@@ -52,6 +52,7 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         // The pod watch, the volume manager and the lease do not wait for the Node object.
         ctx.spawn(volumes::run(agent.clone()));
         ctx.spawn(volumes::follow_node(agent.clone()));
+        ctx.spawn(runtime::follow(agent.clone()));
         ctx.spawn(pods::run(agent.clone()));
         ctx.spawn(lease::run(agent.clone()));
         let node = node_status::register(&agent).await;

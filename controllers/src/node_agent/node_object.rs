@@ -296,7 +296,8 @@ mod tests {
 
     fn config() -> NodeAgentConfig {
         let plugins = Plugins::Directory("/nowhere".into());
-        NodeAgentConfig::new("node-a", "i-0abc", "us-east-1a", MemoryDisks::new().node("node-a"), plugins)
+        let runtime = substrate::HttpService::new(|_| Box::pin(std::future::pending()));
+        NodeAgentConfig::new("node-a", "i-0abc", "us-east-1a", MemoryDisks::new().node("node-a"), plugins, runtime)
     }
 
     fn inputs(second: u64, not_ready: Option<&str>, volumes: Option<&[&str]>) -> StatusInputs {

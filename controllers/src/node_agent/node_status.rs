@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
-use substrate::json::json;
 use substrate::seed::unit;
 
 use super::agent::Agent;
+use super::events::RegisterFailed;
 use super::node_object::{StatusInputs, adoption_patch, changed, initial, status, status_patch};
+use crate::events::NodeReady;
 use crate::kube::{Api, ApiError, Patch};
 
 /// How often one tick tries to write (`nodeStatusUpdateRetry`).
@@ -28,10 +29,7 @@ pub(super) async fn register(agent: &Agent) -> Arc<Node> {
     loop {
         match try_register(agent, &api).await {
             Ok(node) => return node,
-            Err(error) => agent.ctx.emit(
-                "node-agent.register-failed",
-                json!({ "node": agent.config.node_name, "error": error.to_string() }),
-            ),
+            Err(error) => agent.ctx.emit(RegisterFailed { error: error.to_string(), node: agent.name() }),
         }
         agent.ctx.sleep(wait).await;
         wait = (wait * 2).min(REGISTER_BACKOFF.1);
@@ -51,10 +49,12 @@ async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Arc<Node>, ApiEr
 }
 
 fn inputs(agent: &Agent) -> StatusInputs {
+    let volumes_in_use = agent.volumes().volumes_in_use();
+    let dropped = volumes_in_use.is_none() && substrate::mutant!(agent.ctx, "volumes-in-use-dropped");
     StatusInputs {
         now: agent.ctx.now().wall,
         not_ready: (!agent.csi_node_initialized()).then(|| "CSINode is not yet initialized".to_owned()),
-        volumes_in_use: agent.volumes().volumes_in_use(),
+        volumes_in_use: if dropped { Some(Vec::new()) } else { volumes_in_use },
     }
 }
 
@@ -167,7 +167,7 @@ impl Reporter {
         }
         if of(new, "Ready").as_deref() == Some("True") {
             if !self.ready || of(old, "Ready").as_deref() != Some("True") {
-                agent.ctx.emit("node.ready", json!({ "node": agent.config.node_name }));
+                agent.ctx.emit(NodeReady { node: agent.name() });
             }
             self.ready = true;
         }

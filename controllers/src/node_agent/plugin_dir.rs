@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use substrate::json::json;
 use substrate::link::Link;
 use substrate::{HttpService, dial, latest};
 
 use super::agent::Agent;
+use super::events::DeregistrationFailed;
 use super::registration::{deregister, keep_trying};
 
 /// What tells one socket from another at the same path: device, inode, change time.
@@ -41,8 +41,7 @@ pub(super) async fn run(agent: Arc<Agent>, directory: PathBuf) {
             if let Some(driver) = driver
                 && let Err(error) = deregister(&agent, &driver).await
             {
-                let fields = json!({ "node": agent.config.node_name, "error": error.to_string() });
-                agent.ctx.emit("node-agent.deregistration-failed", fields);
+                agent.ctx.emit(DeregistrationFailed { error: error.to_string(), node: agent.name() });
             }
         }
         for (path, identity) in found {

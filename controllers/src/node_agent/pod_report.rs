@@ -20,18 +20,18 @@ pub(super) enum Report {
     /// Nothing yet.
     Nothing,
     /// The pod's state.
-    Phase(Phase),
+    Phase(Phase, PodFacts),
     /// The pod's last state; nothing of it is left on the node.
-    Finish(Phase),
+    Finish(Phase, PodFacts),
 }
 
 /// Writes what `reports` says until the pod is finished.
-pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, facts: PodFacts, mut reports: latest::Receiver<Report>) {
+pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, mut reports: latest::Receiver<Report>) {
     let api = agent.client.namespaced::<Pod>(pod.metadata.namespace.as_deref().unwrap_or_default());
     while reports.changed().await.is_ok() {
         loop {
             let report = reports.borrow_and_update().clone();
-            match send(&agent, &api, &pod, &facts, &report).await {
+            match send(&agent, &api, &pod, &report).await {
                 Ok(true) => break,
                 // The object is gone, or another one has its name.
                 Ok(false) => return,
@@ -43,11 +43,11 @@ pub(super) async fn reporter(agent: Arc<Agent>, pod: Arc<Pod>, facts: PodFacts, 
 }
 
 /// Writes one report; false when the pod object is not there any more.
-async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, facts: &PodFacts, report: &Report) -> Result<bool, ApiError> {
-    let (phase, finish) = match report {
+async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Result<bool, ApiError> {
+    let (phase, facts, finish) = match report {
         Report::Nothing => return Ok(true),
-        Report::Phase(phase) => (phase, false),
-        Report::Finish(phase) => (phase, true),
+        Report::Phase(phase, facts) => (phase, facts, false),
+        Report::Finish(phase, facts) => (phase, facts, true),
     };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     // A live read, as upstream: the cache may hold an older pod of this name.

@@ -29,6 +29,17 @@ pub struct PodFacts {
     pub host_ip: String,
     /// The pod's address; none before its sandbox exists.
     pub pod_ip: Option<String>,
+    /// How often its containers were started before (`restartCount`).
+    pub restarts: u32,
+}
+
+/// How often the containers of a pod were started again, as far as its status tells; nothing when they never ran.
+pub fn started_before(pod: &Pod) -> Option<u32> {
+    let statuses = pod.status.iter().flat_map(|s| s.container_statuses.iter().flatten());
+    let ran = |c: &&ContainerStatus| {
+        c.container_id.is_some() || c.last_state.as_ref().is_some_and(|last| last.terminated.is_some())
+    };
+    statuses.filter(ran).map(|c| u32::try_from(c.restart_count).unwrap_or_default()).max()
 }
 
 /// The patch of pods/status, or nothing when the pod has that status already.
@@ -78,6 +89,7 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
         Phase::Stopped(..) => (Some("PodCompleted"), None),
     };
     let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
+    let before = status.container_statuses.take().unwrap_or_default();
     let mut conditions = status.conditions.take().unwrap_or_default();
     set(&mut conditions, "PodReadyToStartContainers", running, None, None, now);
     let initialized = if matches!(phase, Phase::Stopped(..)) { Some("PodCompleted") } else { None };
@@ -92,14 +104,22 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
             .flat_map(|s| &s.containers)
             .map(|container| {
                 let image = container.image.clone().unwrap_or_default();
+                let before = before.iter().find(|c| c.name == container.name);
+                let id = started.then(|| container_id(pod, &container.name, facts.restarts));
+                let state = container_state(phase, id.as_deref());
+                let restarts = if started { facts.restarts } else { 0 };
                 ContainerStatus {
                     name: container.name.clone(),
                     image: image.clone(),
                     image_id: if started { image } else { String::new() },
-                    container_id: started.then(|| container_id(pod, &container.name)),
+                    container_id: id.clone(),
                     ready: running,
                     started: Some(running),
-                    state: Some(container_state(phase, pod, &container.name)),
+                    last_state: before.and_then(|before| last_state(before, id.as_deref())),
+                    restart_count: i32::try_from(restarts)
+                        .unwrap_or(i32::MAX)
+                        .max(before.map_or(0, |before| before.restart_count)),
+                    state: Some(state),
                     ..ContainerStatus::default()
                 }
             })
@@ -108,11 +128,33 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     status
 }
 
-fn container_id(pod: &Pod, container: &str) -> String {
-    format!("mooring://{}/{container}", pod.metadata.uid.as_deref().unwrap_or_default())
+fn container_id(pod: &Pod, container: &str, restarts: u32) -> String {
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    if restarts == 0 {
+        format!("mooring://{uid}/{container}")
+    } else {
+        format!("mooring://{uid}/{container}/{restarts}")
+    }
 }
 
-fn container_state(phase: &Phase, pod: &Pod, container: &str) -> ContainerState {
+/// How the container before this one ended: one that ran when it was last seen, and is not there any more, went with its
+/// machine.
+fn last_state(before: &ContainerStatus, id: Option<&str>) -> Option<ContainerState> {
+    let running = before.state.as_ref().and_then(|s| s.running.as_ref());
+    let Some(running) = running.filter(|_| before.container_id.as_deref() != id) else {
+        return before.last_state.clone();
+    };
+    let terminated = ContainerStateTerminated {
+        exit_code: 255,
+        reason: Some("Unknown".to_owned()),
+        started_at: running.started_at.clone(),
+        container_id: before.container_id.clone(),
+        ..ContainerStateTerminated::default()
+    };
+    Some(ContainerState { terminated: Some(terminated), ..ContainerState::default() })
+}
+
+fn container_state(phase: &Phase, id: Option<&str>) -> ContainerState {
     match phase {
         Phase::Waiting => ContainerState {
             waiting: Some(ContainerStateWaiting { reason: Some("ContainerCreating".to_owned()), message: None }),
@@ -128,7 +170,7 @@ fn container_state(phase: &Phase, pod: &Pod, container: &str) -> ContainerState 
                 reason: Some("Completed".to_owned()),
                 started_at: Some(time(*since)),
                 finished_at: Some(time(*at)),
-                container_id: Some(container_id(pod, container)),
+                container_id: id.map(str::to_owned),
                 ..ContainerStateTerminated::default()
             }),
             ..ContainerState::default()
@@ -190,7 +232,12 @@ mod tests {
     }
 
     fn facts() -> PodFacts {
-        PodFacts { start_time: at(1), host_ip: "172.31.0.1".to_owned(), pod_ip: Some("10.128.0.2".to_owned()) }
+        PodFacts {
+            start_time: at(1),
+            host_ip: "172.31.0.1".to_owned(),
+            pod_ip: Some("10.128.0.2".to_owned()),
+            restarts: 0,
+        }
     }
 
     #[test]
@@ -212,6 +259,27 @@ mod tests {
         let mut pod = pod();
         pod.status = Some(status(&pod, &Phase::Running(at(5)), &facts(), at(5)));
         assert_eq!(patch(&pod, &Phase::Running(at(5)), &facts(), at(9)), None);
+    }
+
+    #[test]
+    fn a_container_that_went_with_its_machine_is_the_last_state_of_the_next_one() {
+        let mut pod = pod();
+        assert_eq!(started_before(&pod), None);
+        pod.status = Some(status(&pod, &Phase::Running(at(5)), &facts(), at(5)));
+        assert_eq!(started_before(&pod), Some(0));
+        pod.status = Some(status(&pod, &Phase::Waiting, &facts(), at(9)));
+        assert_eq!(started_before(&pod), Some(0), "it ran before, although it waits now");
+        let again = PodFacts { restarts: 1, ..facts() };
+        let container = |pod: &Pod| {
+            let status = status(pod, &Phase::Running(at(9)), &again, at(9));
+            status.container_statuses.unwrap_or_default().remove(0)
+        };
+        let first = container(&pod);
+        let last = first.last_state.as_ref().and_then(|s| s.terminated.clone()).expect("a last state");
+        assert_eq!((first.restart_count, last.exit_code, last.started_at), (1, 255, Some(time(at(5)))));
+        assert_ne!(last.container_id, first.container_id);
+        pod.status = Some(status(&pod, &Phase::Running(at(9)), &again, at(9)));
+        assert_eq!((container(&pod), started_before(&pod)), (first, Some(1)));
     }
 
     #[test]

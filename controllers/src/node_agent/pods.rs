@@ -7,26 +7,30 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use rand_core::Rng;
 use substrate::latest;
-use substrate::seed::{between, unit};
-use tokio::sync::mpsc;
+use substrate::seed::unit;
 
 use super::agent::Agent;
 use super::expand::asks_to_grow;
-use super::logs::LogFile;
 use super::pod_report::{Report, reporter};
-use super::pod_status::{Phase, PodFacts};
-use super::populate::claims;
+use super::pod_status::{Phase, PodFacts, started_before};
+use super::populate::{claims, populate_pod};
 use super::volumes::remove_pod_dirs;
-use super::workload::{Place, Writer, settings};
+use super::workload::{pod_spec, settings};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
+use crate::machine::api::PodRecord;
 
 /// First wait after a failed sync (`backOffPeriod`), stretched by up to half of it.
 const SYNC_BACKOFF: Duration = Duration::from_secs(10);
 const SYNC_JITTER: f64 = 0.5;
 /// Grace of a pod that does not say (`terminationGracePeriodSeconds`).
 const DEFAULT_GRACE: i64 = 30;
+/// Grace of containers whose pod is gone (`SyncTerminatingRuntimePod`).
+const STRAY_GRACE: Duration = Duration::from_secs(1);
+/// How long to wait when the runtime could not be asked.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
 /// What the pod source tells a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,18 +48,24 @@ struct Entry {
     orders: latest::Sender<Orders>,
 }
 
-/// The pods that the agent works on, by uid.
+/// The pods that the agent works on.
 #[derive(Default)]
-pub struct Pods(BTreeMap<String, Entry>);
+pub struct Pods {
+    /// By uid.
+    entries: BTreeMap<String, Entry>,
+    /// Both the pod source and the runtime were heard of, and all that they have is in here.
+    listed: bool,
+}
 
 impl Pods {
     /// The pods whose volumes are wanted, and those of them that must be looked up (again).
     pub fn wanted(&mut self) -> (BTreeSet<String>, Vec<Arc<Pod>>) {
         let mut unprocessed = Vec::new();
         let mut wanted = BTreeSet::new();
-        for (uid, entry) in self.0.iter_mut().filter(|(_, e)| e.wants_volumes) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, e)| e.wants_volumes) {
             wanted.insert(uid.clone());
-            if std::mem::take(&mut entry.unprocessed) {
+            // Before the sources are ready, nobody may say that all pods were looked up.
+            if self.listed && std::mem::take(&mut entry.unprocessed) {
                 unprocessed.push(entry.pod.clone());
             }
         }
@@ -64,11 +74,16 @@ impl Pods {
 
     /// Whether a worker is on this pod.
     pub fn knows(&self, uid: &str) -> bool {
-        self.0.contains_key(uid)
+        self.entries.contains_key(uid)
+    }
+
+    /// A pod that a worker is on.
+    pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
+        self.entries.get(uid).map(|entry| entry.pod.clone())
     }
 
     fn with(&mut self, uid: &str, act: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.0.get_mut(uid) {
+        if let Some(entry) = self.entries.get_mut(uid) {
             act(entry);
         }
     }
@@ -77,16 +92,60 @@ impl Pods {
 /// Follows the pod source; never ends.
 pub(super) async fn run(agent: Arc<Agent>) {
     agent.pod_source.synced().await;
+    // Without the runtime nobody knows what runs.
+    agent.runtime.synced().await;
     let mut changes = agent.pod_source.subscribe();
     while let Ok(change) = changes.try_recv() {
         take(&agent, change);
     }
-    // The first list is in: what is on disk and not in it may be taken down.
-    agent.volumes().set_populated();
-    agent.changed();
+    let first = {
+        let mut pods = agent.pods();
+        pods.listed = true;
+        if substrate::mutant!(agent.ctx, "populated-too-early") { Vec::new() } else { pods.wanted().1 }
+    };
+    housekeeping(&agent);
+    agent.ctx.spawn(first_pass(agent.clone(), first));
     while let Some(change) = changes.recv().await {
         take(&agent, change);
     }
+}
+
+/// The first pass of the populator that began when all sources were ready. When it is over, what is on disk and wanted by
+/// nobody may be taken down (`hasAddedPods`); a pod whose volumes could not be looked up counts as looked up.
+async fn first_pass(agent: Arc<Agent>, pods: Vec<Arc<Pod>>) {
+    for pod in pods {
+        populate_pod(&agent, &pod).await;
+    }
+    agent.volumes().set_populated();
+    agent.changed();
+}
+
+/// Stops and removes what the runtime has of pods that are gone (`HandlePodCleanups`).
+pub(super) fn housekeeping(agent: &Arc<Agent>) {
+    let strays: Vec<PodRecord> = {
+        let pods = agent.pods();
+        if !pods.listed {
+            return;
+        }
+        let gone = |record: &PodRecord| !pods.knows(&record.uid) && (record.is_alive() || !is_in_source(agent, record));
+        agent.runtime.list().into_iter().filter(gone).collect()
+    };
+    for stray in strays {
+        let agent = agent.clone();
+        agent.ctx.clone().spawn(async move {
+            // What fails now is seen again with the next news, or when the runtime is listed anew.
+            let _ = if stray.is_alive() {
+                agent.runtime.stop(&agent.ctx, &stray.uid, STRAY_GRACE).await.map(drop)
+            } else {
+                agent.runtime.remove(&agent.ctx, &stray.uid).await
+            };
+        });
+    }
+}
+
+fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
+    let (namespace, name) = record.pod.split_once('/').unwrap_or(("", &record.pod));
+    agent.pod_source.get(namespace, name).is_some_and(|pod| pod.metadata.uid.as_deref() == Some(&record.uid))
 }
 
 fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
@@ -118,11 +177,15 @@ fn grace(pod: &Pod) -> Duration {
 fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
     let uid = uid(&pod);
     agent.config.logs.seen(&pod);
-    let terminate = pod.metadata.deletion_timestamp.is_some().then(|| grace(&pod));
+    let over = matches!(phase(&pod), "Succeeded" | "Failed");
+    let alive = agent.runtime.alive(&uid).is_some();
+    // Containers of a pod that is over are stopped as those of one that is deleted.
+    let terminate = (pod.metadata.deletion_timestamp.is_some() || over && alive).then(|| grace(&pod));
     let mut pods = agent.pods();
-    if let Some(entry) = pods.0.get_mut(&uid) {
+    if let Some(entry) = pods.entries.get_mut(&uid) {
+        let deleted = pod.metadata.deletion_timestamp.is_some();
         entry.pod = pod;
-        if terminate.is_some() {
+        if deleted {
             entry.orders.send_if_modified(|orders| {
                 let changed = orders.terminate != terminate;
                 orders.terminate = terminate;
@@ -131,46 +194,40 @@ fn applied(agent: &Arc<Agent>, pod: Arc<Pod>) {
         }
         return;
     }
-    let over = matches!(phase(&pod), "Succeeded" | "Failed");
     if over && terminate.is_none() {
         return;
     }
     let orders = latest::Sender::new(Orders { terminate, deleted: false });
     let receiver = orders.subscribe();
-    // A pod that is over, or on its way out before it began, is only cleaned up.
+    // A pod that is over, or on its way out before it began, is only cleaned up. As long as its containers may run, it
+    // keeps its volumes.
     let run = !over && terminate.is_none();
-    pods.0.insert(uid.clone(), Entry { pod: pod.clone(), wants_volumes: run, unprocessed: run, orders });
+    let wants_volumes = run || alive;
+    let entry = Entry { pod: pod.clone(), wants_volumes, unprocessed: wants_volumes, orders };
+    pods.entries.insert(uid.clone(), entry);
     drop(pods);
     agent.ctx.spawn(worker(agent.clone(), uid, pod, run, receiver));
     agent.changed();
 }
 
-fn gone(agent: &Agent, pod: &Pod) {
+fn gone(agent: &Arc<Agent>, pod: &Pod) {
     let mut pods = agent.pods();
-    match pods.0.get_mut(&uid(pod)) {
+    match pods.entries.get_mut(&uid(pod)) {
         Some(entry) => entry.orders.send_modify(|orders| {
             orders.deleted = true;
             orders.terminate.get_or_insert_with(|| grace(pod));
         }),
-        None => agent.config.logs.forget(pod),
-    }
-}
-
-/// Containers that run.
-struct Running {
-    since: Timestamp,
-    stop: latest::Sender<bool>,
-    kill: latest::Sender<bool>,
-    done: mpsc::Receiver<()>,
-    logs: Vec<Arc<LogFile>>,
-}
-
-impl Running {
-    fn print(&self, agent: &Agent, text: &str) {
-        for log in &self.logs {
-            log.print(&agent.ctx, text);
+        None => {
+            drop(pods);
+            forget(agent, pod);
         }
     }
+}
+
+/// The pod is gone for good: nobody asks for its logs any more.
+fn forget(agent: &Arc<Agent>, pod: &Pod) {
+    agent.config.logs.forget(pod);
+    housekeeping(agent);
 }
 
 /// Where a worker says what state its pod is in.
@@ -178,13 +235,22 @@ struct Teller {
     agent: Arc<Agent>,
     pod: Arc<Pod>,
     facts: PodFacts,
+    /// When the pod's containers were last started.
+    since: Option<Timestamp>,
     reports: latest::Sender<Report>,
 }
 
 impl Teller {
     fn phase(&self, phase: Phase) {
         self.agent.config.logs.set_state(&self.pod, phase.clone(), &self.facts);
-        self.reports.send_replace(Report::Phase(phase));
+        self.reports.send_replace(Report::Phase(phase, self.facts.clone()));
+    }
+
+    /// The pod's containers are those of `record`.
+    fn adopt(&mut self, record: &PodRecord) {
+        self.facts.pod_ip = Some(super::node_object::pod_ip(&self.agent.config, record.sandbox));
+        self.facts.restarts = record.attempt;
+        self.since = record.since().or(self.since);
     }
 }
 
@@ -192,35 +258,43 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     let facts = PodFacts {
         start_time: agent.ctx.now().wall,
         host_ip: super::node_object::internal_ip(&agent.config),
-        pod_ip: run.then(|| agent.next_pod_ip()),
+        pod_ip: None,
+        restarts: 0,
     };
     let reports = latest::Sender::new(Report::Nothing);
-    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), facts.clone(), reports.subscribe()));
-    let teller = Teller { agent: agent.clone(), pod: pod.clone(), facts, reports };
-    let mut running = None;
-    if run {
-        tokio::select! { biased;
-            () = ordered_to_stop(&mut orders) => {}
-            () = start(&agent, &uid, &pod, &teller, &mut running) => {}
-        }
+    agent.ctx.spawn(reporter(agent.clone(), pod.clone(), reports.subscribe()));
+    let mut teller = Teller { agent: agent.clone(), pod: pod.clone(), facts, since: None, reports };
+    let known = agent.runtime.get(&uid);
+    if let Some(record) = &known {
+        teller.adopt(record);
     }
-    let since = running.as_ref().map(|r: &Running| r.since);
-    if let Some(running) = running {
-        stop(&agent, &pod, running, &mut orders).await;
+    let had = known.is_some_and(|record| record.is_alive());
+    let asked = if run { live(&agent, &uid, &pod, &mut teller, &mut orders).await } else { had };
+    let early = substrate::mutant!(agent.ctx, "unmount-before-stop");
+    if asked && !early {
+        stop(&agent, &uid, &pod, &mut orders).await;
     }
-    let stopped = Phase::Stopped(since, agent.ctx.now().wall);
-    if run {
+    let record = agent.runtime.get(&uid);
+    let since = record.as_ref().and_then(PodRecord::since).or(teller.since);
+    let ended = record.as_ref().and_then(PodRecord::ended);
+    let stopped = Phase::Stopped(since, ended.unwrap_or_else(|| agent.ctx.now().wall));
+    if run || had {
         teller.phase(stopped.clone());
     }
     agent.pods().with(&uid, |entry| entry.wants_volumes = false);
     agent.changed();
-    wait_for_unmount(&agent, &uid).await;
-    remove_pod_dirs(&agent, &uid).await;
-    teller.reports.send_replace(Report::Finish(stopped));
-    let mut pods = agent.pods();
-    pods.0.remove(&uid);
-    if orders.borrow().deleted {
-        agent.config.logs.forget(&pod);
+    if !substrate::mutant!(agent.ctx, "unmount-skipped") {
+        wait_for_unmount(&agent, &uid).await;
+        remove_pod_dirs(&agent, &uid).await;
+    }
+    if asked && early {
+        stop(&agent, &uid, &pod, &mut orders).await;
+    }
+    teller.reports.send_replace(Report::Finish(stopped, teller.facts.clone()));
+    let deleted = orders.borrow().deleted;
+    agent.pods().entries.remove(&uid);
+    if deleted {
+        forget(&agent, &pod);
     }
 }
 
@@ -229,39 +303,115 @@ async fn ordered_to_stop(orders: &mut latest::Receiver<Orders>) {
     let _ = orders.wait_for(|orders| orders.terminate.is_some()).await;
 }
 
-/// Brings a pod up; never ends, it is dropped when the pod must stop.
-async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, running: &mut Option<Running>) {
-    teller.phase(Phase::Waiting);
+/// Does `work` unless the pod must stop, now or meanwhile.
+async fn unless_ordered<T>(orders: &mut latest::Receiver<Orders>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! { biased;
+        () = ordered_to_stop(orders) => None,
+        done = work => Some(done),
+    }
+}
+
+/// Brings a pod up and keeps it up until it must stop; true when its containers run, or may run.
+async fn live(
+    agent: &Arc<Agent>,
+    uid: &str,
+    pod: &Arc<Pod>,
+    teller: &mut Teller,
+    orders: &mut latest::Receiver<Orders>,
+) -> bool {
     let mut rng = agent.ctx.rng(&format!("pod {uid}"));
-    let expected: Vec<String> = claims(pod).into_iter().map(|c| c.volume).collect();
     let object = Arc::new(reference::<Pod>(pod));
+    let settings = settings(pod, &agent.config.workload).unwrap_or_else(|error| {
+        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
+        agent.config.workload.clone()
+    });
+    let mut asked = agent.runtime.alive(uid).is_some();
+    let mut attempt = started_before(pod).map_or(0, |restarts| restarts + 1);
+    loop {
+        // Containers that run are told of at once; the pod's volumes are looked at all the same.
+        match agent.runtime.alive(uid).and_then(|record| record.since()) {
+            Some(since) => teller.phase(Phase::Running(since)),
+            None => teller.phase(Phase::Waiting),
+        }
+        if unless_ordered(orders, mounted(agent, uid, pod, &object, &mut rng)).await.is_none() {
+            return asked;
+        }
+        if agent.runtime.alive(uid).is_none() {
+            if let Some(record) = agent.runtime.get(uid) {
+                attempt = attempt.max(record.attempt + 1);
+            }
+            if attempt > 0 {
+                let message = "Pod sandbox changed, it will be killed and re-created.";
+                agent.recorder.event(object.clone(), "Normal", "SandboxChanged", message);
+            }
+            let spec = pod_spec(agent, uid, pod, attempt, &settings);
+            let lists = agent.runtime.lists();
+            asked = true;
+            // Whoever has asked must hear: an order to stop that overtakes the request would stop nothing.
+            if let Err(error) = agent.runtime.run(&agent.ctx, &spec).await {
+                agent.recorder.event(object.clone(), "Warning", "FailedCreatePodSandBox", error.to_string());
+                if unless_ordered(orders, agent.ctx.sleep(SYNC_BACKOFF)).await.is_none() {
+                    return asked;
+                }
+                continue;
+            }
+            told_of_start(agent, pod, &object);
+            if unless_ordered(orders, heard_of(agent, uid, attempt, lists)).await.is_none() {
+                return asked;
+            }
+        }
+        let Some(record) = agent.runtime.alive(uid) else { continue };
+        teller.adopt(&record);
+        teller.phase(record.since().map_or(Phase::Waiting, Phase::Running));
+        if unless_ordered(orders, keep(agent, uid, pod, &record, &mut rng)).await.is_none() {
+            return asked;
+        }
+        attempt = record.attempt + 1;
+    }
+}
+
+/// Waits until the news tell of a pod's containers, or the runtime was listed anew since it was listed `lists` times.
+async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
+    let mut changes = agent.runtime.changes();
+    let here = |record: PodRecord| record.attempt >= attempt && record.since().is_some();
+    while !agent.runtime.get(uid).is_some_and(here) && agent.runtime.lists() == lists {
+        // The sender lives in the agent.
+        let _ = changes.changed().await;
+    }
+}
+
+/// Waits until the pod's volumes are mounted, and tells the pod why they are not.
+async fn mounted(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, rng: &mut impl Rng) {
+    let expected: Vec<String> = claims(pod).into_iter().map(|c| c.volume).collect();
     while let Err(error) = wait_for_volumes(agent, uid, &expected).await {
         if let Some(error) = error {
             let message = format!("Unable to attach or mount volumes: {error}");
             agent.recorder.event(object.clone(), "Warning", "FailedMount", message);
         }
-        agent.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
+        agent.ctx.sleep(SYNC_BACKOFF + SYNC_BACKOFF.mul_f64(SYNC_JITTER * unit(rng))).await;
     }
-    let (least, most) = agent.config.container_start;
-    let ms = between(&mut rng, least.as_millis() as u64, most.as_millis() as u64);
-    if ms > 0 {
-        agent.ctx.sleep(Duration::from_millis(ms)).await;
-    }
+}
+
+fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
-        let object = Arc::new(of_container(&object, &container.name));
+        let object = Arc::new(of_container(object, &container.name));
         let image = container.image.as_deref().unwrap_or_default();
         let pulled = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
         agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
         agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
         agent.recorder.event(object, "Normal", "Started", "Container started");
     }
-    let started = run_containers(agent, uid, pod, &object);
-    let since = started.since;
-    *running = Some(started);
-    teller.phase(Phase::Running(since));
-    loop {
-        let period = agent.config.timers.pod_sync;
-        agent.ctx.sleep(period + period.mul_f64(SYNC_JITTER * unit(&mut rng))).await;
+}
+
+/// Looks at a running pod now and then, until its containers do not run any more, or are others.
+async fn keep(agent: &Agent, uid: &str, pod: &Pod, record: &PodRecord, rng: &mut impl Rng) {
+    let mut changes = agent.runtime.changes();
+    let mut next = next_sync(agent, rng);
+    while agent.runtime.get(uid).is_some_and(|now| now == *record) {
+        tokio::select! { biased;
+            _ = changes.changed() => continue,
+            () = agent.ctx.sleep_until(next) => {}
+        }
         if republishes(agent, uid) {
             agent.changed();
         }
@@ -269,7 +419,14 @@ async fn start(agent: &Arc<Agent>, uid: &str, pod: &Arc<Pod>, teller: &Teller, r
             agent.pods().with(uid, |entry| entry.unprocessed = true);
             agent.changed();
         }
+        next = next_sync(agent, rng);
     }
+}
+
+/// When a running pod is looked at again.
+fn next_sync(agent: &Agent, rng: &mut impl Rng) -> Duration {
+    let period = agent.config.timers.pod_sync;
+    agent.ctx.now().mono + agent.ctx.scaled(period + period.mul_f64(SYNC_JITTER * unit(rng)))
 }
 
 /// Has the volumes of a pod published once more whose drivers want that at every sync (CSIDriver.spec.requiresRepublish);
@@ -292,101 +449,28 @@ fn of_container(object: &ObjectReference, container: &str) -> ObjectReference {
     ObjectReference { field_path: Some(format!("spec.containers{{{container}}}")), ..object.clone() }
 }
 
-/// Starts a writer for each claim of the pod.
-fn run_containers(agent: &Arc<Agent>, uid: &str, pod: &Pod, object: &Arc<ObjectReference>) -> Running {
-    let settings = settings(pod, &agent.config.workload).unwrap_or_else(|error| {
-        agent.recorder.event(object.clone(), "Warning", "InvalidAnnotation", format!("{error}; the default is used"));
-        agent.config.workload.clone()
-    });
-    let readonly: BTreeMap<String, bool> = claims(pod).into_iter().map(|c| (c.volume, c.readonly)).collect();
-    let part = |name: &Option<String>| name.clone().unwrap_or_default();
-    let (stop, kill) = (latest::Sender::new(false), latest::Sender::new(false));
-    let (alive, done) = mpsc::channel(1);
-    let containers = pod.spec.iter().flat_map(|s| &s.containers);
-    let logs: Vec<Arc<LogFile>> = containers
-        .map(|container| {
-            let log = agent.config.logs.open(pod, &container.name);
-            let image = container.image.as_deref().unwrap_or_default();
-            log.print(&agent.ctx, &format!("started as a modelled workload of image {image:?}"));
-            log
-        })
-        .collect();
-    let mounted = agent.volumes().mounted(uid);
-    for (volume_in_pod, spec) in mounted {
-        let (log, place) = mounted_by(pod, &volume_in_pod, &logs);
-        if let Some(log) = &log {
-            let (volume, place) = (&spec.handle, place.unwrap_or("no path"));
-            let how = if spec.block { "mapped as a raw device" } else { "mounted" };
-            log.print(&agent.ctx, &format!("{volume_in_pod}: volume {volume} is {how} at {place}"));
-        }
-        let writer = Writer {
-            agent: agent.clone(),
-            name: volume_in_pod.clone(),
-            log,
-            pod: format!("{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name)),
-            reference: object.clone(),
-            volume: spec.handle.clone(),
-            place: Place::of(agent, uid, &spec),
-            readonly: spec.readonly || readonly.get(&volume_in_pod).copied().unwrap_or_default(),
-            settings: settings.clone(),
-        };
-        let (stop, mut kill, alive) = (stop.subscribe(), kill.subscribe(), alive.clone());
-        agent.ctx.spawn(async move {
-            tokio::select! { biased;
-                _ = kill.wait_for(|kill| *kill) => {}
-                () = writer.run(stop) => {}
-            }
-            drop(alive);
-        });
-    }
-    Running { since: agent.ctx.now().wall, stop, kill, done, logs }
-}
-
-/// The log of the container that writes to a volume, the first that mounts it, and where that is.
-fn mounted_by<'a>(pod: &'a Pod, volume: &str, logs: &[Arc<LogFile>]) -> (Option<Arc<LogFile>>, Option<&'a str>) {
-    let containers = pod.spec.iter().flat_map(|s| &s.containers);
-    let found = containers.zip(logs).find_map(|(container, log)| {
-        let mounts = container.volume_mounts.iter().flatten().map(|m| (&m.name, m.mount_path.as_str()));
-        let devices = container.volume_devices.iter().flatten().map(|d| (&d.name, d.device_path.as_str()));
-        let place = mounts.chain(devices).find(|(name, _)| *name == volume)?.1;
-        Some((log.clone(), place))
-    });
-    // An init container's volume belongs to whoever comes after it.
-    found.map_or_else(|| (logs.first().cloned(), None), |(log, place)| (Some(log), Some(place)))
-}
-
-/// Stops a pod's containers: SIGTERM, then SIGKILL when the grace is over. A shorter grace may be ordered meanwhile.
-async fn stop(agent: &Agent, pod: &Pod, mut running: Running, orders: &mut latest::Receiver<Orders>) {
+/// Has a pod's containers stopped, and waits until they are. A shorter grace may be ordered meanwhile.
+async fn stop(agent: &Agent, uid: &str, pod: &Pod, orders: &mut latest::Receiver<Orders>) {
     let object = reference::<Pod>(pod);
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let message = format!("Stopping container {}", container.name);
         agent.recorder.event(of_container(&object, &container.name), "Normal", "Killing", message);
     }
-    let begun = agent.ctx.now().mono;
-    running.print(agent, "asked to stop (SIGTERM)");
-    running.stop.send_replace(true);
-    let done = &mut running.done;
-    let finished = async {
-        // The channel closes when the last writer has ended.
-        while done.recv().await.is_some() {}
-        if !agent.config.container_stop.is_zero() {
-            agent.ctx.sleep(agent.config.container_stop).await;
-        }
-    };
-    let mut finished = Box::pin(finished);
-    let end = loop {
+    loop {
         let grace = orders.borrow_and_update().terminate.unwrap_or_default();
-        tokio::select! { biased;
-            () = &mut finished => break "stopped",
-            changed = orders.changed() => if changed.is_err() { break "killed" },
-            () = agent.ctx.sleep_until(begun + agent.ctx.scaled(grace)) => break "killed: the grace period is over",
+        match agent.runtime.stop(&agent.ctx, uid, grace).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(_) => {
+                agent.ctx.sleep(RUNTIME_RETRY).await;
+                continue;
+            }
         }
-    };
-    drop(finished);
-    running.kill.send_replace(true);
-    running.print(agent, end);
-    for log in &running.logs {
-        log.close();
+        tokio::select! { biased;
+            () = agent.runtime.ended(uid) => return,
+            // The table keeps the sender.
+            _ = orders.changed() => {}
+        }
     }
 }
 

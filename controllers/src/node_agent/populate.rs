@@ -131,11 +131,17 @@ pub fn check_volume(pv: &PersistentVolume, claim: &PersistentVolumeClaim) -> Res
     Ok(())
 }
 
-/// Looks up the volumes of a pod and puts them into the desired state of world.
+/// Looks up the volumes of a pod, puts them into the desired state of world and has the reconciler look.
 pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
+    populate_pod(&agent, &pod).await;
+    agent.changed();
+}
+
+/// Looks up the volumes of a pod and puts them into the desired state of world.
+pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    for use_ in claims(&pod) {
-        let found = look_up(&agent, &pod, &use_).await;
+    for use_ in claims(pod) {
+        let found = look_up(agent, pod, &use_).await;
         let mut volumes = agent.volumes();
         match found {
             Ok((spec, attachable, sizes)) => {
@@ -146,7 +152,6 @@ pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
             Err(error) => volumes.lookup_failed(&uid, error),
         }
     }
-    agent.changed();
 }
 
 async fn look_up(agent: &Agent, pod: &Pod, use_: &ClaimUse) -> Result<(VolumeSpec, bool, Sizes), String> {

@@ -18,6 +18,7 @@ use substrate::json::{Value, json};
 
 use super::agent::Agent;
 use super::csi::{Driver, bounded};
+use super::events::{Registered, RegistrationFailed};
 use super::lease::owner;
 use super::volume_manager::StepError;
 use crate::kube::{Api, ApiError, Patch};
@@ -333,14 +334,10 @@ pub(super) async fn keep_trying(
     loop {
         match register(agent, registration.clone(), &dial).await {
             Ok(driver) => {
-                let fields = json!({ "node": agent.config.node_name, "driver": driver });
-                agent.ctx.emit("node-agent.registered", fields);
+                agent.ctx.emit(Registered { driver: driver.as_str().into(), node: agent.name() });
                 return driver;
             }
-            Err(error) => agent.ctx.emit(
-                "node-agent.registration-failed",
-                json!({ "node": agent.config.node_name, "error": error.to_string() }),
-            ),
+            Err(error) => agent.ctx.emit(RegistrationFailed { error: error.to_string(), node: agent.name() }),
         }
         agent.ctx.sleep(backoff.max(timers.registration_reconcile)).await;
         backoff = (backoff * 2).min(timers.pending_max);

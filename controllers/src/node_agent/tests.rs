@@ -3,8 +3,11 @@
 mod growth;
 mod live;
 mod logs;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod raw;
 mod real;
+mod restart;
 mod told;
 mod toy;
 
@@ -20,6 +23,8 @@ use substrate::world::{Options, simulate};
 use substrate::{Process, World};
 
 use super::*;
+use crate::machine::events::WorkloadStarted;
+use crate::machine::{self, MachineConfig, records};
 use toy::Toy;
 
 /// A node with its driver, and an API server.
@@ -27,11 +32,37 @@ struct Rig {
     world: World,
     toy: Toy,
     disk: Arc<dyn Disk>,
-    node: Process,
+    node: Node,
     settings: Settings,
     _server: Process,
 }
 
+/// The processes of a node.
+struct Node {
+    machine: Process,
+    driver: Process,
+    kubelet: Process,
+}
+
+impl Node {
+    /// All of them end.
+    fn crash(&self) {
+        for process in [&self.kubelet, &self.driver, &self.machine] {
+            process.crash();
+        }
+    }
+
+    /// All of them end and begin anew.
+    fn restart(&self) {
+        self.crash();
+        for process in [&self.machine, &self.driver, &self.kubelet] {
+            process.restart();
+        }
+    }
+}
+
+/// How long containers take to stop.
+const STOPS: Duration = Duration::from_millis(300);
 const VOLUME: &str = "kubernetes.io/csi/ebs.csi.aws.com^vol-1";
 
 impl Rig {
@@ -43,28 +74,46 @@ impl Rig {
             std::future::pending()
         });
         let settings = Settings::default();
-        let node = Self::node_process(world, &disk, &settings);
+        let node = Self::node_processes(world, &disk, &settings);
         Self { world: world.clone(), toy, disk, node, settings, _server: server }
     }
 
-    /// One machine: driver and agent.
-    fn node_process(world: &World, disk: &Arc<dyn Disk>, settings: &Settings) -> Process {
-        let (node_disk, settings) = (disk.clone(), settings.clone());
+    /// The machine's container runtime.
+    fn machine_process(world: &World, disk: &Arc<dyn Disk>) -> Process {
+        let disk = disk.clone();
         Process::start(world, "node-a", move |ctx| {
-            let config = NodeConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone());
+            let config = MachineConfig { container_stop: STOPS, ..MachineConfig::new("node-a", disk.clone()) };
+            let runtime = machine::start(&ctx, config);
+            ctx.world().fabric().bind(&ctx, "runtime-node-a", runtime);
+            std::future::pending()
+        })
+    }
+
+    /// Machine, driver and agent.
+    fn node_processes(world: &World, disk: &Arc<dyn Disk>, settings: &Settings) -> Node {
+        let machine = Self::machine_process(world, disk);
+        let (driver_disk, settings) = (disk.clone(), settings.clone());
+        let driver = Process::start(world, "node-a/csi-node", move |ctx| {
+            let config = NodeConfig::new("node-a", "i-1", "us-east-1a", driver_disk.clone());
             let driver = csi_mock::node::start(&ctx, NodeConfig { settings: settings.clone(), ..config });
             ctx.world().fabric().bind(&ctx, "csi-node-a", driver);
             let registrar = csi_mock::registration::start(&ctx, "ebs.csi.aws.com", "csi-node-a");
             ctx.world().fabric().bind(&ctx, "csi-registration-node-a", registrar);
+            std::future::pending()
+        });
+        let disk = disk.clone();
+        let kubelet = Process::start(world, "node-a/kubelet", move |ctx| {
             let plugins = Plugins::Known {
                 registration: Link::connect(&ctx, "csi-registration-node-a"),
                 csi: Link::connect(&ctx, "csi-node-a"),
             };
-            let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins);
-            ctx.world().fabric().bind(&ctx, "kubelet-node-a", service(&ctx, &config.logs));
+            let runtime = Link::connect(&ctx, "runtime-node-a");
+            let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", disk.clone(), plugins, runtime.clone());
+            ctx.world().fabric().bind(&ctx, "kubelet-node-a", service(&ctx, &config.logs, runtime));
             let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
             run(ctx, client, config)
-        })
+        });
+        Node { machine, driver, kubelet }
     }
 
     /// Waits until `probe` gives true, at most `seconds`; the time it took.
@@ -83,19 +132,25 @@ impl Rig {
     }
 
     fn count(&self, kind: &str) -> usize {
-        self.world.trace().events().iter().filter(|e| e.kind == kind).count()
+        self.world.trace().events().iter().filter(|e| e.kind() == kind).count()
     }
 
     fn kinds(&self) -> Vec<Text> {
         let wanted = ["disk.", "workload.", "node-agent.mounted", "node-agent.unmounted"];
-        let events = self.world.trace().events();
-        let mut kinds: Vec<_> = events
-            .iter()
-            .map(|e| e.kind.clone())
+        let lines = self.world.trace().lines();
+        let mut kinds: Vec<_> = lines
+            .into_iter()
+            .map(|line| line.kind)
             .filter(|k| wanted.iter().any(|w| k.starts_with(w)) && k != "workload.synced")
             .collect();
         kinds.dedup();
         kinds
+    }
+
+    /// What the last writer that started found: how many records, and whether they were right.
+    fn found(&self) -> Option<(u64, bool)> {
+        let events = self.world.trace().events();
+        events.iter().rev().find_map(|e| e.get::<WorkloadStarted>()).map(|e| (e.records_found, e.verified))
     }
 
     fn node(&self) -> Value {
@@ -261,7 +316,7 @@ fn a_pod_gets_its_volume_runs_writes_and_leaves_nothing_behind() {
             let left = rig.disk.list_dir(dir.as_ref()).await.expect("a listing").unwrap_or_default();
             assert!(left.is_empty(), "{dir}: {left:?}");
         }
-        let file = disks.durable("vol-1", workload::FILE).expect("the file");
+        let file = disks.durable("vol-1", machine::FILE).expect("the file");
         assert_eq!(records::Chain::verify(&file).map(|c| c.last), Ok(10));
         let events = rig.toy.events().join("\n");
         for event in [
@@ -288,11 +343,7 @@ fn a_rebooted_node_brings_its_pods_back_and_their_records_verify() {
         rig.plug().await;
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
-        let started = world.trace().events().into_iter().rfind(|e| e.kind == "workload.started");
-        assert_eq!(
-            started.map(|e| (e.fields["records_found"].clone(), e.fields["verified"].clone())),
-            Some((json!(3), json!(true)))
-        );
+        assert_eq!(rig.found(), Some((3, true)));
         assert_eq!(rig.pod_phase("p"), "Running");
     });
 }
@@ -356,7 +407,7 @@ fn a_corrupt_history_is_found_and_not_touched() {
         rig.run_pod("p").await;
         rig.until("records", 10, || rig.count("workload.synced") == 2).await;
         let path = rig.disk.mounts().await.expect("mounts").into_iter().map(|m| m.path).find(|p| p.ends_with("mount"));
-        let file = path.expect("a target").join(workload::FILE);
+        let file = path.expect("a target").join(machine::FILE);
         rig.disk.append(&file, b"9 intruder 00\n").await.expect("appended");
         rig.disk.sync(&file).await.expect("synced");
         rig.delete_gracefully("p");
@@ -378,7 +429,7 @@ fn the_same_seed_gives_the_same_trace() {
             rig.until("ready", 1, || rig.ready()).await;
             rig.run_pod("p").await;
             tokio::time::sleep(Duration::from_secs(30)).await;
-            world.trace().events().iter().map(substrate::Event::line).collect::<Vec<_>>()
+            world.trace().lines().iter().map(substrate::Line::text).collect::<Vec<_>>()
         })
     };
     let (first, second) = (run(), run());

@@ -6,14 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_mock::disk::{DiskError, Mount, MountKind};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
-use substrate::json::json;
-
 use super::agent::Agent;
 use super::block;
 use super::csi::{Carried, Driver, PublishContext};
+use super::events::{Mounted, OperationFailed, Remounted, ScanFailed, Unmounted};
 use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
 use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
@@ -23,6 +19,9 @@ use super::volume_manager::operation::NodeFacts;
 use super::volume_manager::{Next, Operation, Step, StepError, Task, VolumeSpec};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
+use csi_mock::disk::{DiskError, Mount, MountKind};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 
 /// How long to wait when a live read that the reconciler needs has failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -36,8 +35,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
                 break;
             }
             Err(error) => {
-                let fields = json!({ "node": agent.config.node_name, "error": error.to_string() });
-                agent.ctx.emit("node-agent.scan-failed", fields);
+                agent.ctx.emit(ScanFailed { error: error.to_string(), node: agent.name() });
                 agent.ctx.sleep(RETRY).await;
             }
         }
@@ -59,6 +57,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
 async fn tick(agent: &Arc<Agent>) {
     let (wanted, unprocessed) = agent.pods().wanted();
     agent.volumes().retain_pods(&wanted);
+    let strays = strays(agent);
+    agent.volumes().set_strays(strays);
     for pod in unprocessed {
         agent.ctx.spawn(populate(agent.clone(), pod));
     }
@@ -78,8 +78,19 @@ async fn tick(agent: &Arc<Agent>) {
     let now = agent.ctx.now().mono;
     let done = agent.volumes().reconcile(now);
     for operation in done.started {
+        if substrate::mutant!(agent.ctx, "unmount-skipped") && matches!(operation, Operation::Unmount { .. }) {
+            continue;
+        }
         agent.ctx.spawn(perform(agent.clone(), operation));
     }
+}
+
+/// The pods that are gone and whose containers still run: their volumes stay until they have stopped.
+fn strays(agent: &Agent) -> BTreeSet<String> {
+    let mut alive = agent.runtime.all_alive();
+    let pods = agent.pods();
+    alive.retain(|uid| !pods.knows(uid));
+    alive
 }
 
 /// Follows `status.volumesAttached` of the cached Node.
@@ -106,29 +117,30 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
     let mut next = agent.volumes().begin(agent.ctx.now().mono, &operation, facts);
     while let Next::Do(step) = next {
         let result = take(&agent, &operation, &task, step).await;
+        let failed = result.is_err();
         next = agent.volumes().advance(agent.ctx.now().mono, &operation, step, result);
+        if failed && step == Step::Unstage && substrate::mutant!(agent.ctx, "stage-not-repeated") {
+            agent.volumes().take_for_staged(&task.spec.name);
+        }
     }
     if let Next::Failed(failure) = next {
-        agent.ctx.emit(
-            "node-agent.operation-failed",
-            json!({
-                "node": agent.config.node_name, "volume": task.spec.handle, "operation": operation.name(task.spec.block),
-                "error": failure.message,
-            }),
-        );
+        agent.ctx.emit(OperationFailed {
+            error: failure.message.clone(),
+            node: agent.name(),
+            operation: operation.name(task.spec.block).into(),
+            volume: task.spec.handle.as_str().into(),
+        });
         if let Some(pod) = failure.pod {
             agent.recorder.event(reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
         }
     } else {
-        let kind = match operation {
-            Operation::Mount { .. } if again => Some("node-agent.remounted"),
-            Operation::Mount { .. } => Some("node-agent.mounted"),
-            Operation::Unmount { .. } => Some("node-agent.unmounted"),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            let pod = if task.pod_name.is_empty() { operation.uid().unwrap_or_default() } else { &task.pod_name };
-            agent.ctx.emit(kind, json!({ "volume": task.spec.handle, "node": agent.config.node_name, "pod": pod }));
+        let pod = if task.pod_name.is_empty() { operation.uid().unwrap_or_default() } else { &task.pod_name };
+        let (node, pod, volume) = (agent.name(), pod.into(), task.spec.handle.as_str().into());
+        match operation {
+            Operation::Mount { .. } if again => agent.ctx.emit(Remounted { node, pod, volume }),
+            Operation::Mount { .. } => agent.ctx.emit(Mounted { node, pod, volume }),
+            Operation::Unmount { .. } => agent.ctx.emit(Unmounted { node, pod, volume }),
+            _ => {}
         }
         if let (Operation::Unmount { .. }, Some(uid)) = (&operation, operation.uid())
             && !agent.pods().knows(uid)
@@ -405,7 +417,7 @@ pub(super) async fn remove_pod_dirs(agent: &Agent, uid: &str) {
 
 #[cfg(test)]
 mod tests {
-    use substrate::json::Value;
+    use substrate::json::{Value, json};
 
     use super::*;
 

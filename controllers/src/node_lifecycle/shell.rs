@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, Taint};
-use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::EVENT_SOURCE;
 use super::health::{Grace, NodeHealth, Ready};
 use super::zones::{TaintQueue, ZoneState, is_ready, zone_key, zone_state};
+use crate::events::{NodeNotReady, NodeReady, NodeUnknown};
 use crate::grid::Grid;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
 use crate::pod_status::{self, Condition};
@@ -176,12 +176,12 @@ impl Shell {
             return;
         }
         known.told = Some(current);
-        let kind = match current {
-            Ready::True => "node.ready",
-            Ready::False => "node.not-ready",
-            Ready::Unknown => "node.unknown",
-        };
-        self.ctx.emit(kind, json!({ "node": node }));
+        let node = node.into();
+        match current {
+            Ready::True => self.ctx.emit(NodeReady { node }),
+            Ready::False => self.ctx.emit(NodeNotReady { node }),
+            Ready::Unknown => self.ctx.emit(NodeUnknown { node }),
+        }
     }
 
     /// The nodes that there are, with their zones; tells of those that are new or gone.

@@ -1,10 +1,10 @@
 //! Every twenty seconds: who is to go, and the writes.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use substrate::json::json;
 use substrate::process::Ctx;
 
 use super::collect::{Collector, Reason};
+use crate::events::PodCollected;
 use crate::kube::{ApiError, Client, DeleteParams, Informer, Kind, ListParams};
 use crate::pod_status::{self, Condition, phase};
 use crate::timers::Timers;
@@ -30,9 +30,10 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         doomed.extend(Collector::orphans(&all, &gone));
         for (reason, pod) in doomed {
             let result = force_delete(&ctx, &client, &pod, reason).await;
-            ctx.trace().trace(ctx.name(), "pod-gc.deleted", || {
-                let error = result.as_ref().err().map(ToString::to_string);
-                json!({ "pod": format!("{}/{}", pod.namespace(), pod.name()), "reason": reason.label(), "error": error })
+            ctx.trace().trace(ctx.name(), || PodCollected {
+                pod: format!("{}/{}", pod.namespace(), pod.name()),
+                reason: reason.label().into(),
+                error: result.err().map(|e| e.to_string()),
             });
         }
         ctx.sleep(timers.pod_gc_period).await;

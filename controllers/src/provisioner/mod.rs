@@ -12,4 +12,4 @@ pub mod request;
 mod shell;
 pub mod topology;
 
-pub use shell::{Config, run};
+pub use shell::{Config, Reached, run};

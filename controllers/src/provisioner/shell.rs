@@ -21,7 +21,6 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use rand_core::Rng;
 use substrate::HttpService;
-use substrate::json::json;
 use substrate::process::Ctx;
 use tonic::{Code, Status};
 
@@ -34,6 +33,7 @@ use super::topology::{Cluster, Remembered, TopologyError, requirement};
 use crate::Timers;
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes};
+use crate::events::{ProvisionerError, ProvisionerUnreached};
 use crate::kube::client::patience;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
@@ -77,10 +77,29 @@ impl Config {
     }
 }
 
+/// The provisioner beside a driver that it has reached.
+pub struct Reached {
+    config: Config,
+    driver: Driver,
+}
+
+impl Reached {
+    /// Waits until the driver answers.
+    pub async fn connect(ctx: &Ctx, mut config: Config) -> Self {
+        config.csi = csi_proto::with_deadline(config.csi, patience(ctx, config.timers.provisioner_timeout));
+        let driver = connect(ctx, &config).await;
+        Self { config, driver }
+    }
+
+    /// The driver's name.
+    pub fn driver(&self) -> &str {
+        &self.driver.name
+    }
+}
+
 /// Runs the provisioner for ever. `client` is the sidecar's own (user agent `csi-provisioner`).
-pub async fn run(ctx: Ctx, client: Client, mut config: Config) {
-    config.csi = csi_proto::with_deadline(config.csi, patience(&ctx, config.timers.provisioner_timeout));
-    let driver = connect(&ctx, &config).await;
+pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
+    let Reached { config, driver } = reached;
     let mut rng = ctx.rng("provisioner");
     let identity = format!("{}-{}-{}", ctx.now().wall.as_millisecond(), rng.next_u32() % 10_000, driver.name);
     // Host name and a uniquifier, as the library names the source of its events.
@@ -146,7 +165,7 @@ async fn connect(ctx: &Ctx, config: &Config) -> Driver {
             Ok(Some(driver)) => return driver,
             Ok(None) => {}
             Err(status) => {
-                ctx.trace().trace(ctx.name(), "provisioner.connect", || json!({ "error": outcome::text(&status) }))
+                ctx.trace().trace(ctx.name(), || ProvisionerUnreached { error: outcome::text(&status) });
             }
         }
         ctx.sleep(Duration::from_secs(1)).await;
@@ -513,11 +532,11 @@ impl Controller {
     }
 
     fn trace(&self, what: &str, object: &str, error: &ApiError) {
-        self.ctx.trace().trace(
-            self.ctx.name(),
-            "provisioner.error",
-            || json!({ "what": what, "object": object, "error": error.to_string() }),
-        );
+        self.ctx.trace().trace(self.ctx.name(), || ProvisionerError {
+            what: what.into(),
+            object: object.into(),
+            error: error.to_string(),
+        });
     }
 
     fn state(&self) -> MutexGuard<'_, Memory> {

@@ -11,10 +11,10 @@ use csi_proto::csi::{
     ControllerModifyVolumeRequest, GetPluginInfoRequest, ProbeRequest,
 };
 use substrate::HttpService;
-use substrate::json::json;
 use substrate::process::Ctx;
 use tonic::Status;
 
+use crate::events::CsiUnreached;
 use crate::kube::client::patience;
 
 /// What the driver is called and can do.
@@ -67,8 +67,8 @@ impl Driver {
                 Ok(Some(introduction)) => return introduction,
                 Ok(None) => {}
                 Err(status) => {
-                    let error = || json!({ "error": status.message() });
-                    self.ctx.trace().trace(self.ctx.name(), "csi.connect", error);
+                    let unreached = || CsiUnreached { error: status.message().to_owned() };
+                    self.ctx.trace().trace(self.ctx.name(), unreached);
                 }
             }
             self.ctx.sleep(Duration::from_secs(1)).await;

@@ -9,4 +9,4 @@ mod patches;
 pub mod plan;
 mod shell;
 
-pub use shell::run;
+pub use shell::{Reached, run};

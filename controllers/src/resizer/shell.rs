@@ -28,10 +28,29 @@ const INFEASIBLE: Duration = Duration::from_secs(300);
 /// Namespace and name of a claim.
 type Key = (String, String);
 
-/// Runs external-resizer for ever, beside the driver whose controller socket is `csi`.
-pub async fn run(ctx: Ctx, client: Client, csi: HttpService, timers: Timers) {
-    let driver = Driver::new(&ctx, csi, timers.resizer_timeout);
-    let known = driver.connect().await;
+/// external-resizer beside a driver that it has reached.
+pub struct Reached {
+    driver: Driver,
+    known: Introduction,
+}
+
+impl Reached {
+    /// Waits until the driver whose controller socket is `csi` answers.
+    pub async fn connect(ctx: &Ctx, csi: HttpService, timers: &Timers) -> Self {
+        let driver = Driver::new(ctx, csi, timers.resizer_timeout);
+        let known = driver.connect().await;
+        Self { driver, known }
+    }
+
+    /// The driver's name.
+    pub fn driver(&self) -> &str {
+        &self.known.name
+    }
+}
+
+/// Runs external-resizer for ever.
+pub async fn run(ctx: Ctx, client: Client, reached: Reached, timers: Timers) {
+    let Reached { driver, known } = reached;
     let claims = Informer::<PersistentVolumeClaim>::start(&ctx, client.all(), ListParams::default());
     let volumes = Informer::<PersistentVolume>::start(&ctx, client.all(), ListParams::default());
     claims.synced().await;

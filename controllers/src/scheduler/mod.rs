@@ -24,4 +24,5 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
-pub use shell::{Config, run};
+pub(crate) use shell::NAME;
+pub use shell::{Config, run, warm};

@@ -18,10 +18,11 @@ use super::volume_binding::{PodVolumes, reserve, unreserve};
 use super::world::{PodKey, World};
 use crate::Timers;
 use crate::binder::object::ClaimKey;
+use crate::events::SchedulerError;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference, time};
 
 /// Pods that name no scheduler are this one's.
-const NAME: &str = "default-scheduler";
+pub(crate) const NAME: &str = "default-scheduler";
 /// Pods that are done are of no interest.
 const PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -43,17 +44,7 @@ impl Config {
 
 /// Runs the scheduler for ever. `client` is its own (user agent `kube-scheduler/scheduler`).
 pub async fn run(ctx: Ctx, client: Client, config: Config) {
-    let sources = Sources {
-        pods: Informer::start(&ctx, client.all(), ListParams::fields(PODS)),
-        nodes: Informer::start(&ctx, client.all(), ListParams::default()),
-        claims: Informer::start(&ctx, client.all(), ListParams::default()),
-        volumes: Informer::start(&ctx, client.all(), ListParams::default()),
-        classes: Informer::start(&ctx, client.all(), ListParams::default()),
-        csi_nodes: Informer::start(&ctx, client.all(), ListParams::default()),
-        drivers: Informer::start(&ctx, client.all(), ListParams::default()),
-        attachments: Informer::start(&ctx, client.all(), ListParams::default()),
-        capacities: config.storage_capacity.then(|| Informer::start(&ctx, client.all(), ListParams::default())),
-    };
+    let sources = Sources::start(&ctx, &client, &config);
     sources.synced().await;
     let t = &config.timers;
     let waits = Waits {
@@ -77,6 +68,12 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
     scheduler.pump(sources).await;
 }
 
+/// Starts the caches of `client` ahead of [`run`]: a scheduler that waits to lead has them filled
+/// (`delayCacheUntilActive` is off).
+pub fn warm(ctx: &Ctx, client: &Client, config: &Config) {
+    Sources::start(ctx, client, config);
+}
+
 struct Sources {
     pods: Informer<Pod>,
     nodes: Informer<Node>,
@@ -90,6 +87,20 @@ struct Sources {
 }
 
 impl Sources {
+    fn start(ctx: &Ctx, client: &Client, config: &Config) -> Self {
+        Self {
+            pods: Informer::start(ctx, client.all(), ListParams::fields(PODS)),
+            nodes: Informer::start(ctx, client.all(), ListParams::default()),
+            claims: Informer::start(ctx, client.all(), ListParams::default()),
+            volumes: Informer::start(ctx, client.all(), ListParams::default()),
+            classes: Informer::start(ctx, client.all(), ListParams::default()),
+            csi_nodes: Informer::start(ctx, client.all(), ListParams::default()),
+            drivers: Informer::start(ctx, client.all(), ListParams::default()),
+            attachments: Informer::start(ctx, client.all(), ListParams::default()),
+            capacities: config.storage_capacity.then(|| Informer::start(ctx, client.all(), ListParams::default())),
+        }
+    }
+
     async fn synced(&self) {
         self.pods.synced().await;
         self.nodes.synced().await;
@@ -267,11 +278,11 @@ impl Scheduler {
         self.ctx.spawn(async move {
             // A condition that cannot be written is written with the next failure.
             if let Err(e) = pods.patch_status_unread(&name, &Patch::Strategic(patch)).await {
-                ctx.trace().trace(
-                    ctx.name(),
-                    "scheduler.error",
-                    || json!({ "what": "condition", "pod": name, "error": e.to_string() }),
-                );
+                ctx.trace().trace(ctx.name(), || SchedulerError {
+                    what: "condition".into(),
+                    pod: name.into(),
+                    error: e.to_string(),
+                });
             }
         });
     }

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::future::{Future, pending};
+use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::kube::{Api, Client, DeleteParams, Kind, Patch, time};
-use controllers::{Timers, run_all};
+use controllers::{Election, LoopsConfig, PROCESSES, runs};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
@@ -17,7 +18,8 @@ use serde::de::DeserializeOwned;
 use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
-use substrate::{Event, Process, World};
+use substrate::{Line, Process, World};
+use tokio::sync::Notify;
 
 pub const DRIVER: &str = "ebs.csi.aws.com";
 pub const S: fn(u64) -> Duration = Duration::from_secs;
@@ -25,7 +27,7 @@ pub const S: fn(u64) -> Duration = Duration::from_secs;
 pub struct Rig {
     pub world: World,
     pub client: Client,
-    pub controllers: Process,
+    pub controllers: Vec<Process>,
     kubelets: Vec<Process>,
     _servers: Vec<Process>,
     _user: Process,
@@ -33,6 +35,40 @@ pub struct Rig {
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
     substrate::json::from_value(value).expect("a valid object")
+}
+
+/// Runs `process` under the name `name`. When it leads no more, it crashes, and is started again a second later.
+fn replica(
+    world: &World,
+    process: &'static str,
+    name: &str,
+    without: &BTreeSet<String>,
+    election: Option<Election>,
+) -> Process {
+    let config = LoopsConfig { without: without.clone(), election, ..LoopsConfig::default() };
+    let ended = Arc::new(Notify::new());
+    let told = ended.clone();
+    let replica = Process::start(world, name, move |ctx| {
+        let (apiserver, csi) = (Link::connect(&ctx, "apiserver"), Link::connect(&ctx, "csi-controller"));
+        let (config, ended) = (config.clone(), ended.clone());
+        async move {
+            controllers::run(ctx, process, apiserver, Some(csi), config).await;
+            ended.notify_one();
+        }
+    });
+    let kubelet = replica.clone();
+    Process::start(world, &format!("kubelet of {name}"), move |ctx| {
+        let (told, replica) = (told.clone(), kubelet.clone());
+        async move {
+            loop {
+                told.notified().await;
+                replica.crash();
+                ctx.sleep(S(1)).await;
+                replica.restart();
+            }
+        }
+    });
+    replica
 }
 
 impl Rig {
@@ -59,11 +95,11 @@ impl Rig {
             pending()
         }));
         let without: BTreeSet<String> = without.iter().map(|name| (*name).to_owned()).collect();
-        let controllers = Process::start(world, "controllers", move |ctx| {
-            let (apiserver, csi) = (Link::connect(&ctx, "apiserver"), Link::connect(&ctx, "csi-controller"));
-            let without = without.clone();
-            async move { run_all(ctx, apiserver, csi, &without, Timers::default()).await }
-        });
+        let controllers = PROCESSES
+            .iter()
+            .filter(|process| runs(process, &without))
+            .map(|process| replica(world, process, process, &without, None))
+            .collect();
         let user = Process::start(world, "user", |_| pending());
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
@@ -107,6 +143,19 @@ impl Rig {
                 }
             }
         }));
+    }
+
+    /// Starts another replica of `process`, as `identity`.
+    pub fn replica(&self, process: &'static str, identity: &str) -> Process {
+        replica(&self.world, process, identity, &BTreeSet::new(), Some(Election::new(identity)))
+    }
+
+    pub fn crash_controllers(&self) {
+        self.controllers.iter().for_each(Process::crash);
+    }
+
+    pub fn restart_controllers(&self) {
+        self.controllers.iter().for_each(Process::restart);
     }
 
     pub fn crash(&self, node: &str) {
@@ -192,8 +241,8 @@ impl Rig {
         self.world.clock().mono().as_secs_f64()
     }
 
-    pub fn events(&self, kind: &str) -> Vec<Event> {
-        self.world.trace().events().into_iter().filter(|e| e.kind == kind).collect()
+    pub fn events(&self, kind: &str) -> Vec<Line> {
+        self.world.trace().lines().into_iter().filter(|e| e.kind == kind).collect()
     }
 
     /// Texts of the Kubernetes events of one reason.
@@ -212,6 +261,12 @@ impl Rig {
 /// Runs `story` in a simulated world.
 pub fn story<F: Future<Output = T>, T>(seed: u64, story: impl FnOnce(World) -> F) -> T {
     simulate(Options { seed, ..Options::default() }, story)
+}
+
+/// Runs `story` in a simulated world with the planted defects `mutants`.
+pub fn mutated<F: Future<Output = T>, T>(mutants: &[&str], story: impl FnOnce(World) -> F) -> T {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    simulate(Options { mutants, ..Options::default() }, story)
 }
 
 /// A name that a listing shows.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::header;
 use serde::de::DeserializeOwned;
 use substrate::body::{HttpService, call, collect, full};
+use substrate::json::Text;
 use substrate::process::Ctx;
 use substrate::seed::unit;
 
@@ -17,6 +18,7 @@ use super::xml::{
     DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
     Modifications, ModifyVolume, Reservation, Snapshot, Snapshots, Volume, VolumeStatuses,
 };
+use crate::events::Ec2Retry;
 
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const VERSION: &str = "2016-11-15";
@@ -455,11 +457,11 @@ impl Client {
     /// Waits before the attempt after `attempt`.
     async fn wait(&self, action: &'static str, attempt: u32, error: &Ec2Error) {
         let backoff = self.backoff(attempt);
-        self.ctx.trace().trace(
-            self.ctx.name(),
-            "ec2.retry",
-            || serde_json::json!({ "action": action, "error": error.to_string(), "attempt": attempt + 1 }),
-        );
+        self.ctx.trace().trace(self.ctx.name(), || Ec2Retry {
+            action: Text::new_static(action),
+            error: error.to_string(),
+            attempt: attempt + 1,
+        });
         self.ctx.sleep(backoff).await;
     }
 

@@ -30,7 +30,7 @@ use substrate::{Ctx, HttpService};
 use self::ec2::Client;
 use crate::calls::Calls;
 use crate::identity::{self, DRIVER_NAME};
-use crate::settings::Settings;
+use crate::settings::{LockKey, Settings};
 
 pub use service::ControllerService;
 pub use sign::Credentials;
@@ -59,6 +59,8 @@ pub struct ControllerConfig {
     /// Whether looks at single volumes and instances are gathered for half a second and asked in one call, as with the
     /// EBS driver's `--batching`: fewer requests against the limits of the account, later answers.
     pub batching: bool,
+    /// What publish and unpublish lock while the settings do not say.
+    pub lock: LockKey,
     /// What can be changed while the driver runs.
     pub settings: Settings,
 }
@@ -75,6 +77,7 @@ impl ControllerConfig {
             extra_tags: BTreeMap::new(),
             attach_limit: None,
             batching: false,
+            lock: LockKey::default(),
             settings: Settings::default(),
         }
     }
@@ -108,6 +111,7 @@ pub(crate) async fn launch(ctx: &Ctx, config: &ControllerConfig, name: &str, zon
 
 /// Adds the Controller service, and those beside it, to the gRPC services of a driver.
 pub(crate) fn add(routes: tonic::service::Routes, calls: &Calls, config: ControllerConfig) -> tonic::service::Routes {
+    calls.ctx().faults().declare(crate::faults::CONTROLLER);
     let service = ControllerService::new(calls.clone(), config);
     routes
         .add_service(GroupControllerServer::new(service.clone()))

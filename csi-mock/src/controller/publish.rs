@@ -4,6 +4,7 @@ use csi_proto::csi::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
     ControllerUnpublishVolumeResponse,
 };
+use substrate::mutant;
 use tonic::Status;
 
 use super::attach::{ATTACHMENT, Look, STUCK_ATTACHING, look};
@@ -11,9 +12,11 @@ use super::devices;
 use super::ec2::Ec2Error;
 use super::service::{ControllerService, internal, is_id, no_node, no_volume};
 use super::xml::Instance;
-use crate::calls::Call;
+use crate::calls::{Call, Held};
 use crate::capabilities::Feature;
 use crate::check::{self, Capability};
+use crate::events::Rule;
+use crate::settings::LockKey;
 
 /// The key of the publish context under which the device name travels to the node (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
@@ -21,6 +24,18 @@ const DEVICE_PATH: &str = "devicePath";
 const READONLY: &str = "readonly";
 
 impl ControllerService {
+    fn lock_key(&self) -> LockKey {
+        self.calls.settings().lock().unwrap_or(self.config.lock)
+    }
+
+    /// Takes the lock of a publish or unpublish (EBS driver, internal/driver/controller.go: `volumeID+nodeID`).
+    fn lock(&self, volume: &str, node: &str) -> Result<Held, Status> {
+        match self.lock_key() {
+            LockKey::Volume => self.calls.lock(volume),
+            LockKey::VolumeAndNode => self.calls.lock_at(volume, node),
+        }
+    }
+
     pub(super) async fn publish(
         &self,
         call: &Call,
@@ -35,7 +50,7 @@ impl ControllerService {
         if request.readonly && !settings.has(Feature::PublishReadonly) {
             return Err(check::invalid("readonly", "this driver has no PUBLISH_READONLY capability"));
         }
-        let _held = self.calls.lock(volume)?;
+        let _held = self.lock(volume, node)?;
         if !is_id(volume, "vol") {
             return Err(no_volume(volume));
         }
@@ -142,7 +157,7 @@ impl ControllerService {
         let there = self.ec2.describe_volume(volume).await.map_err(|e| internal(what, &e))?;
         match look(&there, node, self.calls.ctx().now().wall, self.calls.ctx().scaled(STUCK_ATTACHING)) {
             Look::Elsewhere(other) => {
-                call.violates("publish-to-second-node");
+                call.violates(Rule::PublishToSecondNode);
                 Err(Status::failed_precondition(format!("{what}: it is published on node `{other}` ({error})")))
             }
             Look::Absent | Look::Multiple => Err(internal(what, error)),
@@ -205,7 +220,7 @@ impl ControllerService {
         request: ControllerUnpublishVolumeRequest,
     ) -> Result<ControllerUnpublishVolumeResponse, Status> {
         let volume = check::required("volume_id", &request.volume_id)?;
-        let _held = self.calls.lock(volume)?;
+        let _held = self.lock(volume, &request.node_id)?;
         if !is_id(volume, "vol") {
             return Ok(ControllerUnpublishVolumeResponse {});
         }
@@ -214,8 +229,12 @@ impl ControllerService {
         } else {
             vec![check::node_id(&request.node_id)?.to_owned()]
         };
+        // An unpublish from every node waits for what is under way on each of them.
+        let every = request.node_id.is_empty() && self.lock_key() == LockKey::VolumeAndNode;
+        let locked = nodes.iter().filter(|_| every).map(|node| self.lock(volume, node));
+        let _all = locked.collect::<Result<Vec<_>, _>>()?;
         if nodes.iter().any(|n| self.calls.is_staged(volume, n)) {
-            call.violates("unpublish-while-staged");
+            call.violates(Rule::UnpublishWhileStaged);
         }
         for node in nodes.iter().filter(|n| is_id(n, "i")) {
             self.detach(volume, node).await?;
@@ -236,6 +255,9 @@ impl ControllerService {
     }
 
     async fn detach(&self, volume: &str, node: &str) -> Result<(), Status> {
+        if mutant!(self.calls.ctx(), "unpublish-answers-early") {
+            return Ok(());
+        }
         let what = format!("cannot detach volume `{volume}` from node `{node}`");
         if let Err(error) = self.ec2.detach_volume(volume, node).await {
             match error.code() {
@@ -247,6 +269,9 @@ impl ControllerService {
             }
         }
         let ctx = self.calls.ctx();
+        if mutant!(ctx, "detach-is-not-waited-for") {
+            return Ok(());
+        }
         let mut waits = ATTACHMENT.waits();
         loop {
             let state = match self.ec2.describe_volume(volume).await {

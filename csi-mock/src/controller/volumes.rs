@@ -19,6 +19,7 @@ use super::xml::Volume;
 use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
+use crate::events::Rule;
 use crate::identity::WELL_KNOWN_ZONE_KEY;
 
 /// How many volumes of one name may have been made and deleted while the cloud remembers their tokens.
@@ -229,7 +230,7 @@ impl ControllerService {
             Err(error) => match error.code() {
                 "InvalidVolume.NotFound" => {}
                 "VolumeInUse" => {
-                    call.violates("delete-while-published");
+                    call.violates(Rule::DeleteWhilePublished);
                     return Err(Status::failed_precondition(format!("cannot delete volume `{volume}`: {error}")));
                 }
                 _ => return Err(internal(&format!("cannot delete volume `{volume}`"), &error)),

@@ -7,12 +7,13 @@ use rustix::io::Errno;
 use substrate::Ctx;
 use substrate::fault::{Effect, Moment, Plane, Point};
 
+use super::lossy::{self, is_lossy};
 use super::{
     Backend, Device, Disk, DiskError, DiskFuture, Mapping, Mount, Plug, Publish, Published, RawDevice, Stage, Staged,
     Usage,
 };
 
-/// A disk whose operations meet the faults of the plane `disk` first. Operations are named as the trait names them
+/// A disk whose operations meet the faults of the plane `disk`, before and after. Operations are named as the trait names them
 /// (`append`, `sync`, `stage`), those of an open raw device as its trait names them (`write_at`, `sync`); faults can match
 /// `volume`, `node` and `path`.
 #[derive(Clone, Debug)]
@@ -21,30 +22,50 @@ struct FaultyDisk {
     disk: Arc<dyn Disk>,
 }
 
-/// `disk`, with the faults of the plane `disk` in force in `ctx`'s world.
+/// `disk` as the process `ctx` has it: its operations meet the faults of the plane `disk`, in that process.
 pub fn faulty(ctx: &Ctx, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    ctx.faults().declare(crate::faults::DISK);
     Arc::new(FaultyDisk { ctx: ctx.clone(), disk })
 }
 
-/// The errno of that name; EIO for one that is not known here.
-fn errno(name: &str) -> Errno {
-    match name {
-        "EACCES" => Errno::ACCESS,
-        "EBUSY" => Errno::BUSY,
-        "EDQUOT" => Errno::DQUOT,
-        "EINTR" => Errno::INTR,
-        "EINVAL" => Errno::INVAL,
-        "EMFILE" => Errno::MFILE,
-        "ENODEV" => Errno::NODEV,
-        "ENOENT" => Errno::NOENT,
-        "ENOMEM" => Errno::NOMEM,
-        "ENOSPC" => Errno::NOSPC,
-        "ENXIO" => Errno::NXIO,
-        "EPERM" => Errno::PERM,
-        "EROFS" => Errno::ROFS,
-        "ETIMEDOUT" => Errno::TIMEDOUT,
-        _ => Errno::IO,
-    }
+/// Defines the errnos that a fault may name.
+macro_rules! errnos {
+    ($($name:literal = $errno:ident,)*) => {
+        /// The names of errnos that an operation of a disk can be made to fail with.
+        pub const ERRNOS: &[&str] = &[$($name),*];
+
+        fn errno(name: &str) -> Option<Errno> {
+            match name {
+                $($name => Some(Errno::$errno),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+errnos! {
+    "EACCES" = ACCESS,
+    "EAGAIN" = AGAIN,
+    "EBUSY" = BUSY,
+    "EDQUOT" = DQUOT,
+    "EEXIST" = EXIST,
+    "EFBIG" = FBIG,
+    "EINTR" = INTR,
+    "EINVAL" = INVAL,
+    "EIO" = IO,
+    "EISDIR" = ISDIR,
+    "EMFILE" = MFILE,
+    "ENODEV" = NODEV,
+    "ENOENT" = NOENT,
+    "ENOMEM" = NOMEM,
+    "ENOSPC" = NOSPC,
+    "ENOTDIR" = NOTDIR,
+    "ENOTEMPTY" = NOTEMPTY,
+    "ENXIO" = NXIO,
+    "EPERM" = PERM,
+    "EROFS" = ROFS,
+    "ESTALE" = STALE,
+    "ETIMEDOUT" = TIMEDOUT,
 }
 
 /// What is left for the operation to do.
@@ -63,14 +84,23 @@ enum Way {
 impl FaultyDisk {
     /// Lets a fault act before operation `op` on `volume` or `path`.
     async fn before(&self, op: &'static str, volume: &str, path: &Path) -> Result<Way, DiskError> {
+        self.meet(op, volume, path, Moment::Before).await
+    }
+
+    /// Lets a fault act when the operation is done and has not answered.
+    async fn after(&self, op: &'static str, volume: &str, path: &Path) -> Result<(), DiskError> {
+        self.meet(op, volume, path, Moment::AfterEffect).await.map(drop)
+    }
+
+    async fn meet(&self, op: &'static str, volume: &str, path: &Path, moment: Moment) -> Result<Way, DiskError> {
         if self.ctx.faults().is_empty() {
             return Ok(Way::Free);
         }
         let text = path.display().to_string();
         let mounted;
         let volume = if volume.is_empty() {
-            // A file lies on the volume that is mounted above it.
-            let mounts = self.disk.mounts().await?;
+            // A file lies on the volume that is mounted above it. A disk that cannot tell fails by itself.
+            let mounts = self.disk.mounts().await.unwrap_or_default();
             let above = mounts.into_iter().filter(|m| path.starts_with(&m.path));
             mounted = above.max_by_key(|m| m.path.as_os_str().len()).map(|m| m.volume).unwrap_or_default();
             &*mounted
@@ -78,19 +108,21 @@ impl FaultyDisk {
             volume
         };
         let attributes = [("volume", volume), ("node", self.disk.node()), ("path", &*text)];
-        let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment: Moment::Before };
-        let Some(firing) = self.ctx.fault(&point) else { return Ok(Way::Free) };
+        let point = Point { plane: Plane::Disk, op, attributes: &attributes, moment };
+        let Some(firing) = self.ctx.meet(&point).await else { return Ok(Way::Free) };
         match firing.effect {
-            effect if effect.never_answers() => std::future::pending().await,
-            Effect::IoError(name) | Effect::Error(name) => Err(DiskError::errno(op, text, errno(&name))),
-            Effect::PauseIo(span) | Effect::Delay(span) => {
+            // The catalogue takes no other name than those that are known here.
+            Effect::IoError(name) | Effect::Error(name) => {
+                Err(DiskError::errno(op, text, errno(&name).unwrap_or(Errno::IO)))
+            }
+            Effect::PauseIo(span) => {
                 self.ctx.sleep(span.0).await;
                 Ok(Way::Free)
             }
             Effect::LoseUnsynced(true) => Ok(Way::Lost),
             Effect::TornWrite(true) => Ok(Way::Torn),
             Effect::WrongDevice(true) => Ok(Way::Wrong),
-            // The rest cannot happen here, and is refused where faults are added, or happens to another process.
+            // The rest is not in the catalogue, and so is refused where faults are added.
             _ => Ok(Way::Free),
         }
     }
@@ -110,10 +142,12 @@ macro_rules! plain {
     ($($name:ident($($arg:ident: $kind:ty),*) -> $out:ty, $volume:expr, $path:expr;)*) => {
         $(fn $name<'a>(&'a self, $($arg: $kind),*) -> DiskFuture<'a, $out> {
             Box::pin(async move {
-                match self.before(stringify!($name), $volume, $path).await? {
-                    Way::Wrong => Err(self.not_ours($volume)),
-                    _ => self.disk.$name($($arg),*).await,
+                if self.before(stringify!($name), $volume, $path).await? == Way::Wrong {
+                    return Err(self.not_ours($volume));
                 }
+                let done = self.disk.$name($($arg),*).await?;
+                self.after(stringify!($name), $volume, $path).await?;
+                Ok(done)
             })
         })*
     };
@@ -146,7 +180,6 @@ impl Disk for FaultyDisk {
         resize(volume: &'a str, size_bytes: u64) -> bool, volume, Path::new("");
         find(volume: &'a str) -> Option<Device>, volume, Path::new("");
         stage(stage: &'a Stage) -> Staged, &stage.volume, &stage.path;
-        unstage(volume: &'a str, path: &'a Path) -> bool, volume, path;
         publish(publish: &'a Publish) -> Published, &publish.volume, &publish.path;
         unpublish(volume: &'a str, path: &'a Path) -> bool, volume, path;
         unmap(mapping: &'a Mapping) -> (), &mapping.volume, &mapping.device;
@@ -161,12 +194,26 @@ impl Disk for FaultyDisk {
         remove_file(path: &'a Path) -> (), "", path;
     }
 
+    fn unstage<'a>(&'a self, volume: &'a str, path: &'a Path) -> DiskFuture<'a, bool> {
+        Box::pin(async move {
+            self.before("unstage", volume, path).await?;
+            let unmounted = if is_lossy(&self.ctx, &*self.disk) {
+                lossy::unstage(&*self.disk, volume, path).await?
+            } else {
+                self.disk.unstage(volume, path).await?
+            };
+            self.after("unstage", volume, path).await?;
+            Ok(unmounted)
+        })
+    }
+
     fn map<'a>(&'a self, mapping: &'a Mapping) -> DiskFuture<'a, Arc<dyn RawDevice>> {
         Box::pin(async move {
             if self.before("map", &mapping.volume, &mapping.device).await? == Way::Wrong {
                 return Err(self.not_ours(&mapping.volume));
             }
             let device = self.disk.map(mapping).await?;
+            self.after("map", &mapping.volume, &mapping.device).await?;
             let faulty = FaultyDevice { disk: self.clone(), mapping: mapping.clone(), device };
             Ok(Arc::new(faulty) as Arc<dyn RawDevice>)
         })
@@ -175,24 +222,25 @@ impl Disk for FaultyDisk {
     fn append<'a>(&'a self, path: &'a Path, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("append", "", path).await? {
-                Way::Lost => Ok(()),
+                Way::Lost => {}
                 Way::Torn => {
                     self.disk.append(path, &data[..data.len() / 2]).await?;
-                    Err(DiskError::errno("write", path.display().to_string(), Errno::IO))
+                    return Err(DiskError::errno("write", path.display().to_string(), Errno::IO));
                 }
-                Way::Free | Way::Wrong => self.disk.append(path, data).await,
+                Way::Free | Way::Wrong => self.disk.append(path, data).await?,
             }
+            self.after("append", "", path).await
         })
     }
 
     fn sync<'a>(&'a self, path: &'a Path) -> DiskFuture<'a, ()> {
         Box::pin(async move {
-            match self.before("sync", "", path).await? {
-                // The lie that power loss brings to light.
-                Way::Lost => Ok(()),
-                Way::Torn => Err(DiskError::errno("fsync", path.display().to_string(), Errno::IO)),
-                Way::Free | Way::Wrong => self.disk.sync(path).await,
+            // The lie that power loss brings to light.
+            let lost = self.before("sync", "", path).await? == Way::Lost || is_lossy(&self.ctx, &*self.disk);
+            if !lost {
+                self.disk.sync(path).await?;
             }
+            self.after("sync", "", path).await
         })
     }
 }
@@ -207,14 +255,11 @@ struct FaultyDevice {
 
 impl FaultyDevice {
     async fn before(&self, op: &'static str) -> Result<Way, DiskError> {
-        match self.disk.before(op, &self.mapping.volume, &self.mapping.device).await? {
-            Way::Wrong => Err(self.disk.not_ours(&self.mapping.volume)),
-            way => Ok(way),
-        }
+        self.disk.before(op, &self.mapping.volume, &self.mapping.device).await
     }
 
-    fn failed(&self, op: &'static str) -> DiskError {
-        DiskError::errno(op, self.mapping.device.display().to_string(), Errno::IO)
+    async fn after(&self, op: &'static str) -> Result<(), DiskError> {
+        self.disk.after(op, &self.mapping.volume, &self.mapping.device).await
     }
 }
 
@@ -226,30 +271,34 @@ impl RawDevice for FaultyDevice {
     fn read_at(&self, offset: u64, length: usize) -> DiskFuture<'_, Vec<u8>> {
         Box::pin(async move {
             self.before("read_at").await?;
-            self.device.read_at(offset, length).await
+            let bytes = self.device.read_at(offset, length).await?;
+            self.after("read_at").await?;
+            Ok(bytes)
         })
     }
 
     fn write_at<'a>(&'a self, offset: u64, data: &'a [u8]) -> DiskFuture<'a, ()> {
         Box::pin(async move {
             match self.before("write_at").await? {
-                Way::Lost => Ok(()),
+                Way::Lost => {}
                 Way::Torn => {
                     self.device.write_at(offset, &data[..data.len() / 2]).await?;
-                    Err(self.failed("write"))
+                    let path = self.mapping.device.display().to_string();
+                    return Err(DiskError::errno("write", path, Errno::IO));
                 }
-                Way::Free | Way::Wrong => self.device.write_at(offset, data).await,
+                Way::Free | Way::Wrong => self.device.write_at(offset, data).await?,
             }
+            self.after("write_at").await
         })
     }
 
     fn sync(&self) -> DiskFuture<'_, ()> {
         Box::pin(async move {
-            match self.before("sync").await? {
-                Way::Lost => Ok(()),
-                Way::Torn => Err(self.failed("fsync")),
-                Way::Free | Way::Wrong => self.device.sync().await,
+            let lost = self.before("sync").await? == Way::Lost || is_lossy(&self.disk.ctx, &*self.disk.disk);
+            if !lost {
+                self.device.sync().await?;
             }
+            self.after("sync").await
         })
     }
 }

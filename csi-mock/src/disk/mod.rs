@@ -21,6 +21,7 @@ mod faulty;
 mod files;
 #[cfg(target_os = "linux")]
 mod loopback;
+mod lossy;
 mod memory;
 mod paced;
 mod raw;
@@ -30,7 +31,7 @@ mod stat;
 pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
-pub use faulty::faulty;
+pub use faulty::{ERRNOS, faulty};
 #[cfg(target_os = "linux")]
 pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;
@@ -82,7 +83,7 @@ fn open_loop(_: &str, _: &str, _: &Path, _: &Path) -> Result<Arc<dyn Disk>, Disk
 /// What the disk says.
 pub async fn power_loss(world: &World, disk: &dyn Disk) -> Result<(), DiskError> {
     disk.crash().await?;
-    world.trace().info(&disk.node().into(), "disk.crashed", serde_json::json!({ "node": disk.node() }));
+    world.trace().info(&disk.node().into(), crate::events::DiskCrashed { node: disk.node().into() });
     Ok(())
 }
 

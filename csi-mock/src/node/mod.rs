@@ -69,5 +69,6 @@ pub fn start(ctx: &Ctx, config: NodeConfig) -> HttpService {
 
 /// Adds the Node service to the gRPC services of a driver.
 pub(crate) fn add(routes: tonic::service::Routes, calls: &Calls, config: NodeConfig) -> tonic::service::Routes {
+    calls.ctx().faults().declare(crate::faults::NODE_SERVICE);
     routes.add_service(NodeServer::new(NodeService::new(calls.clone(), config)))
 }

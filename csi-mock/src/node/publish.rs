@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use csi_proto::csi::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
 };
-use substrate::json::json;
+use substrate::mutant;
 use tonic::Status;
 
 use super::service::{NodeService, status};
@@ -15,6 +15,7 @@ use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
 use crate::disk::{DiskError, MountKind, Publish};
+use crate::events::{DiskPublished, DiskUnpublished};
 
 impl NodeService {
     pub(super) async fn publish(
@@ -56,7 +57,9 @@ impl NodeService {
             )));
         }
         if !already {
-            self.emit("disk.published", volume, json!({ "path": target, "readonly": made_readonly }));
+            let (volume, path) = (volume.into(), target.into());
+            let done = DiskPublished { volume, node: self.node(), path, readonly: made_readonly };
+            self.calls.ctx().emit(done);
         }
         call.after_effect().await?;
         self.table().published(volume, target, arguments);
@@ -131,7 +134,11 @@ impl NodeService {
             }
         }
         if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {
-            self.emit("disk.unpublished", volume, json!({ "path": target }));
+            let (volume, path) = (volume.into(), target.into());
+            self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
+        }
+        if mutant!(self.calls.ctx(), "unpublish-leaves-directory") {
+            self.leave_behind(target).await?;
         }
         call.after_effect().await?;
         self.table().unpublished(volume, target);

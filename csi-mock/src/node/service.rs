@@ -11,7 +11,7 @@ use csi_proto::csi::{
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
     NodeUnstageVolumeResponse, Topology, VolumeCapability,
 };
-use substrate::json::json;
+use substrate::json::Text;
 use tonic::{Request, Response, Status};
 
 use super::NodeConfig;
@@ -67,12 +67,9 @@ impl NodeService {
         }
     }
 
-    pub(super) fn emit(&self, kind: &str, volume: &str, more: substrate::json::Value) {
-        let mut fields = json!({ "volume": volume, "node": self.config.node_name });
-        if let (Some(fields), substrate::json::Value::Object(more)) = (fields.as_object_mut(), more) {
-            fields.extend(more);
-        }
-        self.calls.ctx().emit(kind, fields);
+    /// The node's name, for the trace.
+    pub(super) fn node(&self) -> Text {
+        self.config.node_name.as_str().into()
     }
 
     /// The mounts of a volume that this driver made: what the node agent makes of a raw device is the agent's.

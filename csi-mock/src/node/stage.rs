@@ -6,7 +6,8 @@ use std::time::Duration;
 use csi_proto::csi::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
-use substrate::json::json;
+use substrate::json::Text;
+use substrate::mutant;
 use tonic::Status;
 
 use super::service::{NodeService, status};
@@ -14,11 +15,15 @@ use super::table::{StageArguments, Verdict};
 use crate::calls::Call;
 use crate::check::{self, Capability};
 use crate::disk::{DiskError, MountKind, Stage};
+use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
 
 /// The key of the publish context under which the device name travels from the controller (EBS driver).
 const DEVICE_PATH: &str = "devicePath";
 /// The key of the publish context that says that the volume was published read-only.
 const READONLY: &str = "readonly";
+
+/// The file that a planted defect leaves behind.
+const LEFT: &str = ".csi-mock";
 
 /// How often NodeStageVolume looks for a device that has not appeared, and how long it waits between two looks.
 const LOOKS: usize = 20;
@@ -88,7 +93,8 @@ impl NodeService {
     async fn compare_device(&self, volume: &str, told: Option<&String>) -> Result<(), Status> {
         let Some(told) = told else { return Ok(()) };
         if let Some(found) = self.find(volume).await?.filter(|d| d.name != *told) {
-            self.emit("csi.wrong_device", volume, json!({ "told": told, "found": found.name }));
+            let (volume, told, found) = (volume.into(), told.into(), found.name.into());
+            self.calls.ctx().emit(CsiWrongDevice { volume, node: self.node(), told, found });
         }
         Ok(())
     }
@@ -98,8 +104,9 @@ impl NodeService {
             return Err(self.refused(call, &DiskError::NotPlugged(volume.to_owned())));
         }
         if !self.table().is_staged(volume) {
-            let done = json!({ "path": path, "readonly": readonly, "formatted": false, "raw": true });
-            self.emit("disk.staged", volume, done);
+            let (volume, path) = (volume.into(), path.into());
+            let staged = DiskStaged { volume, node: self.node(), path, readonly, formatted: false, raw: true };
+            self.calls.ctx().emit(staged);
         }
         Ok(())
     }
@@ -122,10 +129,12 @@ impl NodeService {
         };
         let staged = self.disk().stage(&stage).await.map_err(|e| self.refused(call, &e))?;
         if !staged.already {
-            let done = json!({ "path": path, "readonly": staged.readonly, "formatted": staged.formatted });
-            self.emit("disk.staged", volume, done);
-            if !staged.other_writers.is_empty() && !staged.readonly {
-                self.emit("disk.double_mount", volume, json!({ "others": staged.other_writers }));
+            let (readonly, formatted, node) = (staged.readonly, staged.formatted, self.node());
+            let (ctx, volume) = (self.calls.ctx(), Text::from(volume));
+            let done = DiskStaged { volume: volume.clone(), node, path: path.into(), readonly, formatted, raw: false };
+            ctx.emit(done);
+            if !staged.other_writers.is_empty() && !readonly {
+                ctx.emit(DiskDoubleMount { volume, node: self.node(), others: staged.other_writers });
             }
         }
         Ok(())
@@ -143,9 +152,17 @@ impl NodeService {
             let by = format!("its device is published at {}", mount.path.display());
             return Err(self.refused(call, &DiskError::Busy { volume: volume.to_owned(), by }));
         }
-        let unmounted = self.disk().unstage(volume, Path::new(path)).await;
+        let unmounted = if mutant!(self.calls.ctx(), "unstage-forgets-unmount") {
+            Ok(false)
+        } else {
+            self.disk().unstage(volume, Path::new(path)).await
+        };
         if unmounted.map_err(|e| self.refused(call, &e))? || self.table().has_block(volume) {
-            self.emit("disk.unstaged", volume, json!({ "path": path }));
+            let (volume, path) = (volume.into(), path.into());
+            self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
+        }
+        if mutant!(self.calls.ctx(), "unstage-leaves-directory") {
+            self.leave_behind(path).await?;
         }
         call.after_effect().await?;
         self.table().unstaged(volume);
@@ -153,12 +170,19 @@ impl NodeService {
         Ok(NodeUnstageVolumeResponse {})
     }
 
+    /// What a planted defect does: a path that is to go stays, with a file in it.
+    pub(super) async fn leave_behind(&self, path: &str) -> Result<(), Status> {
+        let path = Path::new(path);
+        self.disk().make_dir(path).await.map_err(|e| status(&e))?;
+        self.disk().append(&path.join(LEFT), b"").await.map_err(|e| status(&e))
+    }
+
     /// The status of a disk error, and what it says about the caller on record.
     pub(super) fn refused(&self, call: &Call, error: &DiskError) -> Status {
         match error {
-            DiskError::NotPlugged(_) => call.violates("stage-without-attach"),
-            DiskError::NotStaged { .. } => call.violates("publish-before-stage"),
-            DiskError::Busy { .. } => call.violates("unstage-while-published"),
+            DiskError::NotPlugged(_) => call.violates(Rule::StageWithoutAttach),
+            DiskError::NotStaged { .. } => call.violates(Rule::PublishBeforeStage),
+            DiskError::Busy { .. } => call.violates(Rule::UnstageWhilePublished),
             _ => {}
         }
         status(error)

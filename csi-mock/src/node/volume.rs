@@ -6,7 +6,6 @@ use csi_proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
     VolumeCondition, VolumeUsage, volume_usage,
 };
-use substrate::json::json;
 use tonic::Status;
 
 use super::service::{NodeService, status};
@@ -14,6 +13,7 @@ use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check::{self, invalid};
 use crate::disk::{DiskError, Mount, MountKind};
+use crate::events::DiskExpanded;
 
 fn not_mounted(volume: &str, path: &str) -> Status {
     Status::not_found(format!("volume `{volume}` is not mounted at `{path}`"))
@@ -103,7 +103,8 @@ impl NodeService {
                 "capacity_range: the device of volume `{volume}` has {size} bytes, asked for are {required} to {limit}"
             )));
         }
-        self.emit("disk.expanded", volume, json!({ "path": path, "size_bytes": size }));
+        let done = DiskExpanded { volume: volume.into(), node: self.node(), path: path.into(), size_bytes: size };
+        self.calls.ctx().emit(done);
         call.after_effect().await?;
         Ok(NodeExpandVolumeResponse { capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX) })
     }

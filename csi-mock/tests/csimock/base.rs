@@ -34,7 +34,7 @@ pub fn driver<F: Future<Output = ()>>(story: impl FnOnce(Bench) -> F) {
 /// Has the next call of `rpc` end with `effect` at `at`.
 pub fn hook(b: &Bench, rpc: &str, at: Moment, effect: Effect) {
     let fault = Fault {
-        name: format!("{rpc} {at:?} {effect:?}"),
+        name: format!("{rpc}-{}", b.world.faults().list().len()),
         matches: Match { plane: Plane::Csi, op: Some(rpc.into()), attributes: Default::default() },
         when: When { first: Some(1), ..When::default() },
         effect,

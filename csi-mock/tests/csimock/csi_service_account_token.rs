@@ -18,7 +18,7 @@ fn a_repeat_with_a_new_token_succeeds_and_no_token_is_recorded() {
             };
             b.node().node_publish_volume(request).await.unwrap();
         }
-        let trace = serde_json::to_string(&b.world.trace().events()).unwrap();
+        let trace = serde_json::to_string(&b.world.trace().lines()).unwrap();
         assert!(!trace.contains("hush"));
         let log = format!("{:?}", crate::base::calls(&b).await);
         assert!(!log.contains("hush"));

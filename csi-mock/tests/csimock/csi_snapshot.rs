@@ -23,6 +23,6 @@ fn a_snapshot_outlives_its_volume_and_secrets_are_not_recorded() {
             assert_eq!(code(b.controller().delete_snapshot(request).await), Code::Ok);
         }
         assert_eq!(count(&b, "DeleteSnapshot").await, 2);
-        assert!(!serde_json::to_string(&b.world.trace().events()).unwrap().contains("hush"));
+        assert!(!serde_json::to_string(&b.world.trace().lines()).unwrap().contains("hush"));
     });
 }

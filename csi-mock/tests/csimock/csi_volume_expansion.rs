@@ -42,7 +42,7 @@ fn a_published_volume_grows_online_and_secrets_are_not_recorded() {
         assert_eq!(node(&b, &volume, 2).await, Code::Ok);
         let usage = b.disk.usage(std::path::Path::new(TARGET)).await.unwrap();
         assert_eq!(usage.total_bytes, 2 * GIB as u64);
-        assert!(!serde_json::to_string(&b.world.trace().events()).unwrap().contains("hush"));
+        assert!(!serde_json::to_string(&b.world.trace().lines()).unwrap().contains("hush"));
     });
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use csi_mock::capabilities::Capabilities;
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::MemoryDisks;
+use csi_mock::events::{CsiDone, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
 use csi_mock::settings::Settings;
@@ -15,6 +16,7 @@ use csi_proto::csi::*;
 use mock_ec2::{Config, Ec2, InstanceSpec};
 use rand_core::Rng;
 use substrate::clock::TimeScale;
+use substrate::json::Text;
 use substrate::process::Process;
 use substrate::world::{Options, World};
 use substrate::{Event, Seed};
@@ -64,27 +66,22 @@ async fn one(b: &Bench, ids: &[String], draw: u64) -> Code {
 }
 
 /// Side effects are told under the lock of their volume: each must follow from those before it.
-fn check_effects(events: &[Event]) {
-    let (mut staged, mut published) = (BTreeSet::new(), BTreeMap::<String, BTreeSet<String>>::new());
+fn check_effects(events: &[Arc<Event>]) {
+    let (mut staged, mut published) = (BTreeSet::new(), BTreeMap::<Text, BTreeSet<Text>>::new());
     for event in events {
-        let Some(volume) = event.str("volume").map(str::to_owned) else { continue };
-        let path = event.str("path").unwrap_or_default().to_owned();
-        match &*event.kind {
-            "disk.staged" => assert!(staged.insert(volume.clone()), "{volume} is staged once"),
-            "disk.published" => {
-                assert!(staged.contains(&volume), "{volume} is published only where it is staged");
-                assert!(published.entry(volume).or_default().insert(path), "once at each target");
-            }
-            "disk.unpublished" => {
-                assert!(published.get_mut(&volume).is_some_and(|set| set.remove(&path)), "{volume} was published");
-            }
-            "disk.unstaged" => {
-                assert!(published.get(&volume).is_none_or(BTreeSet::is_empty), "{volume} is published nowhere");
-                assert!(staged.remove(&volume), "{volume} was staged");
-            }
-            _ => {}
+        if let Some(DiskStaged { volume, .. }) = event.get() {
+            assert!(staged.insert(volume.clone()), "{volume} is staged once");
+        } else if let Some(DiskPublished { volume, path, .. }) = event.get() {
+            assert!(staged.contains(volume), "{volume} is published only where it is staged");
+            assert!(published.entry(volume.clone()).or_default().insert(path.clone()), "once at each target");
+        } else if let Some(DiskUnpublished { volume, path, .. }) = event.get() {
+            assert!(published.get_mut(volume).is_some_and(|set| set.remove(path)), "{volume} was published");
+        } else if let Some(DiskUnstaged { volume, .. }) = event.get() {
+            assert!(published.get(volume).is_none_or(BTreeSet::is_empty), "{volume} is published nowhere");
+            assert!(staged.remove(volume), "{volume} was staged");
         }
     }
+    assert!(!published.is_empty(), "volumes were published");
 }
 
 #[test]
@@ -110,8 +107,11 @@ fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
         }
         let settings = Settings::new(Capabilities::all());
         let controller = ControllerConfig { settings: settings.clone(), ..ControllerConfig::new(cloud.clone()) };
-        let node =
-            NodeConfig { settings: settings.clone(), ..NodeConfig::new("node-a", &id, "us-east-1a", disk.clone()) };
+        let node = NodeConfig {
+            settings: settings.clone(),
+            max_volumes: VOLUMES as i64,
+            ..NodeConfig::new("node-a", &id, "us-east-1a", disk.clone())
+        };
         ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(cloud.clone(), &id, "node-a", disk.clone())));
         let service = csi_mock::start(&ctx, controller, node);
         let b = Bench {
@@ -159,12 +159,11 @@ fn thirty_two_clients_make_a_hundred_thousand_calls_on_fifty_volumes() {
         let expected = [Code::Ok, Code::NotFound, Code::FailedPrecondition, Code::Aborted, Code::Internal];
         let expected = expected.map(i32::from);
         let events = world.trace().events();
-        let odd = events.iter().filter(|e| e.kind == "csi.done" && e.str("code") == Some("INTERNAL"));
+        let odd = events.iter().filter_map(|e| e.get::<CsiDone>()).filter(|done| done.code == "INTERNAL");
         // A device that was detached while it was mounted leaves its name poisoned: the cloud lists it nowhere and says
         // that it is in use (ec2-api.md §5.2). The driver takes another name the next time.
-        let odd = odd.filter(|e| !e.str("message").is_some_and(|m| m.contains("is already in use")));
-        let odd: BTreeSet<_> =
-            odd.map(|e| (e.str("rpc").map(str::to_owned), e.str("message").map(str::to_owned))).collect();
+        let odd = odd.filter(|done| !done.message.as_ref().is_some_and(|m| m.contains("is already in use")));
+        let odd: BTreeSet<_> = odd.map(|done| (done.rpc.clone(), done.message.clone())).collect();
         assert!(odd.is_empty(), "{odd:#?}");
         assert!(codes.keys().all(|code| expected.contains(code)), "{codes:?}");
         assert!(codes[&i32::from(Code::Ok)] > CALLS / 4, "{codes:?}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
 use csi_mock::disk;
+use csi_mock::events::CsiWrongDevice;
 use csi_proto::csi::*;
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, Span, When};
 use tonic::Code;
@@ -13,7 +14,7 @@ use crate::bench::*;
 
 fn fault(b: &Bench, plane: Plane, op: &str, when: When, effect: Effect) {
     let fault = Fault {
-        name: format!("{op} {effect:?}"),
+        name: format!("{op}-{}", b.world.faults().list().len()),
         matches: Match { plane, op: Some(op.into()), attributes: Default::default() },
         when,
         effect,
@@ -43,8 +44,9 @@ fn a_wrong_publish_context_does_not_mislead_the_node() {
         b.node().node_stage_volume(request).await.unwrap();
         let device = b.disk.find(&volume).await.unwrap().unwrap();
         assert_eq!(device.name, right["devicePath"], "the device is found by the volume");
-        let noticed = b.world.trace().events().into_iter().find(|e| e.kind == "csi.wrong_device").unwrap();
-        assert_eq!(noticed.str("found"), Some(&*device.name));
+        let events = b.world.trace().events();
+        let noticed = events.iter().find_map(|e| e.get::<CsiWrongDevice>()).unwrap();
+        assert_eq!(noticed.found, device.name);
     });
 }
 

@@ -4,7 +4,9 @@
 
 #[path = "../sanity/bench.rs"]
 mod bench;
+mod catalogue;
 mod concurrency;
 mod faults;
 mod malformed;
+mod mutants;
 mod restart;

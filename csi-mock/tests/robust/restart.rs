@@ -13,7 +13,7 @@ use tonic::Status;
 use crate::bench::*;
 
 /// The calls of a volume's life, in order, by the name of their RPC. What comes out of one is kept for the next.
-const STEPS: [&str; 19] = [
+pub const STEPS: [&str; 19] = [
     "CreateVolume",
     "ControllerPublishVolume",
     "NodeStageVolume",
@@ -36,7 +36,7 @@ const STEPS: [&str; 19] = [
 ];
 
 /// The RPC behind a step.
-fn rpc(step: &str) -> &str {
+pub fn rpc(step: &str) -> &str {
     match step {
         "CloneVolume" => "CreateVolume",
         "DeleteClone" => "DeleteVolume",
@@ -45,15 +45,15 @@ fn rpc(step: &str) -> &str {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Made {
-    volume: String,
-    clone: String,
-    snapshot: String,
-    group: String,
+pub struct Made {
+    pub volume: String,
+    pub clone: String,
+    pub snapshot: String,
+    pub group: String,
 }
 
 /// Makes one call of the story.
-async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> {
+pub async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> {
     let volume = made.volume.clone();
     let range = Some(CapacityRange { required_bytes: 2 * GIB, limit_bytes: 0 });
     match name {
@@ -143,7 +143,7 @@ async fn step(b: &Bench, name: &str, made: &mut Made) -> Result<(), Status> {
 }
 
 /// What there is, without names that the cloud chose.
-async fn state(b: &Bench) -> Value {
+pub async fn state(b: &Bench) -> Value {
     // The plug follows the cloud.
     b.ctx.sleep(Duration::from_secs(60)).await;
     let dump = b.ec2.dump();
@@ -168,7 +168,7 @@ async fn state(b: &Bench) -> Value {
 
 fn crash(op: &str, at: Moment) -> Fault {
     Fault {
-        name: format!("crash of {op}"),
+        name: format!("crash-{op}"),
         matches: Match { plane: Plane::Csi, op: Some(op.into()), attributes: Default::default() },
         when: When { first: Some(1), ..When::default() },
         effect: Effect::Crash("self".into()),

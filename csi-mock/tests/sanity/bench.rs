@@ -97,7 +97,17 @@ fn driver(
 
 /// Runs a story with one kind of volume and one set of capabilities.
 pub fn once<F: Future<Output = ()>>(block: bool, offered: Capabilities, story: impl FnOnce(Bench) -> F) {
-    simulate(Options::default(), async |world| {
+    once_with(Options::default(), block, offered, story);
+}
+
+/// The same in a world of these options.
+pub fn once_with<F: Future<Output = ()>>(
+    options: Options,
+    block: bool,
+    offered: Capabilities,
+    story: impl FnOnce(Bench) -> F,
+) {
+    simulate(options, async |world| {
         let outside = Process::start(&world, "mock-ec2", |_| std::future::pending());
         let disks = MemoryDisks::new();
         let names = [("node-a", "us-east-1a"), ("node-b", "us-east-1a"), ("node-c", "us-east-1b")];

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use csi_mock::capabilities::{Capabilities, Feature};
+use csi_mock::events::CsiViolation;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::*;
 use tonic::Code;
@@ -46,10 +47,9 @@ fn volume_lifecycle_should_be_idempotent() {
     });
 }
 
-fn rules(b: &Bench) -> Vec<String> {
+fn rules(b: &Bench) -> Vec<&'static str> {
     let events = b.world.trace().events();
-    let broken = events.iter().filter(|e| e.kind == "csi.violation");
-    broken.filter_map(|e| e.str("rule").map(str::to_owned)).collect()
+    events.iter().filter_map(|e| e.get::<CsiViolation>()).map(|violation| violation.rule.name()).collect()
 }
 
 #[test]

@@ -15,7 +15,7 @@ use http::StatusCode;
 use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
 use substrate::process::{Ctx, Process};
 use substrate::world::{Options, World, simulate};
-use substrate::{Event, HttpService};
+use substrate::{HttpService, Line};
 
 /// Runs `story` in virtual time inside one process.
 pub fn run<F: Future<Output = ()>>(story: impl FnOnce(World, Ctx) -> F) {
@@ -43,7 +43,7 @@ pub fn block() -> Option<VolumeCapability> {
 
 pub fn fault(world: &World, op: &str, at: Moment, effect: Effect) {
     let fault = Fault {
-        name: format!("{op} {at:?}"),
+        name: format!("{op}-{}", world.faults().list().len()),
         matches: Match { plane: Plane::Csi, op: Some(op.into()), attributes: Default::default() },
         when: When { first: Some(1), ..When::default() },
         effect,
@@ -57,8 +57,8 @@ pub fn kinds(world: &World, prefix: &str) -> Vec<String> {
     events(world, prefix).into_iter().map(|e| e.kind.into()).collect()
 }
 
-pub fn events(world: &World, prefix: &str) -> Vec<Event> {
-    world.trace().events().into_iter().filter(|e| e.kind.starts_with(prefix)).collect()
+pub fn events(world: &World, prefix: &str) -> Vec<Line> {
+    world.trace().lines().into_iter().filter(|e| e.kind.starts_with(prefix)).collect()
 }
 
 pub const NODE_A: &str = "i-0aaaaaaaaaaaaaaaa";

@@ -5,8 +5,8 @@ use substrate::json::Value;
 
 use super::path::Path;
 use super::schema::{Of, Schema};
-use super::{Column, Description, Scale, intern};
-use crate::kinds::{self, Kind};
+use super::{Column, Description, Scale};
+use crate::kinds;
 use crate::state::FieldError;
 use crate::state::value::{list, name, text};
 use crate::wire::discovery::priority;
@@ -22,9 +22,13 @@ pub struct Parts {
 /// How many fields a kind may be selected by.
 const MAX_SELECTABLE: usize = 8;
 
-/// The kinds of a definition's served versions, the stored one first. A definition that cannot be used makes none, and
-/// says why.
-pub fn kinds(definition: &Value) -> (Vec<&'static Kind>, Vec<FieldError>) {
+/// What is wrong with a definition.
+pub fn check(definition: &Value) -> Vec<FieldError> {
+    parse(definition).1
+}
+
+/// The versions of a definition, each with whether it is served, the stored one first, and what is wrong with them.
+pub(super) fn parse(definition: &Value) -> (Vec<(Description, Parts, bool)>, Vec<FieldError>) {
     let mut errors = names(definition);
     let mut versions = list(&definition["spec"], &["versions"]).to_vec();
     let stored = versions.iter().filter(|v| v["storage"] == true).count();
@@ -61,27 +65,10 @@ pub fn kinds(definition: &Value) -> (Vec<&'static Kind>, Vec<FieldError>) {
         };
         parsed.push((i, describe(definition, version), parts));
     }
-    if !errors.is_empty() {
-        return (Vec::new(), errors);
-    }
     // The stored one first: the others are views of it.
     parsed.sort_by_key(|(i, ..)| versions[*i]["storage"] != true);
-    let (mut kinds, mut base) = (Vec::new(), None);
-    for (i, description, parts) in parsed {
-        let Some(kind) = intern(&description, parts, base) else {
-            let why = "this process has seen too many different definitions: restart it";
-            errors.push(FieldError::forbidden(format!("spec.versions[{i}]"), why));
-            break;
-        };
-        if base.is_none() {
-            base = Some(kind);
-            // A stored version that is not served has its place all the same.
-            kinds.push(kind);
-        } else if versions[i]["served"] == true {
-            kinds.push(kind);
-        }
-    }
-    (kinds, errors)
+    let parsed = parsed.into_iter().map(|(i, of, parts)| (of, parts, versions[i]["served"] == true)).collect();
+    (parsed, errors)
 }
 
 /// Whether the version of a kind is served by a definition.

@@ -1,11 +1,11 @@
 //! Kinds that CustomResourceDefinitions add: their schemas, what those do to objects, and their rules.
 //!
-//! A version of a definition becomes a [`Kind`] that lives as long as the process; equal definitions share it, so that
-//! what is kept is bounded by how many different ones a process ever sees.
+//! A version of a definition becomes a [`Kind`] of one store ([`Registry`]), and goes with it.
 
 pub mod definition;
 mod fields;
 mod mutation;
+mod names;
 mod path;
 mod prune;
 mod rules;
@@ -13,36 +13,33 @@ mod schema;
 mod validate;
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use path::Path;
 pub(crate) use prune::embedded_metadata;
 pub use prune::prune;
 pub use rules::Expression;
 pub use schema::Schema;
-use substrate::json::Value;
+use substrate::json::{Text, Value};
 pub use validate::validate;
 
 use crate::kinds::schema::Type;
-use crate::kinds::{self, Kind};
-
-/// How many different versions of definitions a process may see; each is kept for ever.
-const LIMIT: usize = 10_000;
+use crate::kinds::{self, Kind, KindRef};
 
 /// What a kind has beyond the built-in ones.
 pub struct Custom {
     /// The kind under which objects are stored, for a version that is not the stored one.
-    pub base: Option<&'static Kind>,
+    pub base: Option<KindRef>,
     /// What objects look like.
     pub schema: Schema,
     /// The same as a struct, for server-side apply.
-    pub fields: &'static Type,
+    pub fields: Type,
     /// The columns beside the name.
     pub columns: Vec<Column>,
     /// Where a Scale finds its numbers.
     pub scale: Option<Scale>,
     /// The fields beside its name that a kind can be selected by, without the leading dot.
-    pub selectable: &'static [&'static str],
+    pub selectable: Vec<Text>,
     /// The webhook that converts between versions, as the definition has it; none where they differ in their names only.
     pub webhook: Option<Value>,
     /// The schema as it was sent, for OpenAPI.
@@ -110,48 +107,56 @@ pub struct Description {
     pub source: Value,
 }
 
+/// The custom kinds of one store: what they are, and the place of each resource's objects.
 #[derive(Default)]
-struct Registry {
-    /// Kinds by all that makes them.
-    kinds: BTreeMap<String, &'static Kind>,
-    /// The place of each resource's objects, by group, plural and scope.
+pub struct Registry {
+    /// Kinds by all that makes them: equal definitions share one.
+    kinds: BTreeMap<String, Arc<Kind>>,
+    /// The place of each resource's objects, by group, plural and scope. A place is never another resource's.
     places: BTreeMap<(String, String, bool), usize>,
-    next: usize,
 }
 
-static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+impl Registry {
+    /// The kinds of a definition's served versions, the stored one first; none of a definition that cannot be used.
+    pub fn kinds(&mut self, definition: &Value) -> Vec<KindRef> {
+        let (parsed, errors) = definition::parse(definition);
+        if !errors.is_empty() {
+            return Vec::new();
+        }
+        let mut kinds: Vec<KindRef> = Vec::new();
+        for (description, parts, served) in parsed {
+            let base = kinds.first().cloned();
+            // A stored version that is not served has its place all the same.
+            if base.is_none() || served {
+                kinds.push(self.intern(&description, parts, base));
+            }
+        }
+        kinds
+    }
 
-fn text(text: &str) -> &'static str {
-    text.to_owned().leak()
+    /// The place of a resource's objects, where one was ever defined.
+    pub fn place(&self, group: &str, plural: &str, namespaced: bool) -> Option<usize> {
+        self.places.get(&(group.to_owned(), plural.to_owned(), namespaced)).copied()
+    }
+
+    /// The kind of a description; `base` is the stored one, for versions that are not it.
+    fn intern(&mut self, description: &Description, parts: definition::Parts, base: Option<KindRef>) -> KindRef {
+        let key = format!("{description:?} {:?}", base.as_deref().map(std::ptr::from_ref));
+        if let Some(kind) = self.kinds.get(&key) {
+            return KindRef::Custom(kind.clone());
+        }
+        // What nobody has any more would only be found by a definition that comes again.
+        self.kinds.retain(|_, kind| Arc::strong_count(kind) > 1);
+        let next = kinds::count() + self.places.len();
+        let resource = (description.group.clone(), description.plural.clone(), description.namespaced);
+        let place = *self.places.entry(resource).or_insert(next);
+        let kind = Arc::new(make(description, parts, base, place));
+        self.kinds.insert(key, kind.clone());
+        KindRef::Custom(kind)
+    }
 }
 
-fn texts(list: &[String]) -> &'static [&'static str] {
-    list.iter().map(|t| text(t)).collect::<Vec<_>>().leak()
-}
-
-/// The kind of a description; `base` is the stored one, for versions that are not it. Nothing when the process has seen
-/// too many.
-pub fn intern(
-    description: &Description,
-    parts: definition::Parts,
-    base: Option<&'static Kind>,
-) -> Option<&'static Kind> {
-    let key = format!("{description:?} {:?}", base.map(std::ptr::from_ref));
-    let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(kind) = registry.kinds.get(&key) {
-        return Some(kind);
-    }
-    if registry.kinds.len() >= LIMIT {
-        return None;
-    }
-    let first = kinds::count();
-    let resource = (description.group.clone(), description.plural.clone(), description.namespaced);
-    let fresh = first + registry.next;
-    let store = *registry.places.entry(resource).or_insert(fresh);
-    let index = if base.is_none() { store } else { fresh };
-    if index == fresh {
-        registry.next += 1;
-    }
+fn make(description: &Description, parts: definition::Parts, base: Option<KindRef>, place: usize) -> Kind {
     let has_scale = parts.scale.is_some();
     let fields = fields::fields(&parts.schema);
     let custom = Custom {
@@ -160,29 +165,26 @@ pub fn intern(
         fields,
         columns: parts.columns,
         scale: parts.scale,
-        selectable: texts(&parts.selectable),
+        selectable: parts.selectable.iter().map(Text::from).collect(),
         webhook: Some(description.source["conversion"].clone()).filter(|webhook| !webhook.is_null()),
         deprecation: description.source["deprecation"].as_str().map(str::to_owned),
         source: description.source["schema"]["openAPIV3Schema"].clone(),
     };
-    let kind = Kind {
-        index,
-        store,
-        group: text(&description.group),
-        version: text(&description.version),
-        kind: text(&description.kind),
-        plural: text(&description.plural),
-        singular: text(&description.singular),
-        short_names: texts(&description.short_names),
-        categories: texts(&description.categories),
+    Kind {
+        index: place,
+        store: place,
+        group: names::one(&description.group),
+        version: names::one(&description.version),
+        kind: names::one(&description.kind),
+        plural: names::one(&description.plural),
+        singular: names::one(&description.singular),
+        short_names: names::all(&description.short_names),
+        categories: names::all(&description.categories),
         namespaced: description.namespaced,
         has_status: description.has_status,
         verbs: &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
         subresources: kinds::custom_subresources(description.has_status, has_scale),
         allow_unconditional_update: false,
-        custom: Some(Box::leak(Box::new(custom))),
-    };
-    let kind: &'static Kind = Box::leak(Box::new(kind));
-    registry.kinds.insert(key, kind);
-    Some(kind)
+        custom: Some(Box::new(custom)),
+    }
 }

@@ -6,6 +6,9 @@ pub mod describe;
 pub mod schema;
 mod table;
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use table::{DISCOVERY, KINDS, STORED};
 
 use crate::custom::Custom;
@@ -13,7 +16,8 @@ use crate::custom::Custom;
 /// One served resource: its names, scope and subresources.
 #[derive(Debug)]
 pub struct Kind {
-    /// The position among all kinds; a small dense key for per-kind tables.
+    /// The position among all kinds; a small dense key for per-kind tables. Custom kinds have positions of their store,
+    /// and the versions of one share it.
     pub index: usize,
     /// The [`index`](Self::index) of the kind under which objects are stored: its own, but for views of another kind.
     pub store: usize,
@@ -42,7 +46,7 @@ pub struct Kind {
     /// Whether a PUT without resourceVersion overwrites (R2).
     pub allow_unconditional_update: bool,
     /// What a CustomResourceDefinition says of it; nothing for built-in kinds.
-    pub custom: Option<&'static Custom>,
+    pub custom: Option<Box<Custom>>,
 }
 
 /// Each kind is made once.
@@ -72,7 +76,7 @@ impl Kind {
 
     /// Whether objects are a view of another stored kind.
     pub fn is_view(&self) -> bool {
-        self.store != self.index
+        self.store != self.index || self.custom.as_ref().is_some_and(|custom| custom.base.is_some())
     }
 
     /// Whether objects are kept, and not only answered.
@@ -84,6 +88,50 @@ impl Kind {
     pub fn root(&self) -> String {
         let base = if self.group.is_empty() { "/api/".to_owned() } else { format!("/apis/{}/", self.group) };
         format!("{base}{}/{}", self.version, self.plural)
+    }
+}
+
+/// A kind at hand: one of the table, or one that a store made of a definition and that goes with the last who has it.
+#[derive(Clone)]
+pub enum KindRef {
+    /// One of the table.
+    BuiltIn(&'static Kind),
+    /// One of a CustomResourceDefinition.
+    Custom(Arc<Kind>),
+}
+
+impl Deref for KindRef {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            Self::BuiltIn(kind) => kind,
+            Self::Custom(kind) => kind,
+        }
+    }
+}
+
+impl From<&'static Kind> for KindRef {
+    fn from(kind: &'static Kind) -> Self {
+        Self::BuiltIn(kind)
+    }
+}
+
+impl PartialEq for KindRef {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<&Kind> for KindRef {
+    fn eq(&self, other: &&Kind) -> bool {
+        **self == **other
+    }
+}
+
+impl std::fmt::Debug for KindRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Kind::fmt(self, f)
     }
 }
 
@@ -114,10 +162,18 @@ pub fn discoverable() -> impl Iterator<Item = &'static Kind> {
 }
 
 /// The kind under which objects of `kind` are stored.
-pub fn stored(kind: &'static Kind) -> &'static Kind {
-    match kind.custom {
-        Some(custom) => custom.base.unwrap_or(kind),
+pub fn stored(kind: &Kind) -> &Kind {
+    match &kind.custom {
+        Some(custom) => custom.base.as_deref().unwrap_or(kind),
         None => &KINDS[kind.store],
+    }
+}
+
+/// The same, to keep.
+pub fn stored_ref(kind: &KindRef) -> KindRef {
+    match &kind.custom {
+        Some(custom) => custom.base.as_ref().unwrap_or(kind).clone(),
+        None => (&KINDS[kind.store]).into(),
     }
 }
 

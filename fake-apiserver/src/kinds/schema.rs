@@ -12,9 +12,9 @@
 //! kubernetes/api 2f4cefdb, apimachinery ae3f98eb, apiextensions-apiserver e4eb1594, kube-aggregator af2b3496.
 
 use std::fmt;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-use substrate::json::Value;
+use substrate::json::{Text, Value};
 
 use super::Kind;
 use crate::field_path::FieldPath;
@@ -36,7 +36,7 @@ pub struct Type {
 #[derive(Debug)]
 pub struct Field {
     /// The JSON name.
-    pub name: &'static str,
+    pub name: Text,
     /// What it holds.
     pub shape: Shape,
     /// Whether a valid object must have it.
@@ -50,7 +50,7 @@ pub struct Field {
     /// `atomic`, `set` or `map`.
     pub list_type: Option<&'static str>,
     /// The element fields that identify an element of a `map` list.
-    pub list_keys: Vec<&'static str>,
+    pub list_keys: Vec<Text>,
     /// `atomic` when server-side apply owns the map or struct as one value.
     pub map_type: Option<&'static str>,
     /// The field numbers that lead to it in the protobuf message; empty for what is not in there.
@@ -104,7 +104,7 @@ pub enum Shape {
     /// A struct.
     Ref(TypeRef),
     /// A struct of a custom kind.
-    Custom(&'static Type),
+    Custom(Arc<Type>),
     /// A list.
     List(Box<Shape>),
     /// A map with string keys.
@@ -206,14 +206,19 @@ pub fn count() -> usize {
 }
 
 /// The struct of a kind's objects.
-pub fn of(kind: &Kind) -> Option<&'static Type> {
-    match kind.custom {
-        Some(custom) => Some(custom.fields),
-        None => place_of(kind).map(TypeRef::get),
+pub fn of(kind: &Kind) -> Option<&Type> {
+    match &kind.custom {
+        Some(custom) => Some(&custom.fields),
+        None => built_in(kind),
     }
 }
 
-/// The place of the struct of a kind's objects.
+/// The struct of a built-in kind's objects.
+pub fn built_in(kind: &Kind) -> Option<&'static Type> {
+    place_of(kind).map(TypeRef::get)
+}
+
+/// The place of the struct of a kind's objects; none for a custom kind.
 pub fn place_of(kind: &Kind) -> Option<TypeRef> {
     OF_KIND.get(kind.index).copied().flatten()
 }
@@ -242,7 +247,7 @@ impl Type {
         // Half of it stays empty, so that few names are looked for in more than one or two places.
         let mut by_name = vec![None; (2 * fields.len()).next_power_of_two()].into_boxed_slice();
         for (i, field) in (0u16..).zip(&fields) {
-            let mut at = slot(field.name, by_name.len());
+            let mut at = slot(&field.name, by_name.len());
             while by_name[at].is_some() {
                 at = (at + 1) & (by_name.len() - 1);
             }
@@ -296,7 +301,7 @@ fn slot(name: &str, size: usize) -> usize {
 /// The paths of an object's fields that its kind does not have (`spec.foo`, `spec.containers[0].bar`), in document order.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         let mut pruned = object.clone();
         crate::custom::prune(&custom.schema, &mut pruned, true, &mut String::new(), &mut found);
     } else if let Some(of) = of(kind) {
@@ -305,7 +310,7 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     found
 }
 
-fn unknown_in_fields(of: &'static Type, value: &Value, at: &FieldPath<'_>, found: &mut Vec<String>) {
+fn unknown_in_fields(of: &Type, value: &Value, at: &FieldPath<'_>, found: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let at = at.field(key);
         match of.field(key) {
@@ -343,7 +348,7 @@ fn parse(name: &'static str, rows: &'static str) -> Type {
 
 impl Field {
     /// A field of which only the type is known.
-    pub(crate) fn plain(name: &'static str, shape: Shape) -> Self {
+    pub(crate) fn plain(name: Text, shape: Shape) -> Self {
         Self {
             name,
             shape,
@@ -364,7 +369,7 @@ impl Field {
 fn field(row: &'static str) -> Option<Field> {
     let mut words = row.split(' ');
     let (name, shape) = (words.next()?, shape(words.next()?));
-    let mut field = Field::plain(name, shape);
+    let mut field = Field::plain(Text::new_static(name), shape);
     for word in words {
         match word.split_once('=') {
             None => match word {
@@ -381,7 +386,7 @@ fn field(row: &'static str) -> Option<Field> {
             }
             Some(("key", key)) => field.merge_key = Some(key),
             Some(("list", of)) => field.list_type = Some(of),
-            Some(("keys", keys)) => field.list_keys = keys.split('+').collect(),
+            Some(("keys", keys)) => field.list_keys = keys.split('+').map(Text::new_static).collect(),
             Some(("map", of)) => field.map_type = Some(of),
             Some(_) => {}
         }

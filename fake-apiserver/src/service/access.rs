@@ -169,9 +169,9 @@ impl Server {
             "User {:?} cannot {} resource \"{}{sub}\" in API group {:?} {scope}",
             user.username, call.verb, call.kind.plural, call.kind.group
         );
-        let mut status = Status::forbidden(call.kind, call.named(), &why);
+        let mut status = Status::forbidden(&call.kind, call.named(), &why);
         if call.name.is_none() {
-            status.message = format!("{} is forbidden: {why}", qualified(call.kind));
+            status.message = format!("{} is forbidden: {why}", qualified(&call.kind));
         }
         Err(status)
     }

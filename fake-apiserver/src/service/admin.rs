@@ -1,14 +1,16 @@
 //! `/admin/v1/`: faults, a dump of the state, compaction, reset. JSON in, JSON out.
 
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
+use substrate::admin::{self, FaultsApi};
 use substrate::body::Body;
-use substrate::fault::{Fault, Plane};
-use substrate::json::{self, Value, json};
+use substrate::fault::Plane;
+use substrate::json::{Value, json};
 
 use super::hub::Hub;
 use super::respond::json_value;
 use super::{Server, body, query};
+use crate::events::{Load, Reset};
 
 /// What an admin request may weigh.
 const LIMIT: usize = 1 << 20;
@@ -19,6 +21,13 @@ impl Server {
     pub(super) async fn admin(&self, parts: &Parts, sent: Body) -> Response<Body> {
         let path = query::decode(parts.uri.path(), false);
         let segments: Vec<&str> = path.trim_matches('/').split('/').skip(1).collect();
+        if FaultsApi::is(parts.uri.path()) {
+            // What is longer than a fault can be is refused by it.
+            return match body::whole(sent, LIMIT).await {
+                Ok(sent) => FaultsApi::new(&self.ctx, &[Plane::K8s]).call(parts, &sent),
+                Err(status) => error(status.code, &status.message),
+            };
+        }
         let sent = match self.admin_body(parts, sent).await {
             Ok(sent) => sent,
             Err(response) => return response,
@@ -37,25 +46,7 @@ impl Server {
                 state.store.compact(revision);
                 json_value(200, &json!({"revision": revision}))
             }
-            ("GET", ["v1", "faults"]) => json_value(200, &json!(self.faults())),
-            ("POST", ["v1", "faults"]) => self.add_fault(sent),
-            ("DELETE", ["v1", "faults"]) => {
-                let names: Vec<String> = self.faults().iter().map(|report| report.fault.name.clone()).collect();
-                let ended: Vec<_> = names.iter().filter_map(|name| self.ctx.faults().remove(name)).collect();
-                json_value(200, &json!(ended))
-            }
-            ("GET", ["v1", "faults", name]) => match self.faults().into_iter().find(|r| r.fault.name == *name) {
-                Some(report) => json_value(200, &json!(report)),
-                None => no_fault(name),
-            },
-            ("DELETE", ["v1", "faults", name]) => {
-                let ours = self.faults().iter().any(|r| r.fault.name == *name);
-                match self.ctx.faults().remove(name).filter(|_| ours) {
-                    Some(report) => json_value(200, &json!(report)),
-                    None => no_fault(name),
-                }
-            }
-            (_, ["v1", "state" | "reset" | "compact" | "faults", ..]) => {
+            (_, ["v1", "state" | "reset" | "compact", ..]) => {
                 error(405, &format!("{} is not possible on {path}", parts.method))
             }
             _ => error(404, &format!("nothing is served at {path}; try /admin/v1/state, /reset, /compact or /faults")),
@@ -67,36 +58,13 @@ impl Server {
         let limit = if parts.uri.path().ends_with("/state") { STATE_LIMIT } else { LIMIT };
         let bytes = body::whole(sent, limit).await.map_err(|status| error(status.code, &status.message))?;
         let changes = parts.method == Method::POST || parts.method == Method::PUT;
-        let media = body::content_type(&parts.headers).split(';').next().unwrap_or_default().trim().to_owned();
-        if changes && media != "application/json" {
+        if changes && !admin::is_json(&parts.headers) {
             return Err(error(415, "Content-Type: must be application/json"));
         }
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&bytes).map_err(|e| error(400, &format!("the body is not valid JSON: {e}")))
-    }
-
-    /// The faults of this plane.
-    fn faults(&self) -> Vec<substrate::fault::Report> {
-        let mut reports = self.ctx.faults().list();
-        reports.retain(|report| report.fault.matches.plane == Plane::K8s);
-        reports
-    }
-
-    fn add_fault(&self, sent: Value) -> Response<Body> {
-        let fault: Fault = match json::from_value(sent) {
-            Ok(fault) => fault,
-            Err(e) => return error(400, &format!("not a fault: {e}")),
-        };
-        if fault.matches.plane != Plane::K8s {
-            return error(400, "match.plane: this server has faults of plane k8s only");
-        }
-        let name = fault.name.clone();
-        match self.ctx.faults().add(self.ctx.now().mono, fault) {
-            Ok(()) => json_value(201, &json!(self.ctx.faults().get(&name))),
-            Err(why) => error(400, &why),
-        }
     }
 
     /// The state, or that of an earlier revision: what a fork begins with.
@@ -127,7 +95,7 @@ impl Server {
                 state.store.take_committed();
                 let revision = state.store.revision();
                 self.shared.revision.send_replace(revision);
-                self.ctx.emit("api.load", json!({"objects": count, "rv": revision}));
+                self.ctx.emit(Load { objects: count as u64, rv: revision });
                 json_value(200, &json!({"revision": revision, "objects": count}))
             }
             Err(status) => error(status.code, &status.message),
@@ -142,15 +110,11 @@ impl Server {
             state.hub = Hub::new();
             state.epoch += 1;
         }
-        self.ctx.emit("api.reset", json!({}));
+        self.ctx.emit(Reset {});
         self.commit("bootstrap", self.ctx.name(), |store| store.reset(now));
     }
 }
 
-fn no_fault(name: &str) -> Response<Body> {
-    error(404, &format!("no fault called `{name}` is in force on plane k8s"))
-}
-
 fn error(code: u16, why: &str) -> Response<Body> {
-    json_value(code, &json!({"error": why}))
+    admin::error(StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST), why)
 }

@@ -16,7 +16,7 @@ use substrate::{Ctx, ids};
 
 use super::call::Call;
 use super::{Server, body};
-use crate::kinds;
+use crate::kinds::{self, KindRef};
 use crate::state::Identity;
 use crate::state::value::{self, list, text};
 use crate::wire::protobuf;
@@ -198,6 +198,10 @@ struct Entry {
 
 impl Entry {
     fn tell(&self, stage: &'static str, code: Option<u16>) {
+        // A process that has ended writes no more.
+        if self.ctx.is_down() {
+            return;
+        }
         if self.omitted.contains(&stage) {
             return;
         }
@@ -217,7 +221,9 @@ impl Server {
     pub(super) async fn audited(&self, audit: &Audit, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (mut parts, sent) = request.into_parts();
         let find = |group: &str, version: &str, plural: &str| {
-            kinds::find(group, version, plural).or_else(|| self.shared.lock().store.find_kind(group, version, plural))
+            kinds::find(group, version, plural)
+                .map(KindRef::from)
+                .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
         };
         let call = Call::parse(&parts, &find).ok().flatten();
         let anonymous = || Identity { username: String::new(), uid: String::new(), groups: Vec::new() };
@@ -239,7 +245,11 @@ impl Server {
             .filter(|stage| audit.policy.omits(rule, stage))
             .collect();
         let event = self.event(&parts, call.as_ref(), &user, verb, level, &id);
-        let mut entry = Entry { audit: audit.clone(), ctx: self.ctx.clone(), event, omitted };
+        let lasts = verb == "watch" || call.as_ref().is_some_and(|call| call.subresource == "log");
+        let reads = lasts || matches!(verb, "get" | "list");
+        let entry = Entry { audit: audit.clone(), ctx: self.ctx.clone(), event, omitted };
+        let mut open = Open { entry, lasts, reads, answered: None };
+        let entry = &mut open.entry;
         entry.tell("RequestReceived", None);
         if parts.headers.contains_key("impersonate-user")
             && let Ok(acting) = self.caller(&parts)
@@ -266,9 +276,10 @@ impl Server {
             response.headers_mut().insert(HEADER, value);
         }
         // What may go on for long is logged when it begins, and when it ends.
-        if (verb == "watch" || call.as_ref().is_some_and(|call| call.subresource == "log")) && code == 200 {
-            entry.tell("ResponseStarted", Some(code));
-            return Ok(response.map(|body| boxed(Followed { body, entry: Some((entry, code)) })));
+        if lasts && code == 200 {
+            open.entry.tell("ResponseStarted", Some(code));
+            open.answered = Some(code);
+            return Ok(response.map(|body| boxed(Followed { body, _open: open })));
         }
         if level == Level::RequestResponse || code >= 400 || verb == "delete" {
             let (parts, body) = response.into_parts();
@@ -277,14 +288,14 @@ impl Server {
             if answered["kind"] == "Status" {
                 let told = ["status", "message", "reason", "details"].into_iter();
                 let told = told.filter_map(|name| Some((name, answered.get(name)?.clone())));
-                entry.event["responseStatus"] = told.collect();
+                open.entry.event["responseStatus"] = told.collect();
             }
             if level == Level::RequestResponse {
-                entry.event["responseObject"] = answered;
+                open.entry.event["responseObject"] = answered;
             }
             response = Response::from_parts(parts, full(bytes));
         }
-        entry.tell("ResponseComplete", Some(code));
+        open.answered = Some(code);
         Ok(response)
     }
 
@@ -335,10 +346,44 @@ fn object(bytes: &[u8], media: &str) -> Value {
     object
 }
 
+/// A request until its end, which is logged when this is dropped. One that is given up by its caller is logged as
+/// upstream does, whose handlers find that their context was cancelled (`endpoints/handlers/finisher`,
+/// `endpoints/filters/audit.go`).
+struct Open {
+    entry: Entry,
+    /// It has no end of its own.
+    lasts: bool,
+    reads: bool,
+    /// The HTTP status of its answer.
+    answered: Option<u16>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let entry = &mut self.entry;
+        if let Some(code) = self.answered {
+            return entry.tell("ResponseComplete", Some(code));
+        }
+        let (code, status) = if self.lasts {
+            (200, json!({"status": "Success", "message": "Connection closed early"}))
+        } else if self.reads {
+            (500, json!({"status": "Failure", "message": "context canceled"}))
+        } else {
+            let message = "Timeout: request did not complete within requested timeout - context canceled";
+            (504, json!({"status": "Failure", "message": message, "reason": "Timeout"}))
+        };
+        entry.event["responseStatus"] = status;
+        if self.lasts {
+            entry.tell("ResponseStarted", Some(code));
+        }
+        entry.tell("ResponseComplete", Some(code));
+    }
+}
+
 /// A stream whose end is logged.
 struct Followed {
     body: Body,
-    entry: Option<(Entry, u16)>,
+    _open: Open,
 }
 
 impl http_body::Body for Followed {
@@ -355,13 +400,5 @@ impl http_body::Body for Followed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl Drop for Followed {
-    fn drop(&mut self) {
-        if let Some((entry, code)) = self.entry.take() {
-            entry.tell("ResponseComplete", Some(code));
-        }
     }
 }

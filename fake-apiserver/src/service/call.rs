@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{Method, request::Parts};
 
 use super::query::{Query, decode};
-use crate::kinds::Kind;
+use crate::kinds::KindRef;
 use crate::state::Status;
 
 /// One request on a resource.
@@ -14,7 +14,7 @@ pub(crate) struct Call {
     /// The verb as RBAC, audit logs and faults name it.
     pub verb: &'static str,
     /// The kind.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// The namespace, for one namespace of a namespaced kind.
     pub namespace: Option<String>,
     /// The object's name; none for a collection.
@@ -102,7 +102,7 @@ impl Call {
 }
 
 /// Finds the kind of a group, version and plural.
-pub(crate) type Find<'a> = &'a dyn Fn(&str, &str, &str) -> Option<&'static Kind>;
+pub(crate) type Find<'a> = &'a dyn Fn(&str, &str, &str) -> Option<KindRef>;
 
 /// Takes `namespaces/{name}` from the front of a path, unless the namespace itself is what the path is about.
 fn split_namespace<'a, 'p>(group: &str, rest: &'a [Cow<'p, str>]) -> (Option<String>, &'a [Cow<'p, str>]) {
@@ -138,7 +138,9 @@ mod tests {
 
     fn parse(method: &str, uri: &str) -> Result<Option<Call>, Status> {
         let (parts, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-        Call::parse(&parts, &crate::kinds::find)
+        let find =
+            |group: &str, version: &str, plural: &str| crate::kinds::find(group, version, plural).map(KindRef::from);
+        Call::parse(&parts, &find)
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Server {
             return Ok(());
         }
         let why = format!("use of {signer} signer with system:masters group is not allowed");
-        Err(Status::forbidden(call.kind, value::name(sent), &why))
+        Err(Status::forbidden(&call.kind, value::name(sent), &why))
     }
 
     /// Whether someone may approve or deny what a signer signs (`CertificateApproval`), where access is checked.
@@ -103,7 +103,7 @@ impl Server {
         }
         let user = self.caller(parts)?;
         let state = self.shared.lock();
-        let Some(found) = state.store.get(call.kind, call.named()) else { return Ok(()) };
+        let Some(found) = state.store.get(&call.kind, call.named()) else { return Ok(()) };
         let signer = text(&found.value, &["spec", "signerName"]);
         let domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*")).unwrap_or_default();
         let allowed = [signer, &domain].iter().any(|name| {
@@ -122,7 +122,7 @@ impl Server {
             return Ok(());
         }
         let why = format!("user not permitted to approve requests with signerName {signer:?}");
-        Err(Status::forbidden(call.kind, call.named(), &why))
+        Err(Status::forbidden(&call.kind, call.named(), &why))
     }
 
     /// Signs a request that was just approved, if it is one of ours.
@@ -170,8 +170,12 @@ impl Server {
                 }
             }
         }
-        let target =
-            Target { kind: call.kind, namespace: None, name: value::name(&object).to_owned(), part: Part::Status };
+        let target = Target {
+            kind: call.kind.clone(),
+            namespace: None,
+            name: value::name(&object).to_owned(),
+            part: Part::Status,
+        };
         let options = WriteOptions { manager: "kube-controller-manager".into(), ..WriteOptions::default() };
         // Who changed it meanwhile approves it again.
         let _ = self

@@ -37,7 +37,7 @@ const ATTEMPTS: usize = 5;
 /// Whether the objects of a call must be converted by a webhook.
 pub(super) fn concerns(call: &Call) -> bool {
     call.subresource != "scale"
-        && call.kind.custom.is_some_and(|custom| custom.base.is_some() && custom.webhook.is_some())
+        && call.kind.custom.as_ref().is_some_and(|custom| custom.base.is_some() && custom.webhook.is_some())
 }
 
 impl Server {
@@ -50,8 +50,8 @@ impl Server {
         twist: Twist,
     ) -> Result<Response<Body>, Status> {
         let shown = Shown::negotiate(call, accepted(parts))?;
-        let stored = Call { kind: kinds::stored(call.kind), ..call.clone() };
-        let plain = Shown::plain(stored.kind);
+        let stored = Call { kind: kinds::stored_ref(&call.kind), ..call.clone() };
+        let plain = Shown::plain(stored.kind.clone());
         let response = match call.verb {
             "get" => self.get(&stored, plain, twist).await?,
             "list" => self.list(&stored, plain, twist).await?,
@@ -104,17 +104,17 @@ impl Server {
             .ok_or_else(|| Status::unsupported_media_type(super::write::CUSTOM_PATCH_TYPES))?;
         for attempt in 1.. {
             let key = key(call.namespace.as_deref(), call.named());
-            let found = self.shared.lock().store.get(stored.kind, &key).map(|object| object.value.clone());
-            let old: Value = found.ok_or_else(|| Status::not_found(call.kind, call.named()))?;
-            let seen = self.convert(call.kind, &call.kind.api_version(), vec![old]).await?;
+            let found = self.shared.lock().store.get(&stored.kind, &key).map(|object| object.value.clone());
+            let old: Value = found.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
+            let seen = self.convert(&call.kind, &call.kind.api_version(), vec![old]).await?;
             let before = seen.into_iter().next().unwrap_or_default();
-            let patched = patch::apply(call.kind, kind, sent.clone(), &before)
+            let patched = patch::apply(&call.kind, kind, sent.clone(), &before)
                 .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
             let versioned = value::resource_version(&patched) != value::resource_version(&before);
             let object = self.stored_form(call, patched, true).await?;
             let update = Call { verb: "update", ..stored.clone() };
             let written = typed(parts, "application/json");
-            match self.write(&written, &update, plain, full(object.to_string()), twist).await {
+            match self.write(&written, &update, plain.clone(), full(object.to_string()), twist.clone()).await {
                 Err(status) if status.code == 409 && !versioned && attempt < ATTEMPTS => {}
                 other => return other,
             }
@@ -126,9 +126,9 @@ impl Server {
     /// when it is `whole`.
     async fn stored_form(&self, call: &Call, mut object: Value, whole: bool) -> Result<Value, Status> {
         if call.query.get("fieldValidation") == "Strict" {
-            shape::decode_strictly(call.kind, &mut object)?;
+            shape::decode_strictly(&call.kind, &mut object)?;
         } else {
-            shape::decode(call.kind, &mut object)?;
+            shape::decode(&call.kind, &mut object)?;
         }
         let version = call.kind.api_version();
         let sent = text(&object, &["apiVersion"]);
@@ -139,16 +139,16 @@ impl Server {
         }
         value::set(&mut object, "apiVersion", Some(version.into()));
         value::set(&mut object, "kind", Some(call.kind.kind.into()));
-        if let Some(custom) = call.kind.custom.filter(|_| whole) {
+        if let Some(custom) = call.kind.custom.as_ref().filter(|_| whole) {
             custom.schema.fill(&mut object);
             let mut errors = Vec::new();
             custom::validate(&custom.schema, &object, None, "", &mut errors);
             if !errors.is_empty() {
-                return Err(Status::invalid(call.kind, value::name(&object), errors));
+                return Err(Status::invalid(&call.kind, value::name(&object), errors));
             }
         }
-        let stored = kinds::stored(call.kind).api_version();
-        Ok(self.convert(call.kind, &stored, vec![object]).await?.into_iter().next().unwrap_or_default())
+        let stored = kinds::stored(&call.kind).api_version();
+        Ok(self.convert(&call.kind, &stored, vec![object]).await?.into_iter().next().unwrap_or_default())
     }
 
     /// An answer of the stored version as the caller sees it; what is no object of the kind stays as it is.
@@ -157,15 +157,15 @@ impl Server {
         let failed = |error: BoxError| Status::new(500, "InternalError", error.to_string());
         let bytes = collect(body, LIMIT).await.map_err(failed)?;
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let stored = kinds::stored(call.kind);
+        let stored = kinds::stored(&call.kind);
         let (version, now) = (call.kind.api_version(), self.ctx.now().wall);
         let kind = text(&answer, &["kind"]);
         let bytes = if kind == stored.kind {
-            let seen = self.convert(call.kind, &version, vec![answer]).await?;
+            let seen = self.convert(&call.kind, &version, vec![answer]).await?;
             shown.object(&Object::transient(seen.into_iter().next().unwrap_or_default()), now)
         } else if kind == stored.list_kind() {
             let metadata = &answer["metadata"];
-            let items = self.convert(call.kind, &version, list(&answer, &["items"]).to_vec()).await?;
+            let items = self.convert(&call.kind, &version, list(&answer, &["items"]).to_vec()).await?;
             let listed = Listed {
                 items: items.into_iter().map(Object::transient).collect(),
                 revision: text(metadata, &["resourceVersion"]).parse().unwrap_or_default(),
@@ -203,7 +203,7 @@ impl Server {
                 follow.partial.extend_from_slice(&frame.into_data().unwrap_or_default());
                 let Some(end) = follow.partial.iter().rposition(|b| *b == b'\n') else { continue };
                 let lines = follow.partial.split_to(end + 1);
-                let told = match follow.server.events(&lines, &follow.call, follow.shown).await {
+                let told = match follow.server.events(&lines, &follow.call, follow.shown.clone()).await {
                     Ok(told) => told,
                     // As any failure of a stream that has begun: one event, and the end.
                     Err(status) => {
@@ -223,7 +223,7 @@ impl Server {
         let events: Vec<Value> = lines.split(|b| *b == b'\n').filter_map(parse).collect();
         let is_object = |event: &&Value| !matches!(text(event, &["type"]), "BOOKMARK" | "ERROR");
         let objects = events.iter().filter(is_object).map(|event| event["object"].clone()).collect();
-        let mut converted = self.convert(call.kind, &call.kind.api_version(), objects).await?.into_iter();
+        let mut converted = self.convert(&call.kind, &call.kind.api_version(), objects).await?.into_iter();
         let (mut told, now) = (BytesMut::new(), self.ctx.now().wall);
         for event in &events {
             let kind = text(event, &["type"]);
@@ -255,7 +255,7 @@ impl Server {
     }
 
     async fn ask_to_convert(&self, kind: &Kind, desired: &str, objects: &[Value]) -> Result<Vec<Value>, String> {
-        let webhook = kind.custom.and_then(|custom| custom.webhook.as_ref()).ok_or("there is none")?;
+        let webhook = kind.custom.as_ref().and_then(|custom| custom.webhook.as_ref()).ok_or("there is none")?;
         let (uid, endpoint) = {
             let mut state = self.shared.lock();
             (ids::uuid(&mut state.reviews).to_string(), endpoint(&state.store, &webhook["clientConfig"]))

@@ -38,7 +38,7 @@ impl Server {
             groups.join(" "),
             missing.join("\n")
         );
-        Err(Status::forbidden(call.kind, crate::state::value::name(&object), &why))
+        Err(Status::forbidden(&call.kind, crate::state::value::name(&object), &why))
     }
 }
 

@@ -1,13 +1,11 @@
-//! Faults of the Kubernetes plane: where they can fire in a request, and what they do to it.
-//!
-//! The operation is the verb (`get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`), and
-//! `watch-event` for each event of a running stream. Attributes: `resource`, `subresource`, `verb`, `namespace`,
-//! `object` (`ns/name` or `name`), `caller` (the User-Agent), and `type` for events.
+//! Where faults of the Kubernetes plane can fire in a request, and what they do to it; what there is stands in
+//! [`crate::faults`].
 
 use substrate::fault::{Effect, Moment, Plane, Point, WatchFault};
 use substrate::{BoxError, Ctx};
 
 use super::call::Call;
+use crate::faults::CODES;
 use crate::state::Status;
 
 /// What a fault makes of a request.
@@ -18,8 +16,8 @@ pub(crate) enum Injected {
     Break(BoxError),
 }
 
-/// What a fault changes about a request that goes on.
-#[derive(Clone, Copy, Debug, Default)]
+/// What faults change about a request that goes on.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Twist {
     /// A read answers with the state of this many revisions ago.
     pub stale: u32,
@@ -27,6 +25,8 @@ pub(crate) struct Twist {
     pub times: Option<u32>,
     /// The stream suffers from its beginning.
     pub watch: Option<WatchFault>,
+    /// The fault that does so.
+    pub fault: String,
 }
 
 /// The connection was broken by fault {0}
@@ -46,57 +46,43 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
         ("namespace", call.namespace.as_deref().unwrap_or_default()),
         ("object", object.as_str()),
         ("caller", call.agent.as_str()),
+        ("userAgent", call.agent.as_str()),
     ];
     let point = Point { plane: Plane::K8s, op: call.verb, attributes: &attributes, moment };
-    let Some(firing) = ctx.fault(&point) else { return Ok(Twist::default()) };
-    let broken = |name: String| Injected::Break(Broken(name).into());
+    let Some(firing) = ctx.meet(&point).await else { return Ok(Twist::default()) };
+    let fault = firing.name;
     match firing.effect {
-        effect if effect.never_answers() => std::future::pending().await,
-        Effect::Http(code) => Err(Injected::Fail(http(code, &firing.name))),
-        Effect::Error(reason) => Err(Injected::Fail(named(&reason, &firing.name))),
-        Effect::Delay(span) => {
-            ctx.sleep(span.0).await;
-            Ok(Twist::default())
-        }
-        Effect::DropRequest(true) | Effect::DropReply(true) | Effect::ResetStream(true) => Err(broken(firing.name)),
-        Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, ..Twist::default() }),
-        Effect::Duplicate(times) => Ok(Twist { times: Some(times), ..Twist::default() }),
-        Effect::Watch(fault) => Ok(Twist { watch: Some(fault), ..Twist::default() }),
-        // Switched off as written (`{hang: false}`), or it happens to another process.
-        Effect::Crash(_)
-        | Effect::Reboot(_)
-        | Effect::Hang(false)
-        | Effect::DropRequest(false)
-        | Effect::DropReply(false)
-        | Effect::ResetStream(false) => Ok(Twist::default()),
-        other => Err(Injected::Fail(Status::new(
-            500,
-            "InternalError",
-            format!("fault {}: {other:?} cannot happen on the k8s plane", firing.name),
-        ))),
+        Effect::Http(code) => Err(Injected::Fail(http(code, &fault))),
+        Effect::Error(reason) => Err(Injected::Fail(named(&reason, &fault))),
+        Effect::DropRequest(_) | Effect::DropReply(_) => Err(Injected::Break(Broken(fault).into())),
+        Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, fault, ..Twist::default() }),
+        Effect::Duplicate(times) => Ok(Twist { times: Some(times), fault, ..Twist::default() }),
+        Effect::Watch(watch) => Ok(Twist { watch: Some(watch), fault, ..Twist::default() }),
+        // The catalogue lets nothing else through.
+        _ => Ok(Twist::default()),
     }
 }
 
 /// What a fault does to one event of a stream.
 pub(crate) enum Upset {
-    /// Nothing.
-    None,
     /// It is left out.
     Skip,
     /// It comes later.
     Delay(std::time::Duration),
+    /// It comes when the fault is gone.
+    Hang,
     /// The connection breaks before it.
-    Break(BoxError),
+    Break,
     /// 410 comes in its place, and then the end.
     Gone,
     /// Nothing comes any more.
     Stall,
 }
 
-/// Asks for a fault at one event of a stream.
-pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> Upset {
+/// Asks for a fault at one event of a stream: its name, and what it does; nothing when the event goes out.
+pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> Option<(String, Upset)> {
     if ctx.faults().is_empty() {
-        return Upset::None;
+        return None;
     }
     let attributes = [
         ("resource", call.kind.plural),
@@ -105,60 +91,44 @@ pub(crate) fn upset(ctx: &Ctx, call: &Call, object: &str, event_type: &str) -> U
         ("object", object),
         ("type", event_type),
         ("caller", call.agent.as_str()),
+        ("userAgent", call.agent.as_str()),
     ];
     let point = Point { plane: Plane::K8s, op: "watch-event", attributes: &attributes, moment: Moment::Before };
-    let Some(firing) = ctx.fault(&point) else { return Upset::None };
-    match firing.effect {
-        Effect::Watch(WatchFault::Drop) | Effect::ResetStream(true) | Effect::DropReply(true) => {
-            Upset::Break(Broken(firing.name).into())
-        }
+    let firing = ctx.fault(&point)?;
+    let upset = match firing.effect {
+        Effect::Watch(WatchFault::Drop) | Effect::ResetStream(_) => Upset::Break,
         Effect::Watch(WatchFault::Gone) => Upset::Gone,
         Effect::Watch(WatchFault::Gap) => Upset::Skip,
-        Effect::Watch(WatchFault::Stall) | Effect::StallStream(true) | Effect::Hang(true) => Upset::Stall,
+        Effect::Watch(WatchFault::Stall) | Effect::StallStream(_) => Upset::Stall,
+        Effect::Hang(_) => Upset::Hang,
         Effect::Delay(span) => Upset::Delay(ctx.scaled(span.0)),
-        _ => Upset::None,
-    }
+        // Nothing goes out of a process that has ended.
+        Effect::Crash(who) if who == "self" => Upset::Stall,
+        Effect::Crash(_) | Effect::Reboot(_) if ctx.is_down() => Upset::Stall,
+        _ => return None,
+    };
+    Some((firing.name, upset))
 }
 
 fn http(code: u16, fault: &str) -> Status {
     let reason = match code {
-        400 => "BadRequest",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
         409 => "Conflict",
         410 => "Expired",
-        422 => "Invalid",
-        429 => "TooManyRequests",
         500 => "InternalError",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
-        _ => "",
+        code => CODES.iter().find(|(_, of)| *of == code).map_or("", |(reason, _)| reason),
     };
-    let mut status = Status::new(code, reason, format!("injected by fault {fault}"));
-    if matches!(code, 429 | 503) {
-        status.details.retry_after_seconds = Some(1);
-    }
-    status
+    failed(code, reason, fault)
 }
 
 fn named(reason: &str, fault: &str) -> Status {
-    let code = match reason {
-        "BadRequest" => 400,
-        "Unauthorized" => 401,
-        "Forbidden" => 403,
-        "NotFound" => 404,
-        "Conflict" | "AlreadyExists" => 409,
-        "Expired" | "Gone" => 410,
-        "Invalid" => 422,
-        "TooManyRequests" => 429,
-        "ServiceUnavailable" => 503,
-        "Timeout" | "ServerTimeout" => 504,
-        _ => 500,
-    };
-    let mut status = http(code, fault);
-    if reason == "AlreadyExists" {
-        status.reason = "AlreadyExists";
+    let (reason, code) = CODES.iter().find(|(known, _)| *known == reason).copied().unwrap_or(("InternalError", 500));
+    failed(code, reason, fault)
+}
+
+fn failed(code: u16, reason: &'static str, fault: &str) -> Status {
+    let mut status = Status::new(code, reason, format!("injected by fault {fault}"));
+    if matches!(code, 429 | 503) || reason == "ServerTimeout" {
+        status.details.retry_after_seconds = Some(1);
     }
     status
 }

@@ -17,11 +17,11 @@ use crate::patch::PatchKind;
 use crate::state::{Flaw, MOST_FLAWS};
 
 /// Of an object of a kind.
-pub(super) fn of_object(kind: &'static Kind, object: &Value, text: &SentText) -> Vec<Flaw> {
+pub(super) fn of_object(kind: &Kind, object: &Value, text: &SentText) -> Vec<Flaw> {
     match text {
         SentText::None => Vec::new(),
         SentText::Yaml(text) => lines(text),
-        SentText::Json { text, repeats } => match schema::of(kind).filter(|_| kind.custom.is_none()) {
+        SentText::Json { text, repeats } => match schema::built_in(kind) {
             // What is unknown stands among what is repeated, in the order of the text.
             Some(of) if *repeats || !schema::unknown_fields(kind, object).is_empty() => scan(text, Known::Struct(of)),
             None if *repeats => scan(text, Known::Nothing),

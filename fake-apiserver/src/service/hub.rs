@@ -18,6 +18,7 @@ use crate::state::{Event, EventType, Object, name_of, position, told};
 const CHANNEL: usize = 1000;
 
 /// What a watcher is told of a commit.
+#[derive(Clone)]
 pub(crate) struct Delivery {
     /// The commit.
     pub event: Arc<Event>,
@@ -69,7 +70,7 @@ impl Hub {
     /// Adds a watcher of a stored kind for commits above `after`.
     pub(crate) fn subscribe(
         &mut self,
-        kind: &'static Kind,
+        kind: &Kind,
         namespace: Option<String>,
         selector: Selector,
         after: u64,
@@ -106,7 +107,7 @@ impl Hub {
 
     /// Tells a commit to those whom it concerns. One who does not keep up is dropped: its stream ends (R16).
     pub(crate) fn dispatch(&mut self, event: &Arc<Event>) {
-        let Some(board) = self.boards.get(position(event.kind)).filter(|board| !board.watchers.is_empty()) else {
+        let Some(board) = self.boards.get(position(&event.kind)).filter(|board| !board.watchers.is_empty()) else {
             return;
         };
         let mut lost = Vec::new();
@@ -127,7 +128,7 @@ impl Hub {
             }
         }
         for id in lost {
-            self.unsubscribe((position(event.kind), id));
+            self.unsubscribe((position(&event.kind), id));
         }
     }
 }

@@ -189,8 +189,8 @@ impl Server {
         self.catch_up(now);
         let (place, path) = {
             let state = self.shared.lock();
-            let pod = state.store.get(asked.kind, &key(asked.namespace.as_deref(), asked.named()));
-            let pod = pod.ok_or_else(|| Status::not_found(asked.kind, asked.named()))?;
+            let pod = state.store.get(&asked.kind, &key(asked.namespace.as_deref(), asked.named()));
+            let pod = pod.ok_or_else(|| Status::not_found(&asked.kind, asked.named()))?;
             let container = container(&pod.value, &options.container)?;
             let node = text(&pod.value, &["spec", "nodeName"]);
             if node.is_empty() {

@@ -13,10 +13,10 @@ impl Server {
             "# HELP apiserver_storage_objects Number of stored objects by kind.\n# TYPE apiserver_storage_objects gauge\n",
         );
         for kind in state.store.stored_kinds() {
-            let count = state.store.all(kind).count();
+            let count = state.store.all(&kind).count();
             if count > 0 {
                 // Writing into a string cannot fail.
-                let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{}\"}} {count}", qualified(kind));
+                let _ = writeln!(text, "apiserver_storage_objects{{resource=\"{}\"}} {count}", qualified(&kind));
             }
         }
         let _ = write!(

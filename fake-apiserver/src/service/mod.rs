@@ -7,7 +7,6 @@ mod audit;
 mod body;
 mod call;
 mod certificates;
-mod content;
 mod convert;
 mod escalation;
 mod fault;
@@ -31,14 +30,13 @@ use http::{HeaderValue, Request, Response, header};
 use http_body_util::StreamBody;
 use substrate::body::{Body, BoxError, Calling, HttpService, boxed};
 use substrate::fault::Moment;
-use substrate::json::{Map, Value, json};
+use substrate::json::{Text, Value, json};
 use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
-use self::content::content;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 pub use self::logs::{NodeDial, NodeEndpoint};
@@ -46,10 +44,14 @@ use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, 
 use self::review::is_review;
 use self::watch::{Plan, Registration, WatchStream};
 pub use self::webhook::{Dial, Endpoint};
+use crate::events::{Commit, WatchOpened, WatchSpoiled};
+use crate::faults::OPERATIONS;
 use crate::keys::PublicKey;
-use crate::kinds;
+use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{Event, Limits, ListOptions, Match, Status, Store, Version, WatchOptions, key, scale_of};
+use crate::state::{
+    Defects, Event, Limits, ListOptions, Match, Started, Status, Store, Version, WatchOptions, key, scale_of,
+};
 use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
@@ -144,6 +146,8 @@ pub(crate) struct State {
     hub: Hub,
     /// Counts hubs, so that a stream of an older one does not touch this one.
     epoch: u64,
+    /// Counts watch streams, so that each has a number of its own.
+    streams: u64,
     /// Draws how long watches live.
     lifetimes: Box<dyn rand_core::Rng + Send>,
     /// Draws the uids of admission reviews.
@@ -174,7 +178,7 @@ impl Apiserver {
         store.trust_tokens(config.token_keys);
         let lifetimes = Box::new(seed.child("watch lifetime").rng());
         let reviews = Box::new(seed.child("admission review").rng());
-        let state = State { store, hub: Hub::new(), epoch: 0, lifetimes, reviews };
+        let state = State { store, hub: Hub::new(), epoch: 0, streams: 0, lifetimes, reviews };
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             revision: latest::Sender::new(0),
@@ -203,7 +207,12 @@ impl Apiserver {
             let mut state = self.0.lock();
             state.hub = Hub::new();
             state.epoch += 1;
+            state.store.plant(Defects {
+                ignores_finalizers: substrate::mutant!(ctx, "finalizer-ignored"),
+                takes_stale_writes: substrate::mutant!(ctx, "stale-write-accepted"),
+            });
         }
+        ctx.faults().declare(OPERATIONS);
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.bootstrap(now));
@@ -260,25 +269,29 @@ impl Server {
 
     /// Leases and Events change all the time and say little: they are for the trace level.
     fn trace(&self, event: &Event, verb: &str, user: &str) {
-        let fields = || {
-            let object = event.new.as_ref().or(event.old.as_ref());
-            let content = object.and_then(|o| content(event.kind, &o.value));
-            let mut fields = Map::with_capacity(6 + usize::from(content.is_some()));
-            fields.insert("object", (&*event.key).into());
-            fields.insert("resource", event.kind.plural.into());
-            fields.insert("rv", event.revision.into());
-            fields.insert("type", event.own_type().as_str().into());
-            fields.insert("user", user.into());
-            fields.insert("verb", verb.into());
-            if let Some((field, words)) = content {
-                fields.insert(field, words);
+        let commit = || {
+            let mut commit = Commit {
+                node: None,
+                object: event.key.clone(),
+                pod: None,
+                pv: None,
+                pvc: None,
+                resource: Text::new_static(event.kind.plural),
+                rv: event.revision,
+                r#type: event.own_type(),
+                user: user.into(),
+                verb: verb.into(),
+                volumeattachment: None,
+            };
+            if let Some(object) = event.new.as_ref().or(event.old.as_ref()).filter(|_| Commit::says(&event.kind)) {
+                commit.say(&event.kind, &object.value);
             }
-            fields
+            commit
         };
         if matches!(event.kind.kind, "Lease" | "Event") {
-            self.ctx.trace().trace(self.ctx.name(), "api.commit", fields);
+            self.ctx.trace().trace(self.ctx.name(), commit);
         } else {
-            self.ctx.emit("api.commit", fields());
+            self.ctx.emit(commit());
         }
     }
 
@@ -304,7 +317,9 @@ impl Server {
             return Ok(Box::pin(self.review(&parts, body)).await);
         }
         let find = |group: &str, version: &str, plural: &str| {
-            kinds::find(group, version, plural).or_else(|| self.shared.lock().store.find_kind(group, version, plural))
+            kinds::find(group, version, plural)
+                .map(KindRef::from)
+                .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
         };
         match Call::parse(&parts, &find) {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
@@ -330,7 +345,7 @@ impl Server {
             Ok(response) => response,
             Err(status) => failure_to(&status, accepted(parts)),
         };
-        if let Some(said) = deprecation(call.kind) {
+        if let Some(said) = deprecation(&call.kind) {
             warn_first(&mut response, said);
         }
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
@@ -371,7 +386,7 @@ impl Server {
         self.catch_up(now);
         let object = {
             let state = self.shared.lock();
-            let kind = kinds::stored(call.kind);
+            let kind = kinds::stored(&call.kind);
             if twist.stale > 0 {
                 let revision = state.store.revision().saturating_sub(twist.stale.into());
                 state.store.at(kind, revision)?.get(&*key).cloned()
@@ -379,9 +394,9 @@ impl Server {
                 state.store.get(kind, &key).cloned()
             }
         };
-        let object = object.ok_or_else(|| Status::not_found(call.kind, call.named()))?;
+        let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
         if call.subresource == "scale" {
-            return Ok(shown.document(200, &scale_of(call.kind, &object.value)?));
+            return Ok(shown.document(200, &scale_of(&call.kind, &object.value)?));
         }
         Ok(shown.answer(200, shown.object(&object, now.wall)))
     }
@@ -411,7 +426,7 @@ impl Server {
                 let revision = state.store.revision().saturating_sub(twist.stale.into()).max(1);
                 (options.version, options.matching) = (Version::At(revision), Some(Match::Exact));
             }
-            state.store.list(kinds::stored(call.kind), call.namespace.as_deref(), &selector, &options)?
+            state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
         Ok(shown.answer(200, shown.list(&listed, now.wall)))
     }
@@ -436,34 +451,48 @@ impl Server {
         }
         let now = self.ctx.now();
         self.catch_up(now);
-        let kind = kinds::stored(call.kind);
-        let (started, ticket, receiver, epoch) = {
+        let kind = kinds::stored(&call.kind);
+        let (started, ticket, receiver, epoch, stream) = {
             let mut state = self.shared.lock();
             // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
-            let started = match state.store.watch(kind, call.namespace.as_deref(), &selector, &options) {
+            let namespace = call.namespace.as_deref();
+            let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, twist.stale) {
                 Err(status) if status.code == 410 => {
                     return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
                 }
                 other => other?,
             };
-            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector, started.after);
-            (started, ticket, receiver, state.epoch)
+            if substrate::mutant!(self.ctx, "watch-gap") && !started.state && !started.initial.is_empty() {
+                started.initial.remove(0);
+            }
+            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector.clone(), started.after);
+            state.streams += 1;
+            (started, ticket, receiver, state.epoch, state.streams)
         };
+        let bookmarks = options.allow_bookmarks;
+        self.ctx.trace().whisper(self.ctx.name(), || opened(stream, call, &selector, bookmarks, &started));
+        if twist.stale > 0 && started.state {
+            let fault = || WatchSpoiled { fault: twist.fault.clone(), object: None, rv: None, stream };
+            self.ctx.trace().whisper(self.ctx.name(), fault);
+        }
+        let media = shown.stream_media();
         let stream = WatchStream::new(Plan {
             ctx: self.ctx.clone(),
             call: call.clone(),
             shown,
             initial: started.initial,
             initial_end: started.bookmark,
+            later: started.later,
+            stream,
             after: started.after,
             bookmarks: options.allow_bookmarks,
             lifetime: Duration::from_secs(lifetime),
             receiver,
             registration: Registration { shared: self.shared.clone(), ticket, epoch },
-            fault: twist.watch,
+            fault: twist.watch.map(|watch| (twist.fault.clone(), watch)),
         });
         let mut response = Response::new(boxed(StreamBody::new(stream)));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(shown.stream_media()));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
         Ok(response)
     }
 
@@ -497,7 +526,7 @@ impl Server {
         }
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);
-        let custom: Vec<&'static kinds::Kind> = self.shared.lock().store.custom_kinds().collect();
+        let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
         let answer = discovery::respond(path, accept, &custom).or_else(|| openapi::respond(path, accept, &custom));
         let Some(answer) = answer else {
             let known = path.starts_with("/apis/") || path.starts_with("/api/");
@@ -515,6 +544,24 @@ impl Server {
         let mut response = typed(200, answer.content_type, answer.body);
         set_etag(&mut response, answer.etag.as_deref());
         response
+    }
+}
+
+fn opened(stream: u64, call: &Call, selector: &Selector, bookmarks: bool, started: &Started) -> WatchOpened {
+    const INDEXED: [&str; 2] = ["metadata.name", "spec.nodeName"];
+    let required = |field| selector.fields.required(field).map(Text::from);
+    WatchOpened {
+        bookmarks,
+        caller: call.agent.as_str().into(),
+        filtered: !selector.labels.is_empty() || selector.fields.is_more_than(&INDEXED),
+        from_rv: started.from,
+        group: call.kind.group.into(),
+        initial: started.state,
+        namespace: call.namespace.as_deref().map(Text::from),
+        node: required(INDEXED[1]),
+        object: required(INDEXED[0]),
+        resource: call.kind.plural.into(),
+        stream,
     }
 }
 
@@ -546,5 +593,5 @@ fn version(version: &str) -> Value {
 fn selector(call: &Call) -> Result<Selector, Status> {
     // Watching one object by its path adds a selector to those of the query.
     let fields: Vec<&str> = call.query.all("fieldSelector").filter(|s| !s.is_empty()).collect();
-    Selector::parse(call.kind, call.query.get("labelSelector"), &fields.join(","))
+    Selector::parse(&call.kind, call.query.get("labelSelector"), &fields.join(","))
 }

@@ -10,16 +10,16 @@ use substrate::body::{Body, full};
 use substrate::json::{Value, json};
 
 use super::call::Call;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, KindRef};
 use crate::state::value::text;
 use crate::state::{Listed, Object, Status, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{protobuf, table};
 
 /// How objects are shown to one caller.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shown {
-    kind: &'static Kind,
+    kind: KindRef,
     representation: Representation,
     encoding: Encoding,
     include: IncludeObject,
@@ -37,11 +37,11 @@ impl Shown {
         let (representation, encoding) =
             chosen.map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))?;
         let include = IncludeObject::parse(call.query.get("includeObject")).map_err(Status::bad_request)?;
-        Ok(Self { kind: call.kind, representation, encoding, include })
+        Ok(Self { kind: call.kind.clone(), representation, encoding, include })
     }
 
     /// Objects of a kind as they are stored, in JSON.
-    pub(crate) fn plain(kind: &'static Kind) -> Self {
+    pub(crate) fn plain(kind: KindRef) -> Self {
         let (representation, encoding) = (Representation::Object, Encoding::Json);
         Self { kind, representation, encoding, include: IncludeObject::default() }
     }
@@ -120,7 +120,7 @@ impl Shown {
     pub(crate) fn value(&self, value: &Value, now: Timestamp) -> Value {
         let viewed;
         let value = if self.kind.is_view() {
-            viewed = to_view(self.kind, value);
+            viewed = to_view(&self.kind, value);
             &viewed
         } else {
             value
@@ -130,7 +130,7 @@ impl Shown {
             Representation::PartialMetadata => table::partial_metadata(value),
             Representation::Table => {
                 let meta = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
-                table::table(self.kind, std::iter::once(value), meta, now, self.include)
+                table::table(&self.kind, std::iter::once(value), meta, now, self.include)
             }
         }
     }
@@ -153,15 +153,15 @@ impl Shown {
             return protobuf::envelope(&api_version, &format!("{kind}List"), &list);
         }
         if self.is_plain() {
-            return plain_list(self.kind, &listed.items, &meta);
+            return plain_list(&self.kind, &listed.items, &meta);
         }
         // One after the other, so that no more than one tree is there at a time.
         let values = listed.items.iter().map(|object| match object.value.read() {
-            tree if self.kind.is_view() => Cow::Owned(to_view(self.kind, &tree)),
+            tree if self.kind.is_view() => Cow::Owned(to_view(&self.kind, &tree)),
             tree => tree,
         });
         encode(&match self.representation {
-            Representation::Table => table::table(self.kind, values, meta, now, self.include),
+            Representation::Table => table::table(&self.kind, values, meta, now, self.include),
             Representation::PartialMetadata => table::partial_metadata_list(values, meta),
             Representation::Object => json!({
                 "kind": self.kind.list_kind(),
@@ -299,7 +299,7 @@ pub(crate) fn deprecation(kind: &Kind) -> Option<&str> {
     match (kind.group, kind.kind) {
         ("", "Endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => kind.custom?.deprecation.as_deref(),
+        _ => kind.custom.as_ref()?.deprecation.as_deref(),
     }
 }
 

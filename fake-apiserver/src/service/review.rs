@@ -70,13 +70,7 @@ impl Server {
         }
     }
 
-    async fn told(
-        &self,
-        parts: &Parts,
-        kind: &'static Kind,
-        namespace: Option<&str>,
-        sent: Body,
-    ) -> Result<Value, Status> {
+    async fn told(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>, sent: Body) -> Result<Value, Status> {
         if kind.kind == "ComponentStatus" && parts.method == Method::GET {
             return Ok(self.component(component(parts.uri.path())?, kind, accepted(parts)));
         }
@@ -174,7 +168,7 @@ fn acceptable(parts: &Parts) -> Result<(), Status> {
     chosen.map(drop).map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))
 }
 
-fn find(path: &str) -> Option<(&'static Kind, Option<&str>)> {
+fn find(path: &str) -> Option<(&Kind, Option<&str>)> {
     // The longest has six.
     let (mut parts, mut count) = ([""; 6], 0);
     for part in path.split('/').filter(|part| !part.is_empty()) {

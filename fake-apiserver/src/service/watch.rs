@@ -19,8 +19,9 @@ use super::fault::{Broken, Upset, upset};
 use super::hub::{Delivery, Ticket};
 use super::respond::Shown;
 use super::{MOST_GATHERED, Shared};
-use crate::state::value::name;
-use crate::state::{EventType, Initial, Object, Status};
+use crate::events::{Told, WatchClosed, WatchSent, WatchSpoiled};
+use crate::state::value::{name, namespace};
+use crate::state::{EventType, Initial, Object, Status, key};
 
 /// How often a quiet stream tells its revision (R15).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -91,19 +92,31 @@ pub(crate) struct Plan {
     pub(crate) shown: Shown,
     pub(crate) initial: Vec<Initial>,
     pub(crate) initial_end: Option<u64>,
+    /// What comes after that end, before anything new.
+    pub(crate) later: Vec<Initial>,
+    /// The stream's number in the trace.
+    pub(crate) stream: u64,
     pub(crate) after: u64,
     pub(crate) bookmarks: bool,
     pub(crate) lifetime: Duration,
     pub(crate) receiver: mpsc::Receiver<Delivery>,
     pub(crate) registration: Registration,
-    pub(crate) fault: Option<WatchFault>,
+    /// The fault that it suffers from its beginning.
+    pub(crate) fault: Option<(String, WatchFault)>,
 }
 
 /// The stream.
 pub(crate) struct WatchStream {
     plan: Plan,
     initial: VecDeque<Initial>,
-    held: VecDeque<Bytes>,
+    /// Events that come later than their time.
+    held: VecDeque<Initial>,
+    /// Events that are told once more, or late, for a planted defect.
+    odd: VecDeque<Delivery>,
+    /// Whether the planted defect has happened.
+    went_odd: bool,
+    /// The fault for which the next event is left out.
+    gap: Option<String>,
     /// Until when events are gathered.
     gathers: Option<BoxFuture<'static, ()>>,
     pause: Option<BoxFuture<'static, ()>>,
@@ -124,6 +137,9 @@ impl WatchStream {
         let mut stream = Self {
             initial,
             held: VecDeque::new(),
+            odd: VecDeque::new(),
+            went_odd: false,
+            gap: None,
             gathers: None,
             pause: None,
             timer: Box::pin(std::future::pending()),
@@ -158,6 +174,7 @@ impl WatchStream {
 
     /// One line and then nothing more.
     fn fail(&mut self, status: &Status) -> Next {
+        self.say(Told::Error, self.sent, None, false);
         self.initial.clear();
         self.held.clear();
         self.plan.receiver.close();
@@ -177,41 +194,88 @@ impl WatchStream {
         }
     }
 
+    /// Tells observers what goes out.
+    fn say(&self, told: Told, rv: u64, object: Option<Arc<str>>, initial: bool) {
+        let (ctx, stream) = (&self.plan.ctx, self.plan.stream);
+        ctx.trace().whisper(ctx.name(), || WatchSent { initial, object, rv, stream, r#type: told });
+    }
+
+    /// The line of an event, on its way out.
+    fn told(&mut self, event: &Initial) -> Bytes {
+        let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
+        ctx.trace().whisper(ctx.name(), || {
+            let (object, rv, told, initial) = match event {
+                Initial::Present(object) => (place(namespaced, object), object.revision, Told::Added, true),
+                Initial::Missed(event, told) => (event.key.clone(), event.revision, Told::from(*told), false),
+            };
+            WatchSent { initial, object: Some(object), rv, stream, r#type: told }
+        });
+        if let Initial::Missed(event, _) = event {
+            self.sent = self.sent.max(event.revision);
+        }
+        self.encode(event)
+    }
+
+    /// Tells observers what a fault did, to an event where it was one.
+    fn spoil(&self, fault: &str, event: Option<&Initial>) {
+        let (ctx, stream, namespaced) = (&self.plan.ctx, self.plan.stream, self.plan.call.kind.namespaced);
+        ctx.trace().whisper(ctx.name(), || {
+            let (object, rv) = match event {
+                None => (None, None),
+                Some(Initial::Present(object)) => (Some(place(namespaced, object)), Some(object.revision)),
+                Some(Initial::Missed(event, _)) => (Some(event.key.clone()), Some(event.revision)),
+            };
+            WatchSpoiled { fault: fault.to_owned(), object, rv, stream }
+        });
+    }
+
+    /// Whether nothing can happen to events on their way.
+    fn is_plain(&self) -> bool {
+        self.plan.ctx.faults().is_empty() && self.gap.is_none()
+    }
+
     /// Lets a fault act on the event before it is sent.
-    fn upset(&self, event: &Initial) -> Upset {
+    fn upset(&self, event: &Initial) -> Option<(String, Upset)> {
         if self.plan.ctx.faults().is_empty() {
-            return Upset::None;
+            return None;
         }
         let (object, told) = match event {
-            Initial::Present(object) => (object_name(self.plan.call.kind.namespaced, object), EventType::Added),
-            Initial::Missed(event, told) => (event.key.to_string(), *told),
+            Initial::Present(object) => (place(self.plan.call.kind.namespaced, object), EventType::Added),
+            Initial::Missed(event, told) => (event.key.clone(), *told),
         };
         upset(&self.plan.ctx, &self.plan.call, &object, told.as_str())
     }
 
     /// Sends one event, or what a fault makes of it; nothing when it is left out or comes later.
-    fn send(&mut self, event: &Initial) -> Option<Next> {
-        if let Initial::Missed(event, _) = event {
-            self.sent = self.sent.max(event.revision);
+    fn send(&mut self, event: Initial) -> Option<Next> {
+        if let Some(fault) = self.gap.take() {
+            self.pass(&fault, &event);
+            return None;
         }
-        match self.upset(event) {
-            Upset::None => {
-                let line = self.encode(event);
-                Some(self.frame(line))
+        let Some((fault, upset)) = self.upset(&event) else {
+            let line = self.told(&event);
+            return Some(self.frame(line));
+        };
+        self.spoil(&fault, Some(&event));
+        let ctx = self.plan.ctx.clone();
+        match upset {
+            Upset::Skip => {
+                self.skip(&event);
+                None
             }
-            Upset::Skip => None,
             Upset::Delay(delay) => {
-                let line = self.encode(event);
-                self.held.push_back(line);
-                let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + delay);
+                self.held.push_back(event);
+                let until = ctx.now().mono + delay;
                 self.pause = Some(Box::pin(async move { ctx.sleep_until(until).await }));
                 None
             }
-            Upset::Break(error) => Some(self.end(Some(error))),
-            Upset::Gone => {
-                let status = Status::expired(format!("too old resource version: {} ({})", self.sent, self.sent));
-                Some(self.fail(&status))
+            Upset::Hang => {
+                self.held.push_back(event);
+                self.pause = Some(Box::pin(async move { ctx.hang(&fault).await }));
+                None
             }
+            Upset::Break => Some(self.end(Some(Broken(fault).into()))),
+            Upset::Gone => Some(self.gone()),
             Upset::Stall => {
                 self.pause = Some(Box::pin(std::future::pending()));
                 None
@@ -219,18 +283,38 @@ impl WatchStream {
         }
     }
 
+    /// Leaves an event out.
+    fn pass(&mut self, fault: &str, event: &Initial) {
+        self.spoil(fault, Some(event));
+        self.skip(event);
+    }
+
+    /// Goes on as if an event had been sent.
+    fn skip(&mut self, event: &Initial) {
+        if let Initial::Missed(event, _) = event {
+            self.sent = self.sent.max(event.revision);
+        }
+    }
+
+    /// The end of a stream whose revision is gone.
+    fn gone(&mut self) -> Next {
+        let status = Status::expired(format!("too old resource version: {} ({})", self.sent, self.sent));
+        self.fail(&status)
+    }
+
     /// Joins the lines of what is there into frames.
     fn send_initial(&mut self) -> Option<Next> {
-        if !self.plan.ctx.faults().is_empty() {
-            let event = self.initial.pop_front()?;
-            return self.send(&event);
-        }
         let first = self.initial.pop_front()?;
-        let mut lines = Lines::of(self.encode(&first), self.initial.len());
+        if !self.is_plain() {
+            return self.send(first);
+        }
+        let line = self.told(&first);
+        let mut lines = Lines::of(line, self.initial.len());
         while lines.room()
             && let Some(event) = self.initial.pop_front()
         {
-            lines.push(&self.encode(&event));
+            let line = self.told(&event);
+            lines.push(&line);
         }
         Some(self.frame(lines.joined()))
     }
@@ -248,19 +332,11 @@ impl WatchStream {
         let mut lines = Lines::of(line, self.plan.receiver.len());
         // An end is found by the next poll.
         while lines.room()
-            && let Ok(next) = self.plan.receiver.try_recv()
+            && let Some(next) = self.waiting()
         {
             lines.push(&self.told(&Initial::Missed(next.event, next.told)));
         }
         self.frame(lines.joined())
-    }
-
-    /// The line of an event that nothing upsets.
-    fn told(&mut self, event: &Initial) -> Bytes {
-        if let Initial::Missed(event, _) = event {
-            self.sent = self.sent.max(event.revision);
-        }
-        self.encode(event)
     }
 
     fn on_timer(&mut self) {
@@ -272,27 +348,68 @@ impl WatchStream {
     }
 
     fn begin_with_fault(&mut self) -> Option<Next> {
-        match self.plan.fault.take()? {
-            WatchFault::Drop => Some(self.end(Some(Broken("watch".to_owned()).into()))),
-            WatchFault::Gone => {
-                let status = Status::expired(format!("too old resource version: {} ({})", self.sent, self.sent));
-                Some(self.fail(&status))
-            }
-            WatchFault::Stall => {
+        let (fault, watch) = self.plan.fault.take()?;
+        if watch == WatchFault::Gap {
+            self.gap = Some(fault);
+            return None;
+        }
+        self.spoil(&fault, None);
+        match watch {
+            WatchFault::Drop => Some(self.end(Some(Broken(fault).into()))),
+            WatchFault::Gone => Some(self.gone()),
+            WatchFault::Stall | WatchFault::Gap => {
                 self.pause = Some(Box::pin(std::future::pending()));
-                None
-            }
-            WatchFault::Gap => {
-                self.initial.pop_front();
                 None
             }
         }
     }
+
+    /// An event that waits to be sent.
+    fn waiting(&mut self) -> Option<Delivery> {
+        self.odd.pop_front_if(|_| self.went_odd).or_else(|| self.plan.receiver.try_recv().ok())
+    }
+
+    /// The next event.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        if let Some(delivery) = self.odd.pop_front_if(|_| self.went_odd) {
+            return Poll::Ready(Some(delivery));
+        }
+        let received = self.plan.receiver.poll_recv(cx);
+        let Poll::Ready(Some(delivery)) = &received else { return received };
+        if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.went_odd {
+            self.odd.push_back(delivery.clone());
+            self.went_odd = true;
+        }
+        if substrate::mutant!(self.plan.ctx, "watch-out-of-order") && !self.went_odd {
+            if self.odd.is_empty() {
+                self.odd.push_back(delivery.clone());
+                return self.receive(cx);
+            }
+            self.went_odd = true;
+        }
+        received
+    }
+
+    /// The line of a bookmark at `revision`.
+    fn bookmark(&mut self, revision: u64, initial: bool) -> Next {
+        let revision = revision + u64::from(substrate::mutant!(self.plan.ctx, "bookmark-ahead"));
+        self.say(Told::Bookmark, revision, None, initial);
+        let bookmark = self.plan.shown.bookmark(revision, initial);
+        self.frame(self.plan.shown.event("BOOKMARK", &bookmark))
+    }
 }
 
-fn object_name(namespaced: bool, object: &Object) -> String {
-    let name = name(&object.value);
-    if namespaced { format!("{}/{name}", crate::state::value::namespace(&object.value)) } else { name.to_owned() }
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        let (ctx, stream) = (&self.plan.ctx, self.plan.stream);
+        ctx.trace().whisper(ctx.name(), || WatchClosed { stream });
+    }
+}
+
+/// The key of an object.
+fn place(namespaced: bool, object: &Object) -> Arc<str> {
+    let value = object.value.read();
+    key(namespaced.then(|| namespace(&value)), name(&value))
 }
 
 impl Stream for WatchStream {
@@ -321,7 +438,8 @@ impl Stream for WatchStream {
                 }
                 this.pause = None;
             }
-            if let Some(line) = this.held.pop_front() {
+            if let Some(event) = this.held.pop_front() {
+                let line = this.told(&event);
                 return this.frame(line);
             }
             if !this.initial.is_empty() {
@@ -331,8 +449,8 @@ impl Stream for WatchStream {
                 }
             }
             if let Some(revision) = this.plan.initial_end.take() {
-                let bookmark = this.plan.shown.bookmark(revision, true);
-                return this.frame(this.plan.shown.event("BOOKMARK", &bookmark));
+                this.initial = std::mem::take(&mut this.plan.later).into();
+                return this.bookmark(revision, true);
             }
             if let Some(gathers) = &mut this.gathers {
                 if gathers.as_mut().poll(cx).is_pending() {
@@ -340,12 +458,12 @@ impl Stream for WatchStream {
                 }
                 this.gathers = None;
             }
-            match this.plan.receiver.poll_recv(cx) {
+            match this.receive(cx) {
                 Poll::Ready(Some(delivery)) => {
-                    if this.plan.ctx.faults().is_empty() {
+                    if this.is_plain() {
                         return this.send_pending(delivery);
                     }
-                    if let Some(answer) = this.send(&Initial::Missed(delivery.event, delivery.told)) {
+                    if let Some(answer) = this.send(Initial::Missed(delivery.event, delivery.told)) {
                         return answer;
                     }
                 }
@@ -354,8 +472,7 @@ impl Stream for WatchStream {
                 Poll::Pending => match this.due_bookmark.take() {
                     Some(revision) => {
                         this.sent = this.sent.max(revision);
-                        let bookmark = this.plan.shown.bookmark(this.sent, false);
-                        return this.frame(this.plan.shown.event("BOOKMARK", &bookmark));
+                        return this.bookmark(this.sent, false);
                     }
                     None => return Poll::Pending,
                 },

@@ -116,7 +116,7 @@ impl Server {
         &self,
         parts: &Parts,
         call: &Call,
-        (kind, namespace, selector): (&'static Kind, Option<&str>, &Selector),
+        (kind, namespace, selector): (&Kind, Option<&str>, &Selector),
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let doomed = {
@@ -159,7 +159,7 @@ impl Server {
         let mut state = self.shared.lock();
         let store: &mut Store = &mut state.store;
         let old_of = |store: &Store, target: &crate::state::Target| {
-            store.get(crate::kinds::stored(target.kind), &target.key()).map_or(Value::Null, |o| o.value.clone())
+            store.get(crate::kinds::stored(&target.kind), &target.key()).map_or(Value::Null, |o| o.value.clone())
         };
         let mut dry = command.clone();
         let (operation, old) = match &mut dry {
@@ -173,7 +173,7 @@ impl Server {
                 options.dry_run = true;
                 let old = old_of(store, target);
                 let scaled = target.part == Part::Scale && !old.is_null();
-                let old = if scaled { scale_of(target.kind, &old)? } else { old };
+                let old = if scaled { scale_of(&target.kind, &old)? } else { old };
                 (if old.is_null() { "CREATE" } else { "UPDATE" }, old)
             }
             // What is posted is asked about as it came.
@@ -315,7 +315,7 @@ fn is_create(command: &Command) -> bool {
 
 fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
     Attributes {
-        kind: call.kind,
+        kind: &call.kind,
         subresource: &call.subresource,
         named: call.named(),
         operation: plan.operation,
@@ -376,7 +376,7 @@ fn options(call: &Call) -> Value {
 }
 
 fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
-    let kind = call.kind;
+    let kind = &call.kind;
     let asked = attributes(call, plan);
     let (group, version, of) = asked.object_kind();
     let of = json!({"group": group, "version": version, "kind": of});

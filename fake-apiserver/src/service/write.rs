@@ -65,7 +65,7 @@ impl Server {
             _ if validation == FieldValidation::Ignore => Vec::new(),
             _ if applies => flaws::of_configuration(&text),
             "patch" => flaws::of_patch(&text, PatchKind::of_content_type(body::content_type(&parts.headers))),
-            _ if whole => flaws::of_object(call.kind, &sent, &text),
+            _ if whole => flaws::of_object(&call.kind, &sent, &text),
             _ => Vec::new(),
         };
         let text = if call.verb == "patch" { text.bytes() } else { Bytes::new() };
@@ -73,14 +73,14 @@ impl Server {
         let command = self.command(parts, call, sent, options)?;
         self.may_grant(parts, call, &command)?;
         let now = self.ctx.now();
-        // A duplicate's fate is its own; the caller sees the first answer.
+        // As when a transport sends a request again, of which the first answer was lost.
         let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
         let mut said = Vec::new();
-        let reply = self.admitted(parts, call, command, &mut said).await;
+        let mut reply = self.admitted(parts, call, command, &mut said).await;
         if let Some((times, command)) = duplicate {
             for _ in 0..times {
                 let command = command.clone();
-                drop(self.commit(call.verb, &call.agent, |store| store.apply(now, command)));
+                reply = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
             }
         }
         let reply = reply?;
@@ -120,8 +120,12 @@ impl Server {
             "scale" => Part::Scale,
             _ => Part::Main,
         };
-        let target =
-            || Target { kind: call.kind, namespace: call.namespace.clone(), name: call.named().to_owned(), part };
+        let target = || Target {
+            kind: call.kind.clone(),
+            namespace: call.namespace.clone(),
+            name: call.named().to_owned(),
+            part,
+        };
         let pod = || (call.namespace.clone().unwrap_or_default(), call.named().to_owned());
         Ok(match (call.verb, call.subresource.as_str()) {
             // The old way to bind a pod: it stands in the body which one.
@@ -130,7 +134,7 @@ impl Server {
                 Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
             }
             ("create", "") => {
-                Command::Create { kind: call.kind, namespace: call.namespace.clone(), object: sent, options }
+                Command::Create { kind: call.kind.clone(), namespace: call.namespace.clone(), object: sent, options }
             }
             ("create", "binding") => {
                 let (namespace, name) = pod();
@@ -163,7 +167,7 @@ impl Server {
             (_, sub @ ("attach" | "exec" | "portforward" | "proxy")) => return Err(unreached(call.kind.plural, sub)),
             ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
             _ => Command::DeleteCollection {
-                kind: call.kind,
+                kind: call.kind.clone(),
                 namespace: call.namespace.clone(),
                 selector: selector(call)?,
                 options: delete_options(call, &sent, options)?,

@@ -21,7 +21,7 @@ const SYSTEM_CLASSES: &[(&str, i64)] =
 
 impl Store {
     /// The mutating and validating steps of a creation, in upstream's order.
-    pub(super) fn admit_create(&self, kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
+    pub(super) fn admit_create(&self, kind: &Kind, object: &mut Value) -> Result<(), Status> {
         match (kind.group, kind.kind) {
             ("", "Pod") => {
                 self.default_limits(object);
@@ -51,7 +51,7 @@ impl Store {
     }
 
     /// The steps of an update of the object itself.
-    pub(super) fn admit_update(&self, kind: &'static Kind, object: &mut Value, old: &Value) -> Result<(), Status> {
+    pub(super) fn admit_update(&self, kind: &Kind, object: &mut Value, old: &Value) -> Result<(), Status> {
         match (kind.group, kind.kind) {
             ("", "PersistentVolumeClaim") => {
                 if !value::is_terminating(old) {

@@ -60,8 +60,12 @@ impl Store {
     }
 
     fn furnish(&mut self, now: Now, kind: &'static Kind, namespace: Option<&str>, object: Value) {
-        let create =
-            Command::Create { kind, namespace: namespace.map(str::to_owned), object, options: WriteOptions::default() };
+        let create = Command::Create {
+            kind: kind.into(),
+            namespace: namespace.map(str::to_owned),
+            object,
+            options: WriteOptions::default(),
+        };
         // Fails only when it is there already: the objects are valid, which a test shows.
         let _ = self.apply(now, create);
     }

@@ -9,14 +9,14 @@ use super::flaw::{FieldValidation, Flaw};
 use super::object::Object;
 use super::selector::Selector;
 use super::token::Identity;
-use crate::kinds::Kind;
+use crate::kinds::KindRef;
 use crate::patch::PatchKind;
 
 /// One object, or one of its subresources.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its kind.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// Its namespace, for namespaced kinds.
     pub namespace: Option<String>,
     /// Its name.
@@ -65,7 +65,7 @@ pub enum Command {
     /// POST on a collection.
     Create {
         /// The kind.
-        kind: &'static Kind,
+        kind: KindRef,
         /// The namespace of the URL.
         namespace: Option<String>,
         /// The object as sent.
@@ -114,7 +114,7 @@ pub enum Command {
     /// DELETE on a collection.
     DeleteCollection {
         /// The kind.
-        kind: &'static Kind,
+        kind: KindRef,
         /// The namespace; none for all.
         namespace: Option<String>,
         /// Which ones.

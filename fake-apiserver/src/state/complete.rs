@@ -15,7 +15,7 @@ pub(super) fn complete(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
     }
-    if let (Some(of), Some(map)) = (schema::of(kind), object.as_object_mut()) {
+    if let (Some(of), Some(map)) = (schema::built_in(kind), object.as_object_mut()) {
         fields(of, map);
     }
 }
@@ -32,8 +32,8 @@ fn fields(of: &'static Type, map: &mut Map) {
         }
     }
     for (field, unset) in of.unset() {
-        if !map.contains_key(field.name) {
-            map.insert(field.name, written(field, unset));
+        if !map.contains_key(&field.name) {
+            map.insert(field.name.clone(), written(field, unset));
         }
     }
 }

@@ -20,7 +20,7 @@ impl Store {
     pub(super) fn create(
         &mut self,
         now: Now,
-        served: &'static Kind,
+        served: &Kind,
         namespace: Option<&str>,
         mut object: Value,
         options: WriteOptions,
@@ -36,7 +36,7 @@ impl Store {
     pub(super) fn create_stored(
         &mut self,
         now: Now,
-        served: &'static Kind,
+        served: &Kind,
         namespace: Option<&str>,
         mut object: Value,
         options: &WriteOptions,
@@ -115,7 +115,7 @@ impl Store {
     }
 
     /// The key of a new object; draws a name from its generateName when it has none.
-    fn choose_key(&mut self, kind: &'static Kind, namespace: Option<&str>, object: &mut Value) -> Result<Key, Status> {
+    fn choose_key(&mut self, kind: &Kind, namespace: Option<&str>, object: &mut Value) -> Result<Key, Status> {
         let named = name(object).to_owned();
         if !named.is_empty() {
             return Ok(key(namespace, &named));
@@ -178,7 +178,7 @@ fn label_as_template(job: &mut Value) {
 }
 
 /// The stored kind and form of an object of a served kind.
-pub(super) fn stored(served: &'static Kind, object: Value) -> (&'static Kind, Value) {
+pub(super) fn stored(served: &Kind, object: Value) -> (&Kind, Value) {
     if served.is_view() { (kinds::stored(served), view::from_view(served, &object)) } else { (served, object) }
 }
 

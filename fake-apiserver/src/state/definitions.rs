@@ -13,7 +13,7 @@ use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
 use super::{KNOWN, Store};
 use crate::custom::{Schema, definition};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, KindRef};
 
 /// What holds a definition until its objects are gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -34,28 +34,28 @@ fn fill(shelf: &mut Shelf, schema: &Schema) {
 }
 
 /// The served custom kinds, by group, version and plural.
-pub(super) type Served = BTreeMap<(String, String, String), &'static Kind>;
+pub(super) type Served = BTreeMap<(String, String, String), KindRef>;
 
 impl Store {
     /// The kind that a URL names.
-    pub fn find_kind(&self, group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-        kinds::find(group, version, plural).or_else(|| {
+    pub fn find_kind(&self, group: &str, version: &str, plural: &str) -> Option<KindRef> {
+        kinds::find(group, version, plural).map(KindRef::from).or_else(|| {
             if self.served.is_empty() {
                 return None;
             }
-            self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).copied()
+            self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
         })
     }
 
     /// The custom kinds that are served, by group, version and plural.
-    pub fn custom_kinds(&self) -> impl Iterator<Item = &'static Kind> {
-        self.served.values().copied()
+    pub fn custom_kinds(&self) -> impl Iterator<Item = &KindRef> {
+        self.served.values()
     }
 
     /// Every kind that has objects of its own, custom ones last.
-    pub fn stored_kinds(&self) -> Vec<&'static Kind> {
-        let mut stored: Vec<&'static Kind> = kinds::all().iter().filter(|kind| !kind.is_view()).collect();
-        for kind in self.served.values().map(|kind| kinds::stored(kind)) {
+    pub fn stored_kinds(&self) -> Vec<KindRef> {
+        let mut stored: Vec<KindRef> = kinds::all().iter().filter(|kind| !kind.is_view()).map(KindRef::from).collect();
+        for kind in self.served.values().map(kinds::stored_ref) {
             if !stored.contains(&kind) {
                 stored.push(kind);
             }
@@ -83,7 +83,7 @@ impl Store {
 
     /// Serves what a definition says, and says so in its status.
     fn establish(&mut self, now: Now, definition: Value) {
-        let (found, _) = definition::kinds(&definition);
+        let found = self.registry.kinds(&definition);
         let taken = self.taken_by(&definition);
         self.withdraw(&definition);
         if taken.is_none()
@@ -92,7 +92,7 @@ impl Store {
             self.shelve(stored);
             for kind in found.iter().filter(|kind| definition::serves(&definition, kind.version)) {
                 let place = (kind.group.to_owned(), kind.version.to_owned(), kind.plural.to_owned());
-                self.served.insert(place, kind);
+                self.served.insert(place, kind.clone());
             }
         }
         let status = status(&definition, taken.as_deref(), now);
@@ -127,14 +127,14 @@ impl Store {
     }
 
     /// Makes room for the objects of a kind; those that are there take its version.
-    fn shelve(&mut self, kind: &'static Kind) {
+    fn shelve(&mut self, kind: &KindRef) {
         let (limits, revision) = (self.limits, self.revision);
         while self.shelves.len() <= kind.index {
-            self.shelves.push(Shelf::new(kind, limits, revision));
+            self.shelves.push(Shelf::new(kind.clone(), limits, revision));
         }
         let shelf = &mut self.shelves[kind.index];
-        let changed = !std::ptr::eq(shelf.kind, kind);
-        shelf.kind = kind;
+        let changed = shelf.kind != *kind;
+        shelf.kind = kind.clone();
         let version = kind.api_version();
         let outdated: Vec<_> = shelf
             .objects()
@@ -147,20 +147,22 @@ impl Store {
             value::set(&mut converted, "apiVersion", Some(version.as_str().into()));
             shelf.insert(key, Object::at(converted, object.revision));
         }
-        if changed && let Some(custom) = kind.custom {
+        if changed && let Some(custom) = &kind.custom {
             fill(shelf, &custom.schema);
         }
     }
 
-    /// The kind under which the objects of a definition are stored.
-    fn kind_of(&self, definition: &Value) -> Option<&'static Kind> {
-        definition::kinds(definition).0.first().copied()
+    /// Where the objects of a definition are, once it was served.
+    fn shelf_of(&self, definition: &Value) -> Option<&Shelf> {
+        let (group, plural) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "plural"]));
+        let place = self.registry.place(group, plural, text(definition, &["spec", "scope"]) != "Cluster")?;
+        // A place that was never used is as its neighbour was.
+        self.shelves.get(place).filter(|shelf| shelf.kind.index == place)
     }
 
     /// Whether a definition has objects.
     pub(super) fn has_objects(&self, definition: &Value) -> bool {
-        self.kind_of(definition)
-            .is_some_and(|kind| self.shelves.get(kind.index).is_some_and(|shelf| !shelf.objects().is_empty()))
+        self.shelf_of(definition).is_some_and(|shelf| !shelf.objects().is_empty())
     }
 
     /// Whether an update would have objects stored in another version that a webhook must convert them to.
@@ -184,11 +186,12 @@ impl Store {
 
     /// Deletes the objects of a definition, as far as they let themselves be deleted.
     fn empty_definition(&mut self, now: Now, definition: &Value) {
-        let Some(kind) = self.kind_of(definition) else { return };
-        let objects: Vec<Value> = self.all(kind).map(|object| object.value.clone()).collect();
+        let Some(shelf) = self.shelf_of(definition) else { return };
+        let kind = shelf.kind.clone();
+        let objects: Vec<Value> = shelf.objects().values().map(|object| object.value.clone()).collect();
         for object in objects {
             let target = Target {
-                kind,
+                kind: kind.clone(),
                 namespace: kind.namespaced.then(|| value::namespace(&object).to_owned()),
                 name: value::name(&object).to_owned(),
                 part: Part::Main,

@@ -13,7 +13,7 @@ use super::selector::Selector;
 use super::status::{Status, success};
 use super::value::{self, finalizers, int, is_terminating, resource_version, text, uid};
 use super::{KNOWN, ListOptions, Part, Store};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, KindRef};
 
 /// Finalizer by which the garbage collector removes dependents first.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -51,7 +51,7 @@ impl Store {
         options: DeleteOptions,
         is_asked_for: bool,
     ) -> Result<Reply, Status> {
-        let served = target.kind;
+        let served = &target.kind;
         let kind = kinds::stored(served);
         let key = target.key();
         if kind.kind == "Namespace" && IMMORTAL.contains(&target.name.as_str()) {
@@ -73,7 +73,10 @@ impl Store {
         // A definition waits for its objects.
         let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
         let held = waits.then(|| Self::held(&old.value));
-        let outcome = mark(kind, held.as_ref().unwrap_or(&old.value), &options, now.wall);
+        let mut outcome = mark(kind, held.as_ref().unwrap_or(&old.value), &options, now.wall);
+        if self.defects.ignores_finalizers && kind.kind != "Pod" && kind.kind != "Namespace" {
+            outcome.gone = true;
+        }
         if options.dry_run {
             return Ok(answer(served, &Object::at(outcome.object, old.revision), outcome.gone));
         }
@@ -92,7 +95,7 @@ impl Store {
     pub(super) fn delete_collection(
         &mut self,
         now: Now,
-        kind: &'static Kind,
+        kind: &KindRef,
         namespace: Option<&str>,
         selector: &Selector,
         options: &DeleteOptions,
@@ -101,7 +104,7 @@ impl Store {
         let items = self.list(stored, namespace, selector, &ListOptions::default())?.items;
         for object in &items {
             let target = Target {
-                kind,
+                kind: kind.clone(),
                 namespace: kind.namespaced.then(|| value::namespace(&object.value).to_owned()),
                 name: value::name(&object.value).to_owned(),
                 part: Part::Main,

@@ -5,14 +5,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::object::{Key, Object};
 use super::status::Status;
 use super::{LEAST, Limits};
-use crate::kinds::Kind;
+use crate::kinds::KindRef;
 
 /// What a watcher is told about an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
     /// It is there now.
     Added,
@@ -39,7 +41,7 @@ pub struct Event {
     /// The revision.
     pub revision: u64,
     /// What kind of object.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// Which one.
     pub key: Key,
     /// The object before; none when it was created.
@@ -53,7 +55,7 @@ impl Event {
     /// A commit.
     pub fn new(
         revision: u64,
-        kind: &'static Kind,
+        kind: KindRef,
         key: Key,
         old: Option<Arc<Object>>,
         new: Option<Arc<Object>>,
@@ -66,7 +68,7 @@ impl Event {
         let fold = |object: &Arc<Object>| object.folded();
         let (old, new) = (self.old.as_ref().map(fold), self.new.as_ref().map(fold));
         let gone = self.gone.get().map(fold).map_or_else(OnceLock::new, OnceLock::from);
-        Arc::new(Self { revision: self.revision, kind: self.kind, key: self.key.clone(), old, new, gone })
+        Arc::new(Self { revision: self.revision, kind: self.kind.clone(), key: self.key.clone(), old, new, gone })
     }
 
     /// What happened to the object itself, whatever a selector makes of it.
@@ -121,6 +123,11 @@ impl History {
             let Some((_, oldest)) = self.events.pop_front() else { break };
             self.floor = oldest.revision;
         }
+    }
+
+    /// The oldest revision that the events lead back to.
+    pub fn floor(&self) -> u64 {
+        self.floor
     }
 
     /// Forgets every event up to and including `revision`.

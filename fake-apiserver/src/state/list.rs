@@ -201,7 +201,7 @@ impl Store {
     /// 400 for a bad token, 410 for a revision that is gone, 504 for one that is not yet there.
     pub fn list(
         &self,
-        kind: &'static Kind,
+        kind: &Kind,
         namespace: Option<&str>,
         selector: &Selector,
         options: &ListOptions,
@@ -248,7 +248,7 @@ impl Store {
     ///
     /// # Errors
     /// 410 when some of those events are no longer held.
-    pub fn at(&self, kind: &'static Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
+    pub fn at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
         let mut objects = shelf.objects().clone();
         if revision < self.revision {

@@ -7,7 +7,7 @@ use super::object::key;
 use super::status::{Status, qualified};
 use super::value::{self, name, text};
 use super::{KNOWN, Store, shape};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, KindRef};
 
 impl Store {
     /// Every object as it was at a revision, by resource (`pods`, `volumeattachments.storage.k8s.io`).
@@ -17,9 +17,9 @@ impl Store {
     pub fn saved(&self, revision: u64) -> Result<Map, Status> {
         let mut resources = Map::new();
         for kind in self.stored_kinds() {
-            let objects: Vec<Value> = self.at(kind, revision)?.values().map(|object| object.value.clone()).collect();
+            let objects: Vec<Value> = self.at(&kind, revision)?.values().map(|object| object.value.clone()).collect();
             if !objects.is_empty() {
-                resources.insert(qualified(kind), objects.into());
+                resources.insert(qualified(&kind), objects.into());
             }
         }
         Ok(resources)
@@ -51,27 +51,28 @@ impl Store {
         }
         // Definitions first, since they make places for the rest.
         built_in.sort_by_key(|(kind, _)| (*kind != KNOWN.definitions, *kind != KNOWN.namespaces));
-        let defined: Vec<&'static Kind> = built_in
+        let defined: Vec<KindRef> = built_in
             .iter()
             .filter(|(kind, _)| *kind == KNOWN.definitions)
-            .filter_map(|(_, object)| crate::custom::definition::kinds(object).0.first().copied())
+            .filter_map(|(_, object)| self.registry.kinds(object).into_iter().next())
             .collect();
-        let mut placed: Vec<(&'static Kind, Value)> = Vec::new();
+        let mut placed: Vec<(KindRef, Value)> = Vec::new();
         for (resource, object) in custom {
             let kind = defined.iter().find(|kind| qualified(kind) == *resource);
             let kind =
-                *kind.ok_or_else(|| wrong(format!("{resource}: is no resource, and no definition makes it one")))?;
+                kind.ok_or_else(|| wrong(format!("{resource}: is no resource, and no definition makes it one")))?;
             check(kind, object).map_err(wrong)?;
-            placed.push((kind, object.clone()));
+            placed.push((kind.clone(), object.clone()));
         }
         let count = built_in.len() + placed.len();
         self.wipe();
-        for (kind, object) in built_in.into_iter().chain(placed) {
+        let built_in = built_in.into_iter().map(|(kind, object)| (KindRef::from(kind), object));
+        for (kind, object) in built_in.chain(placed) {
             let namespace = kind.namespaced.then(|| value::namespace(&object).to_owned());
             let place = key(namespace.as_deref(), name(&object));
             let first = self.committed.len();
-            self.put(now, kind, place, object);
-            if kind == KNOWN.definitions {
+            self.put(now, &kind, place, object);
+            if *kind == *KNOWN.definitions {
                 // It is served at once.
                 self.settle(now, first);
             }

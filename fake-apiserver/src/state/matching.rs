@@ -11,7 +11,7 @@ use crate::kinds::Kind;
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     /// The kind of the resource.
-    pub kind: &'static Kind,
+    pub kind: &'a Kind,
     /// `status`; empty for the object itself.
     pub subresource: &'a str,
     /// The object's name by the URL; empty where there is none, and then it is the object's own.

@@ -69,6 +69,7 @@ pub use token::Identity;
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
+use crate::custom::Registry;
 use crate::keys::PublicKey;
 use crate::kinds::{self, Kind};
 
@@ -104,6 +105,15 @@ struct Expiry {
     revision: u64,
 }
 
+/// What a store does wrong on purpose, to prove that a checker sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Defects {
+    /// A deleted object goes at once, whatever finalizers it has.
+    pub ignores_finalizers: bool,
+    /// An update with an old resourceVersion wins.
+    pub takes_stale_writes: bool,
+}
+
 /// The state of the cluster.
 pub struct Store {
     revision: u64,
@@ -124,10 +134,14 @@ pub struct Store {
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
+    /// What definitions made kinds of.
+    registry: Registry,
     /// Whether objects are as a real server keeps them: with the managers of their fields from their creation on, and
     /// with fields that are not set where Go writes them.
     tracks: bool,
     publishes: bool,
+    /// What it does wrong on purpose.
+    defects: Defects,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
 }
@@ -146,7 +160,7 @@ impl Store {
         Self {
             revision: 0,
             mono: Duration::ZERO,
-            shelves: kinds::all().iter().map(|kind| Shelf::new(kind, limits, 0)).collect(),
+            shelves: kinds::all().iter().map(|kind| Shelf::new(kind.into(), limits, 0)).collect(),
             limits,
             uids: Box::new(seed.child("uid").rng()),
             names: Box::new(seed.child("generateName").rng()),
@@ -157,8 +171,10 @@ impl Store {
             expiries: VecDeque::new(),
             committed: Vec::new(),
             served: definitions::Served::new(),
+            registry: Registry::default(),
             tracks: false,
             publishes: false,
+            defects: Defects::default(),
             warnings: Vec::new(),
         }
     }
@@ -173,6 +189,11 @@ impl Store {
     /// `kube-root-ca.crt`: there is no kube-controller-manager that would put it there.
     pub fn publish_root_ca(&mut self) {
         self.publishes = true;
+    }
+
+    /// Does some things wrong from now on.
+    pub fn plant(&mut self, defects: Defects) {
+        self.defects = defects;
     }
 
     /// The revision of the last commit.
@@ -191,7 +212,7 @@ impl Store {
         let first = self.committed.len();
         let reply = match command {
             Command::Create { kind, namespace, object, options } => {
-                self.create(now, kind, namespace.as_deref(), object, options)
+                self.create(now, &kind, namespace.as_deref(), object, options)
             }
             Command::Update { target, object, options } => self.update(now, &target, object, options),
             Command::Patch { target, patch_kind, patch, options } => {
@@ -202,7 +223,7 @@ impl Store {
             }
             Command::Delete { target, options } => self.delete(now, &target, options),
             Command::DeleteCollection { kind, namespace, selector, options } => {
-                self.delete_collection(now, kind, namespace.as_deref(), &selector, &options)
+                self.delete_collection(now, &kind, namespace.as_deref(), &selector, &options)
             }
             Command::Bind { namespace, name, binding, dry_run } => self.bind(now, &namespace, &name, &binding, dry_run),
             Command::Evict { namespace, name, eviction, dry_run } => {
@@ -235,12 +256,12 @@ impl Store {
     }
 
     /// One object.
-    pub fn get(&self, kind: &'static Kind, key: &str) -> Option<&Arc<Object>> {
+    pub fn get(&self, kind: &Kind, key: &str) -> Option<&Arc<Object>> {
         self.shelf(kind).objects().get(key)
     }
 
     /// All objects of a kind in the order of lists.
-    pub fn all(&self, kind: &'static Kind) -> impl Iterator<Item = &Arc<Object>> {
+    pub fn all(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.shelf(kind).objects().values()
     }
 
@@ -287,19 +308,19 @@ impl Store {
         }
     }
 
-    fn shelf(&self, kind: &'static Kind) -> &Shelf {
+    fn shelf(&self, kind: &Kind) -> &Shelf {
         &self.shelves[position(kind)]
     }
 
     /// Writes an object: the next revision, one event.
-    fn put(&mut self, now: Now, kind: &'static Kind, key: Key, mut value: substrate::json::Value) -> Arc<Object> {
+    fn put(&mut self, now: Now, kind: &Kind, key: Key, mut value: substrate::json::Value) -> Arc<Object> {
         self.complete(kind, &mut value);
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
         let object = Object::new(value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());
-        let event = Event::new(self.revision, shelf.kind, key.clone(), old, Some(object.clone()));
+        let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, &event);
         self.committed.push(event);
         if event_view::is_event(kind) {
@@ -310,18 +331,18 @@ impl Store {
     }
 
     /// Adds what a Go server writes of fields that are not set. In a simulation nobody looks for it.
-    fn complete(&self, kind: &'static Kind, object: &mut substrate::json::Value) {
+    fn complete(&self, kind: &Kind, object: &mut substrate::json::Value) {
         if self.tracks {
             complete::complete(kind, object);
         }
     }
 
     /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
-    fn remove(&mut self, kind: &'static Kind, key: &str) -> Option<Arc<Object>> {
+    fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
         let old = shelf.remove(key)?;
         self.revision += 1;
-        let event = Event::new(self.revision, shelf.kind, key.into(), Some(old), None);
+        let event = Event::new(self.revision, shelf.kind.clone(), key.into(), Some(old), None);
         let gone = event.object(EventType::Deleted).cloned();
         shelf.history.push(self.mono, &event);
         self.committed.push(event);
@@ -338,7 +359,7 @@ impl Store {
 }
 
 /// The place of a kind in tables that have a row for each stored one.
-pub fn position(kind: &'static Kind) -> usize {
+pub fn position(kind: &Kind) -> usize {
     kind.index
 }
 

@@ -111,11 +111,12 @@ impl Store {
     fn empty(&mut self, now: Now, namespace: &str) {
         for kind in self.stored_kinds().into_iter().filter(|k| k.namespaced) {
             let prefix = prefix(Some(namespace));
-            let names: Vec<String> = within(self.shelf(kind).objects(), &prefix, &prefix)
+            let names: Vec<String> = within(self.shelf(&kind).objects(), &prefix, &prefix)
                 .map(|(_, object)| value::name(&object.value).to_owned())
                 .collect();
             for name in names {
-                let target = Target { kind, namespace: Some(namespace.to_owned()), name, part: Part::Main };
+                let target =
+                    Target { kind: kind.clone(), namespace: Some(namespace.to_owned()), name, part: Part::Main };
                 // Fails only when it is gone already.
                 let _ = self.delete(now, &target, DeleteOptions::default());
             }
@@ -127,7 +128,7 @@ impl Store {
         let namespaces = KNOWN.namespaces;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
-        let holds = |kind: &&'static Kind| within(self.shelf(kind).objects(), &prefix, &prefix).next().is_some();
+        let holds = |kind: &Kind| within(self.shelf(kind).objects(), &prefix, &prefix).next().is_some();
         if self.stored_kinds().into_iter().filter(|k| k.namespaced).any(|kind| holds(&kind)) {
             return;
         }

@@ -119,8 +119,9 @@ impl Store {
             return Ok(vec![Value::Null]);
         }
         let (api_version, kind) = (text(of, &["apiVersion"]), text(of, &["kind"]));
+        let custom = || self.custom_kinds().find(|k| k.kind == kind && k.api_version() == api_version);
         let found = kinds::find_kind(api_version, kind)
-            .or_else(|| self.custom_kinds().find(|k| k.kind == kind && k.api_version() == api_version))
+            .or_else(|| custom().map(|kind| &**kind))
             .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'"))?;
         let namespace = Some(text(reference, &["namespace"])).filter(|n| !n.is_empty()).or(request.namespace);
         let named = text(reference, &["name"]);

@@ -19,7 +19,7 @@ impl Store {
         for (kind, namespace, object) in table(TABLE) {
             let options = WriteOptions::default();
             // Fails only when it is there already: the state outlives the process.
-            let _ = self.apply(now, Command::Create { kind, namespace, object, options });
+            let _ = self.apply(now, Command::Create { kind: kind.into(), namespace, object, options });
         }
     }
 }

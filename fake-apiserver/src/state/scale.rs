@@ -20,7 +20,7 @@ struct Paths {
 }
 
 fn paths(kind: &Kind) -> Paths {
-    if let Some(scale) = kind.custom.and_then(|custom| custom.scale.as_ref()) {
+    if let Some(scale) = kind.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
         return Paths { spec: scale.spec.clone(), status: scale.status.clone(), selector: scale.selector.clone() };
     }
     let path = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
@@ -105,7 +105,7 @@ impl Store {
         scale: &Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
-        let kind = target.kind;
+        let kind = &target.kind;
         let old = self.existing(target)?;
         let request = Attributes {
             kind,
@@ -170,7 +170,7 @@ impl Store {
         patch: Value,
         options: WriteOptions,
     ) -> Result<Reply, Status> {
-        let kind = target.kind;
+        let kind = &target.kind;
         let old = self.existing(target)?;
         let mut before = scale_of(kind, &old.value)?;
         let version = value::metadata(&mut before).remove("resourceVersion");

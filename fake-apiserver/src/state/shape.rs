@@ -27,7 +27,7 @@ pub fn refusal(kind: &Kind, why: impl fmt::Display) -> Status {
 ///
 /// # Errors
 /// 400 for a value of the wrong type.
-pub fn decode(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>, Status> {
+pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
     unmarshal(kind, object).map_err(|why| refusal(kind, why))
 }
 
@@ -35,12 +35,12 @@ pub fn decode(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>, St
 ///
 /// # Errors
 /// A value of the wrong type.
-pub fn unmarshal(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>, String> {
+pub fn unmarshal(kind: &Kind, object: &mut Value) -> Result<Vec<String>, String> {
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind));
     }
     let mut walk = Walk { unknown: Vec::new() };
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         let meta = TypeRef::named("meta/v1.ObjectMeta").map(TypeRef::get);
         if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), meta) {
             walk.fields(of, metadata, &FieldPath::OBJECT.field("metadata"))?;
@@ -51,7 +51,7 @@ pub fn unmarshal(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>,
             None => Ok(()),
         };
         custom::embedded_metadata(&custom.schema, object, &FieldPath::OBJECT, &mut of_embedded)?;
-    } else if let Some(of) = schema::of(kind) {
+    } else if let Some(of) = schema::built_in(kind) {
         walk.fields(of, object, &FieldPath::OBJECT)?;
     }
     Ok(walk.unknown)
@@ -61,7 +61,7 @@ pub fn unmarshal(kind: &'static Kind, object: &mut Value) -> Result<Vec<String>,
 ///
 /// # Errors
 /// 400 for a value of the wrong type, and for fields that its kind does not have.
-pub fn decode_strictly(kind: &'static Kind, object: &mut Value) -> Result<(), Status> {
+pub fn decode_strictly(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let unknown = decode(kind, object)?;
     if unknown.is_empty() {
         return Ok(());

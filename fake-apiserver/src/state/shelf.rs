@@ -11,12 +11,12 @@ use super::history::History;
 use super::list::within;
 use super::object::{Key, Object};
 use super::selector::Selector;
-use crate::kinds::Kind;
+use crate::kinds::KindRef;
 
 /// Objects of one kind, and what became of them lately.
 pub(super) struct Shelf {
     /// The kind as it is stored.
-    pub kind: &'static Kind,
+    pub kind: KindRef,
     /// All objects, in the order of lists.
     objects: OrdMap<Key, Arc<Object>>,
     /// What changed.
@@ -32,7 +32,7 @@ const NODE: &str = "spec.nodeName";
 
 impl Shelf {
     /// An empty one, whose history begins after revision `floor`.
-    pub fn new(kind: &'static Kind, limits: Limits, floor: u64) -> Self {
+    pub fn new(kind: KindRef, limits: Limits, floor: u64) -> Self {
         let history = History::new(limits, floor);
         // Of events there are more than of anything else, and they are written to be read by people.
         let folds = limits.folds || kind.kind == "Event";
@@ -88,7 +88,7 @@ impl Shelf {
 
     /// Wipes the objects; the history begins anew after revision `floor`.
     pub fn wipe(&mut self, limits: Limits, floor: u64) {
-        *self = Self::new(self.kind, limits, floor);
+        *self = Self::new(self.kind.clone(), limits, floor);
     }
 
     /// Objects among which are all that `selector` matches, of those whose key begins with `prefix`, from `start` on.

@@ -71,7 +71,7 @@ impl Store {
     /// Asks the policies about what is posted to a subresource.
     pub(super) fn check_posted(
         &mut self,
-        kind: &'static Kind,
+        kind: &Kind,
         subresource: &'static str,
         (namespace, name): (&str, &str),
         object: &Value,
@@ -126,8 +126,12 @@ impl Store {
         let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
         let mut options = DeleteOptions::parse(options)?;
         options.dry_run |= dry_run;
-        let target =
-            Target { kind: KNOWN.pods, namespace: Some(namespace.to_owned()), name: name.to_owned(), part: Part::Main };
+        let target = Target {
+            kind: KNOWN.pods.into(),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+            part: Part::Main,
+        };
         let dry_run = options.dry_run;
         if let Some(budget) = self.spend(now, &target, &options)?.filter(|_| !dry_run) {
             let key = key(Some(namespace), value::name(&budget));

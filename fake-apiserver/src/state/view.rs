@@ -19,7 +19,7 @@ pub fn to_view(served: &Kind, object: &Value) -> Value {
 /// An object of the kind `served`, which is a view, as it is stored.
 pub fn from_view(served: &Kind, object: &Value) -> Value {
     if served.custom.is_some() {
-        return with_version(served.custom.and_then(|custom| custom.base).unwrap_or(served), object);
+        return with_version(crate::kinds::stored(served), object);
     }
     match served.kind {
         "Event" => event_view::from_view(object),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::history::{Event, EventType};
-use super::list::{Match, Version, invalid_options, prefix};
+use super::list::{Match, Version, invalid_options, prefix, within};
 use super::object::{Object, name_of};
 use super::selector::Selector;
 use super::status::Status;
@@ -83,6 +83,12 @@ pub struct Started {
     pub initial: Vec<Initial>,
     /// The revision of the bookmark that ends the initial events, if there is one.
     pub bookmark: Option<u64>,
+    /// What it is told after that bookmark; only of a stream that began behind the present.
+    pub later: Vec<Initial>,
+    /// Whether it begins with what is there.
+    pub state: bool,
+    /// The revision that it begins at.
+    pub from: u64,
     /// Commits above this revision follow.
     pub after: u64,
 }
@@ -94,10 +100,25 @@ impl Store {
     /// 422 for options that make no sense, 410 for a revision that is gone, 504 for one that is not yet there.
     pub fn watch(
         &self,
-        kind: &'static Kind,
+        kind: &Kind,
         namespace: Option<&str>,
         selector: &Selector,
         options: &WatchOptions,
+    ) -> Result<Started, Status> {
+        self.watch_behind(kind, namespace, selector, options, 0)
+    }
+
+    /// The same, but what is there is what was there `behind` revisions ago, or as many as the history reaches back.
+    ///
+    /// # Errors
+    /// As [`Store::watch`].
+    pub fn watch_behind(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &WatchOptions,
+        behind: u32,
     ) -> Result<Started, Status> {
         options.check()?;
         if let Some(wanted) = options.needed().filter(|n| *n > self.revision) {
@@ -110,6 +131,24 @@ impl Store {
         };
         let shelf = self.shelf(kind);
         let prefix = prefix(namespace);
+        let missed = |from: u64| -> Result<Vec<Initial>, Status> {
+            let events = shelf.history.since(from)?;
+            let told = |event: &Arc<Event>| Some(Initial::Missed(event.clone(), told(event, namespace, selector)?));
+            Ok(events.filter_map(told).collect())
+        };
+        if state && behind > 0 {
+            let from = from.saturating_sub(behind.into()).max(shelf.history.floor()).max(1);
+            let mut initial: Vec<Initial> = within(&self.at(kind, from)?, &prefix, &prefix)
+                .filter(|(_, object)| selector.selects(object))
+                .map(|(_, object)| Initial::Present(object.clone()))
+                .collect();
+            let bookmark = options.is_watch_list().then_some(from);
+            let mut later = missed(from)?;
+            if bookmark.is_none() {
+                initial.append(&mut later);
+            }
+            return Ok(Started { initial, bookmark, later, state, from, after: self.revision });
+        }
         let initial = if state {
             shelf
                 .candidates(&prefix, &prefix, selector)
@@ -117,14 +156,10 @@ impl Store {
                 .map(|(_, object)| Initial::Present(object.clone()))
                 .collect()
         } else {
-            shelf
-                .history
-                .since(from)?
-                .filter_map(|event| Some(Initial::Missed(event.clone(), told(event, namespace, selector)?)))
-                .collect()
+            missed(from)?
         };
         let bookmark = options.is_watch_list().then_some(self.revision);
-        Ok(Started { initial, bookmark, after: from.max(self.revision) })
+        Ok(Started { initial, bookmark, later: Vec::new(), state, from, after: from.max(self.revision) })
     }
 }
 

@@ -4,10 +4,10 @@ use substrate::json::{Map, Value, json};
 
 use super::answer::Answer;
 use super::negotiate::{Clause, clauses};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, KindRef};
 
 /// Answers a GET of `/api`, `/apis` and what lies below; nothing for a path that is no discovery document.
-pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Answer> {
+pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     let served = Served(custom);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
@@ -27,12 +27,12 @@ pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Ans
 }
 
 /// What is served: the built-in kinds, and these custom ones after them.
-struct Served<'a>(&'a [&'static Kind]);
+struct Served<'a>(&'a [KindRef]);
 
 impl Served<'_> {
     /// All kinds.
-    fn kinds(&self) -> impl Iterator<Item = &'static Kind> {
-        kinds::discoverable().chain(self.0.iter().copied())
+    fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        kinds::discoverable().map(|kind| kind as &Kind).chain(self.0.iter().map(|kind| &**kind))
     }
 
     /// The groups other than core, in the order of the table.
@@ -69,7 +69,7 @@ impl Served<'_> {
         json!({ "paths": paths })
     }
 
-    fn in_version<'b>(&'b self, group: &'b str, version: &'b str) -> impl Iterator<Item = &'static Kind> + 'b {
+    fn in_version<'b>(&'b self, group: &'b str, version: &'b str) -> impl Iterator<Item = &'b Kind> + 'b {
         self.kinds().filter(move |k| k.group == group && k.version == version)
     }
 
@@ -224,7 +224,7 @@ fn own(kind: &Kind) -> (&'static str, &'static str, &'static str) {
     if kind.custom.is_some() { (kind.group, kind.version, kind.kind) } else { ("", "", kind.kind) }
 }
 
-fn aggregated_resource(kind: &'static Kind) -> Value {
+fn aggregated_resource(kind: &Kind) -> Value {
     let gvk = |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
     let mut entry = json!({
         "resource": kind.plural,

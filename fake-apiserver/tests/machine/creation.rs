@@ -58,7 +58,7 @@ fn a_dry_run_leaves_nothing() {
     let mut m = Machine::new();
     let before = m.store.revision();
     let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
-    let command = Command::Create { kind: kind("storageclasses"), namespace: None, object: class("c"), options };
+    let command = Command::Create { kind: kind("storageclasses").into(), namespace: None, object: class("c"), options };
     let object = Machine::answer(m.apply(command).unwrap());
     assert_eq!(object["reclaimPolicy"], "Delete");
     assert!(object["metadata"].get("resourceVersion").is_none());
@@ -110,8 +110,12 @@ fn unknown_fields_are_dropped_or_in_strict_mode_refused() {
     let mut object = class("c");
     object["parametres"] = json!({"a": "b"});
     let options = WriteOptions { fields: FieldValidation::Strict, ..WriteOptions::default() };
-    let create =
-        |options| Command::Create { kind: kind("storageclasses"), namespace: None, object: object.clone(), options };
+    let create = |options| Command::Create {
+        kind: kind("storageclasses").into(),
+        namespace: None,
+        object: object.clone(),
+        options,
+    };
     let status = m.apply(create(options)).unwrap_err();
     assert_eq!(status.code, 400);
     assert!(status.message.contains("strict decoding error: unknown field \"parametres\""), "{}", status.message);

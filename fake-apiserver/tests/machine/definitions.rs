@@ -1,5 +1,6 @@
 //! Custom kinds: served from the commit that defines them, to the commit that takes the last of their objects.
 
+use fake_apiserver::kinds::KindRef;
 use fake_apiserver::state::ListOptions;
 use fake_apiserver::state::selector::Selector;
 
@@ -39,7 +40,7 @@ fn definition() -> Value {
     })
 }
 
-fn defined() -> (Machine, &'static Kind) {
+fn defined() -> (Machine, KindRef) {
     let mut m = Machine::new();
     m.create("customresourcedefinitions", definition()).unwrap();
     let kind = m.store.find_kind("example.com", "v1", "backups").unwrap();
@@ -47,13 +48,15 @@ fn defined() -> (Machine, &'static Kind) {
 }
 
 impl Machine {
-    fn make(&mut self, kind: &'static Kind, object: Value) -> Answer {
+    fn make(&mut self, kind: &KindRef, object: Value) -> Answer {
         let options = WriteOptions::default();
-        self.apply(Command::Create { kind, namespace: Some("default".into()), object, options }).map(Self::answer)
+        self.apply(Command::Create { kind: kind.clone(), namespace: Some("default".into()), object, options })
+            .map(Self::answer)
     }
 
-    fn change(&mut self, kind: &'static Kind, part: Part, object: Value) -> Answer {
-        let target = Target { kind, namespace: Some("default".into()), name: value::name(&object).into(), part };
+    fn change(&mut self, kind: &KindRef, part: Part, object: Value) -> Answer {
+        let target =
+            Target { kind: kind.clone(), namespace: Some("default".into()), name: value::name(&object).into(), part };
         self.apply(Command::Update { target, object, options: WriteOptions::default() }).map(Self::answer)
     }
 }
@@ -89,7 +92,7 @@ fn objects_are_pruned_defaulted_and_validated() {
     let (mut m, kind) = defined();
     let made = m
         .make(
-            kind,
+            &kind,
             json!({"metadata": {"name": "b"}, "extra": 1, "spec": {"source": "a", "odd": 1}, "status": {"x": 1}}),
         )
         .unwrap();
@@ -105,56 +108,58 @@ fn objects_are_pruned_defaulted_and_validated() {
         (json!({"source": "a", "copies": 10}), "spec: Invalid value: \"object\": too many copies"),
         (json!({"source": "a", "hooks": [{"name": "x"}, {"name": "x"}]}), "spec.hooks[1]: Duplicate value"),
     ] {
-        let refused = m.make(kind, backup(spec)).unwrap_err();
+        let refused = m.make(&kind, backup(spec)).unwrap_err();
         assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);
     }
-    assert!(m.make(kind, json!({"metadata": {"name": "big"}, "spec": {"source": "big-a", "copies": 10}})).is_ok());
+    assert!(m.make(&kind, json!({"metadata": {"name": "big"}, "spec": {"source": "big-a", "copies": 10}})).is_ok());
 }
 
 #[test]
 fn changes_follow_rules_and_count_generations() {
     let (mut m, kind) = defined();
-    let made = m.make(kind, backup(json!({"source": "a"}))).unwrap();
+    let made = m.make(&kind, backup(json!({"source": "a"}))).unwrap();
     let mut other = made.clone();
     other["spec"]["source"] = "b".into();
-    assert!(m.change(kind, Part::Main, other).unwrap_err().message.contains("source is immutable"));
+    assert!(m.change(&kind, Part::Main, other).unwrap_err().message.contains("source is immutable"));
     let mut more = made.clone();
     more["spec"]["copies"] = json!(2);
     more["status"] = json!({"copies": 9});
-    let more = m.change(kind, Part::Main, more).unwrap();
+    let more = m.change(&kind, Part::Main, more).unwrap();
     assert_eq!((&more["metadata"]["generation"], more.get("status")), (&json!(2), None));
     let mut told = more.clone();
     told["status"] = json!({"copies": 2, "selector": "a=b"});
     told["spec"]["copies"] = json!(7);
-    let told = m.change(kind, Part::Status, told).unwrap();
+    let told = m.change(&kind, Part::Status, told).unwrap();
     assert_eq!(
         (&told["spec"]["copies"], &told["status"]["copies"], &told["metadata"]["generation"]),
         (&json!(2), &json!(2), &json!(2))
     );
     let scale =
         json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "b"}, "spec": {"replicas": 3}});
-    let scaled = m.change(kind, Part::Scale, scale).unwrap();
+    let scaled = m.change(&kind, Part::Scale, scale).unwrap();
     assert_eq!(
         (&scaled["spec"]["replicas"], &scaled["status"]),
         (&json!(3), &json!({"replicas": 2, "selector": "a=b"}))
     );
     let unconditional = backup(json!({"source": "a"}));
-    assert!(m.change(kind, Part::Main, unconditional).unwrap_err().message.contains("must be specified for an update"));
+    assert!(
+        m.change(&kind, Part::Main, unconditional).unwrap_err().message.contains("must be specified for an update")
+    );
 }
 
 #[test]
 fn a_definition_goes_with_its_last_object() {
     let (mut m, kind) = defined();
-    m.make(kind, json!({"metadata": {"name": "b", "finalizers": ["example.com/hold"]}, "spec": {"source": "a"}}))
+    m.make(&kind, json!({"metadata": {"name": "b", "finalizers": ["example.com/hold"]}, "spec": {"source": "a"}}))
         .unwrap();
     m.delete("customresourcedefinitions", "backups.example.com", DeleteOptions::default()).unwrap();
     let waiting = m.get("customresourcedefinitions", "backups.example.com").unwrap();
     assert_eq!(waiting["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
-    let held = m.store.get(kind, "default/b").unwrap().value.clone();
+    let held = m.store.get(&kind, "default/b").unwrap().value.clone();
     assert!(held["metadata"]["deletionTimestamp"].is_string());
     let mut released = held;
     released["metadata"]["finalizers"] = json!([]);
-    m.change(kind, Part::Main, released).unwrap();
+    m.change(&kind, Part::Main, released).unwrap();
     assert_eq!(m.get("customresourcedefinitions", "backups.example.com"), None);
     assert_eq!(m.store.find_kind("example.com", "v1", "backups"), None);
 }
@@ -164,10 +169,15 @@ fn a_namespace_takes_its_custom_objects_with_it() {
     let (mut m, kind) = defined();
     m.create("namespaces", json!({"metadata": {"name": "work"}})).unwrap();
     let options = WriteOptions::default();
-    m.apply(Command::Create { kind, namespace: Some("work".into()), object: backup(json!({"source": "a"})), options })
-        .unwrap();
+    m.apply(Command::Create {
+        kind: kind.clone(),
+        namespace: Some("work".into()),
+        object: backup(json!({"source": "a"})),
+        options,
+    })
+    .unwrap();
     m.delete("namespaces", "work", DeleteOptions::default()).unwrap();
-    assert!(m.store.get(kind, "work/b").is_none() && m.get("namespaces", "work").is_none());
+    assert!(m.store.get(&kind, "work/b").is_none() && m.get("namespaces", "work").is_none());
 }
 
 #[test]
@@ -181,9 +191,9 @@ fn versions_are_views_of_the_stored_one() {
     m.create("customresourcedefinitions", two).unwrap();
     let beta = m.store.find_kind("example.com", "v1beta1", "backups").unwrap();
     let stored = m.store.find_kind("example.com", "v1", "backups").unwrap();
-    assert!(beta.is_view() && kinds::stored(beta) == stored);
-    m.make(beta, json!({"apiVersion": "example.com/v1beta1", "kind": "Backup", "metadata": {"name": "b"}, "spec": {"source": "a"}})).unwrap();
-    assert_eq!(m.store.get(stored, "default/b").unwrap().value["apiVersion"], "example.com/v1");
+    assert!(beta.is_view() && kinds::stored_ref(&beta) == stored);
+    m.make(&beta, json!({"apiVersion": "example.com/v1beta1", "kind": "Backup", "metadata": {"name": "b"}, "spec": {"source": "a"}})).unwrap();
+    assert_eq!(m.store.get(&stored, "default/b").unwrap().value["apiVersion"], "example.com/v1");
 }
 
 #[test]
@@ -249,16 +259,16 @@ fn objects_are_selected_by_the_fields_that_the_definition_names() {
     for (name, source) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let mut object = backup(json!({"source": source}));
         object["metadata"]["name"] = name.into();
-        m.make(kind, object).unwrap();
+        m.make(&kind, object).unwrap();
     }
     let names = |fields: &str| -> Vec<String> {
-        let selector = Selector::parse(kind, "", fields).unwrap();
-        let listed = m.store.list(kind, Some("default"), &selector, &ListOptions::default()).unwrap();
+        let selector = Selector::parse(&kind, "", fields).unwrap();
+        let listed = m.store.list(&kind, Some("default"), &selector, &ListOptions::default()).unwrap();
         listed.items.iter().map(|object| value::name(&object.value).to_owned()).collect()
     };
     assert_eq!(names("spec.source=x"), ["a", "c"]);
     assert_eq!(names("spec.source!=x,spec.copies=1"), ["b"]);
-    assert_eq!(Selector::parse(kind, "", "spec.hooks=x").unwrap_err().code, 400);
+    assert_eq!(Selector::parse(&kind, "", "spec.hooks=x").unwrap_err().code, 400);
 }
 
 #[test]

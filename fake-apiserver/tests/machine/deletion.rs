@@ -167,7 +167,8 @@ fn a_collection_is_deleted_by_selector() {
     let kind = kind("configmaps");
     let selector = fake_apiserver::state::selector::Selector::parse(kind, "n=a", "").unwrap();
     let options = DeleteOptions::default();
-    m.apply(Command::DeleteCollection { kind, namespace: Some("default".into()), selector, options }).unwrap();
+    m.apply(Command::DeleteCollection { kind: kind.into(), namespace: Some("default".into()), selector, options })
+        .unwrap();
     assert!(m.get("configmaps", "a").is_none() && m.get("configmaps", "b").is_some());
 }
 

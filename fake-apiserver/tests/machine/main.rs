@@ -68,12 +68,18 @@ impl Machine {
     fn create(&mut self, plural: &str, object: Value) -> Answer {
         let kind = kind(plural);
         let namespace = kind.namespaced.then(|| "default".to_owned());
-        self.apply(Command::Create { kind, namespace, object, options: WriteOptions::default() }).map(Self::answer)
+        self.apply(Command::Create { kind: kind.into(), namespace, object, options: WriteOptions::default() })
+            .map(Self::answer)
     }
 
     fn target(plural: &str, name: &str, part: Part) -> Target {
         let kind = kind(plural);
-        Target { kind, namespace: kind.namespaced.then(|| "default".to_owned()), name: name.to_owned(), part }
+        Target {
+            kind: kind.into(),
+            namespace: kind.namespaced.then(|| "default".to_owned()),
+            name: name.to_owned(),
+            part,
+        }
     }
 
     fn put(&mut self, plural: &str, object: Value, part: Part) -> Answer {

@@ -4,7 +4,8 @@ use super::*;
 
 fn create_in(m: &mut Machine, namespace: &str, plural: &str, object: Value) -> Answer {
     let (kind, namespace) = (kind(plural), Some(namespace.to_owned()));
-    m.apply(Command::Create { kind, namespace, object, options: WriteOptions::default() }).map(Machine::answer)
+    m.apply(Command::Create { kind: kind.into(), namespace, object, options: WriteOptions::default() })
+        .map(Machine::answer)
 }
 
 #[test]

@@ -64,7 +64,7 @@ proptest! {
             metadata.insert("name", "x".into());
         }
         for object in [sent, named, config("x"), pod("x"), volume("x"), claim("x")] {
-            let create = Command::Create { kind, namespace: namespace.clone(), object, options: WriteOptions::default() };
+            let create = Command::Create { kind: kind.into(), namespace: namespace.clone(), object, options: WriteOptions::default() };
             let before = m.store.revision();
             match m.apply(create) {
                 Ok(_) => prop_assert!(m.store.revision() > before),
@@ -72,7 +72,7 @@ proptest! {
             }
         }
         let part = if status { Part::Status } else { Part::Main };
-        let target = Target { kind, namespace, name: "x".to_owned(), part };
+        let target = Target { kind: kind.into(), namespace, name: "x".to_owned(), part };
         for patch_kind in [PatchKind::Merge, PatchKind::Strategic, PatchKind::Json] {
             let options = WriteOptions::default();
             drop(m.apply(Command::Patch { target: target.clone(), patch_kind, patch: patch.clone(), options }));
@@ -113,7 +113,7 @@ fn a_store_of_folded_objects_is_the_same_as_one_of_trees() {
         }
         for i in 0..5 {
             let target = Target {
-                kind: kind("pods"),
+                kind: kind("pods").into(),
                 namespace: Some("default".into()),
                 name: format!("p{i:02}"),
                 part: Part::Status,
@@ -122,8 +122,12 @@ fn a_store_of_folded_objects_is_the_same_as_one_of_trees() {
             let (patch_kind, options) = (PatchKind::Merge, WriteOptions::default());
             m.apply(Command::Patch { target, patch_kind, patch, options }).unwrap();
         }
-        let target =
-            Target { kind: kind("pods"), namespace: Some("default".into()), name: "p03".into(), part: Part::Main };
+        let target = Target {
+            kind: kind("pods").into(),
+            namespace: Some("default".into()),
+            name: "p03".into(),
+            part: Part::Main,
+        };
         m.apply(Command::Delete { target, options: DeleteOptions::default() }).unwrap();
     }
     let names = |m: &Machine, labels: &str, fields: &str| -> Vec<String> {

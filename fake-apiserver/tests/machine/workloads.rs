@@ -195,7 +195,7 @@ fn both_versions_of_an_autoscaler_are_one_object() {
         "scaleTargetRef": {"kind": "Deployment", "name": "web"}}});
     let v1_kind = fake_apiserver::kinds::find("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
     let command = Command::Create {
-        kind: v1_kind,
+        kind: v1_kind.into(),
         namespace: Some("default".into()),
         object: v1,
         options: WriteOptions::default(),

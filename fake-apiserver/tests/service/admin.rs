@@ -8,10 +8,10 @@ fn faults_are_added_listed_and_ended() {
         let (code, error) = client.post("/admin/v1/faults", fault).await;
         assert_eq!(code, 400);
         assert!(error["error"].as_str().unwrap().starts_with("name"), "{error}");
-        assert_eq!(client.get("/admin/v1/faults").await.1.as_array().unwrap().len(), 1);
+        assert_eq!(client.get("/admin/v1/faults").await.1["faults"].as_array().unwrap().len(), 1);
         assert_eq!(client.delete("/admin/v1/faults/g").await.0, 404);
         assert_eq!(client.delete("/admin/v1/faults/f").await.1["hits"], 0);
-        assert_eq!(client.delete("/admin/v1/faults").await.1, json!([]));
+        assert_eq!(client.delete("/admin/v1/faults").await.1, json!({"faults": []}));
     });
 }
 

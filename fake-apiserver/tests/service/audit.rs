@@ -156,3 +156,51 @@ fn a_policy_that_says_nothing_is_refused() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn requests_that_their_callers_gave_up_are_logged_as_upstream_does() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        let fault = json!({"name": "f", "match": {"plane": "k8s"}, "effect": {"hang": true}});
+        assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
+        let patience = Duration::from_secs(5);
+        for (method, uri, body) in [
+            ("POST", CONFIGS.to_owned(), Some(config("a"))),
+            ("GET", format!("{CONFIGS}/a"), None),
+            ("GET", format!("{CONFIGS}?watch=1"), None),
+        ] {
+            let request = Request::builder().method(method).uri(uri).header("content-type", "application/json");
+            let body = body.map_or_else(substrate::body::empty, |body| full(body.to_string()));
+            // Without a link between the two, the request ends when its caller does not wait any more.
+            let mut service = client.service();
+            let asked = tower::Service::call(&mut service, request.body(body).unwrap());
+            assert!(tokio::time::timeout(patience, asked).await.is_err());
+        }
+        let wanted = [
+            "RequestReceived create configmaps null",
+            "ResponseComplete create configmaps 504",
+            "RequestReceived get configmaps null",
+            "ResponseComplete get configmaps 500",
+            "RequestReceived watch configmaps null",
+            "ResponseStarted watch configmaps 200",
+            "ResponseComplete watch configmaps 200",
+        ];
+        assert_eq!(log.told(), wanted);
+        let gone = &log.events()[1]["responseStatus"];
+        let message = "Timeout: request did not complete within requested timeout - context canceled";
+        assert_eq!((&gone["reason"], &gone["message"]), (&json!("Timeout"), &json!(message)));
+    });
+}
+
+#[test]
+fn a_process_that_crashes_logs_nothing_of_what_it_had_begun() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        let watch = client.watch(&format!("{CONFIGS}?watch=1")).await;
+        let told = log.told();
+        client.process.crash();
+        drop(watch);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(log.told(), told);
+    });
+}

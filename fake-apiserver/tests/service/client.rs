@@ -119,7 +119,7 @@ impl Client {
     pub async fn watch_as(&self, uri: &str, accept: &str) -> Lines {
         let request = Request::get(uri).header("user-agent", "test").header("accept", accept).body(empty()).unwrap();
         let response = call(self.service.clone(), request).await.unwrap();
-        Lines { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
+        Lines::of(response)
     }
 }
 
@@ -131,6 +131,11 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Those of an answer.
+    pub fn of(response: http::Response<Body>) -> Self {
+        Self { code: response.status().as_u16(), body: response.into_body(), buffer: Vec::new() }
+    }
+
     /// The next event; nothing when the stream has ended or is silent for `patience`.
     pub async fn next_within(&mut self, patience: Duration) -> Option<Value> {
         loop {

@@ -5,14 +5,19 @@
 mod admin;
 mod apply;
 mod audit;
+mod catalogue;
 mod certificates;
 mod client;
 mod conformance;
 mod conversion;
+mod events;
 mod faults;
 mod fields;
+mod kinds;
 mod linearizable;
 mod logs;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod pod_security;
 mod protobuf;
 mod quotas;

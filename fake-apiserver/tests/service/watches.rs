@@ -170,8 +170,8 @@ fn the_trace_has_every_commit_in_order() {
         client.post(CONFIGS, config("a")).await;
         client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "w"}})).await;
         client.delete(&format!("{CONFIGS}/a")).await;
-        let events = client.world.trace().events();
-        let commits: Vec<_> = events.iter().filter(|e| e.kind == "api.commit").collect();
+        let lines = client.world.trace().lines();
+        let commits: Vec<_> = lines.iter().filter(|e| e.kind == "api.commit").collect();
         assert!(commits.windows(2).all(|pair| pair[0].fields["rv"].as_u64() < pair[1].fields["rv"].as_u64()));
         let last = &commits[commits.len() - 2];
         assert_eq!(

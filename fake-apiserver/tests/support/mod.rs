@@ -63,6 +63,11 @@ impl Server {
             .unwrap()
     }
 
+    /// Waits for the end; the exit code.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// Sends a signal and waits for the end; the exit code.
     pub fn end(&mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();

@@ -18,6 +18,8 @@ enum Component {
     Controllers,
     /// kubelet's volume side.
     NodeAgent,
+    /// A machine's container runtime.
+    Machine,
 }
 
 /// Arguments of `mooring component`.
@@ -40,5 +42,6 @@ pub(super) fn main(args: Args) -> ExitCode {
         Component::CsiMock => csi_mock::main_with(line),
         Component::Controllers => controllers::main_with(line),
         Component::NodeAgent => controllers::node_agent_main_with(line),
+        Component::Machine => controllers::machine_main_with(line),
     }
 }

@@ -17,7 +17,7 @@ use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::{self, Outcome};
 use crate::scenario::model::{LatencyProfile, Scenario};
 use crate::timeline::{Summary, Timeline};
-use crate::{report, scenario};
+use crate::{mutants, report, scenario};
 
 /// Volumes whose timeline is drawn in full.
 const VOLUMES_SHOWN: usize = 4;
@@ -82,6 +82,9 @@ pub(super) struct Args {
     /// What carries calls in a simulation.
     #[arg(long, value_enum, default_value_t, conflicts_with = "live")]
     transport: Carrier,
+    /// Switch on planted defects by name, separated by commas: for builds with the feature `mutants`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"))]
+    mutant: Vec<String>,
     /// Wall-clock limit of the run; exceeding it is exit code 4. A simulation prints its last trace lines.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: Span,
@@ -106,6 +109,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         let failure = Failure::new("usage", "--time-scale: must be a number above zero");
         return done(format, &Envelope::failed("run", Exit::Usage, failure), "");
     }
+    if let Err(message) = mutants::check(&args.mutant) {
+        return done(format, &Envelope::failed("run", Exit::Usage, Failure::new("usage", message)), "");
+    }
     let wall = jiff::Timestamp::now();
     let result = if args.live { run_live(args, &scenario, format) } else { run_simulated(args, &scenario) };
     let outcome = match result {
@@ -128,6 +134,8 @@ fn options(args: &Args, scenario: &Scenario) -> Options {
             Carrier::Duplex => Transport::Duplex,
         },
         watchdog: Some(args.timeout.0),
+        mutants: args.mutant.iter().cloned().collect(),
+        ..Options::default()
     }
 }
 
@@ -198,6 +206,7 @@ fn judge(args: &Args, scenario: &Scenario, outcome: &Outcome, wall: Duration, fo
         seed: args.seed,
         events: outcome.events.len() as u64,
         backend: outcome.backend.clone(),
+        checked: outcome.checked.clone(),
         ..Summary::new(&scenario.name, kind, exit).times(outcome.elapsed, wall)
     };
     let text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
@@ -205,6 +214,7 @@ fn judge(args: &Args, scenario: &Scenario, outcome: &Outcome, wall: Duration, fo
         "summary": summary,
         "timeline": timeline,
         "violations": outcome.violations,
+        "checked": outcome.checked,
         "leftovers": outcome.leftovers,
         "silentFaults": outcome.silent_faults,
     });

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use controllers::Timers;
-use controllers::kube::Client;
-use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
+use controllers::election::Election;
+use controllers::{LoopsConfig, Timers};
 use csi_mock::controller::ControllerConfig;
-use csi_mock::disk::{self, Disk, Pace};
-use csi_mock::node::NodeConfig;
-use csi_mock::plug::{self, PlugConfig};
+use csi_mock::disk::Disk;
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, Token, VolumeBytes};
-use serde_json::json;
+use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, VolumeBytes};
+use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
 use super::member::Member;
+use super::nodes::Machine;
 use super::wiring::Wiring;
-use super::{Cluster, ClusterSpec, Node, NodeSpec, supervisor};
+use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
+use crate::events::ClusterNode;
 use crate::scenario::model;
 
 /// Why a cluster cannot be put together.
@@ -56,10 +54,10 @@ pub struct Parts {
 
 /// What every component needs to start.
 #[derive(Clone)]
-struct Yard {
-    world: World,
-    spec: Arc<ClusterSpec>,
-    wiring: Arc<dyn Wiring>,
+pub(super) struct Yard {
+    pub(super) world: World,
+    pub(super) spec: Arc<ClusterSpec>,
+    pub(super) wiring: Arc<dyn Wiring>,
 }
 
 impl Cluster {
@@ -68,6 +66,9 @@ impl Cluster {
     /// # Errors
     /// When a server cannot listen or the cloud's configuration is refused.
     pub fn start(world: &World, spec: ClusterSpec, parts: Parts) -> Result<Self, ClusterError> {
+        names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
+        world.faults().name(names::of(&spec));
+        world.faults().watch();
         let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();
@@ -76,7 +77,9 @@ impl Cluster {
         if !yard.is_without("csi-mock") {
             yard.add(&mut members, yard.csi_controller());
         }
-        yard.add(&mut members, yard.controllers());
+        for (name, process) in names::loops(&yard.spec) {
+            yard.add(&mut members, yard.loops(&name, process));
+        }
         let mut nodes = BTreeMap::new();
         let instances = ec2.instances();
         let instances: BTreeMap<&str, &InstanceInfo> = instances.iter().map(|i| (i.name.as_str(), i)).collect();
@@ -85,24 +88,19 @@ impl Cluster {
             let instance = instances.get(node.name.as_str()).ok_or_else(missing)?;
             let disk = parts.disks.get(&node.name).cloned().ok_or_else(missing)?;
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
-            world.trace().info(
-                &Arc::from("cluster"),
-                "cluster.node",
-                json!({ "node": node.name, "instance": instance.id, "zone": node.zone }),
-            );
-            let process = yard.node(node, instance.id.clone(), root, disk.clone());
-            nodes.insert(
-                node.name.clone(),
-                Node { instance: instance.id.clone(), members: vec![Member::Task(process)], disk },
-            );
+            let [name, id, zone] = [&node.name, &instance.id, &node.zone].map(|text| text.as_str().into());
+            world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
+            let machine = Machine { node: node.clone(), instance: instance.id.clone(), root, disk: disk.clone() };
+            let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
+            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members, disk });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()
             .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
-        let cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members);
-        supervisor::start(world, &cluster.members, &cluster.nodes, &cluster.down);
+        let cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
+        supervisor::start(world, &cluster);
         Ok(cluster)
     }
 }
@@ -112,7 +110,7 @@ impl Yard {
         members.insert(process.name().to_string(), Member::Task(process));
     }
 
-    fn is_without(&self, component: &str) -> bool {
+    pub(super) fn is_without(&self, component: &str) -> bool {
         self.spec.without.contains(component)
     }
 
@@ -124,7 +122,7 @@ impl Yard {
     async fn serve(self, ctx: Ctx, name: &str, service: HttpService) {
         match self.wiring.publish(&ctx, name, service) {
             Ok(()) => pending().await,
-            Err(error) => ctx.emit("process.failed", json!({ "error": error })),
+            Err(error) => ctx.emit(ProcessFailed { error }),
         }
     }
 
@@ -136,7 +134,7 @@ impl Yard {
             async move {
                 for (name, service) in metadata {
                     if let Err(error) = yard.wiring.publish(&ctx, &name, service) {
-                        return ctx.emit("process.failed", json!({ "error": error }));
+                        return ctx.emit(ProcessFailed { error });
                     }
                 }
                 yard.serve(ctx, "ec2", service).await;
@@ -198,13 +196,14 @@ impl Yard {
             async move {
                 let ec2 = match yard.wiring.connect(&ctx, "ec2") {
                     Ok(ec2) => ec2,
-                    Err(error) => return ctx.emit("process.failed", json!({ "error": error })),
+                    Err(error) => return ctx.emit(ProcessFailed { error }),
                 };
                 let config = ControllerConfig {
                     region: yard.spec.region.clone(),
                     driver_name: yard.spec.driver_name.clone(),
                     // As the driver's chart has it.
                     batching: true,
+                    lock: yard.spec.lock,
                     ..ControllerConfig::new(ec2)
                 };
                 let service = csi_mock::controller::start(&ctx, config);
@@ -213,89 +212,24 @@ impl Yard {
         })
     }
 
-    fn controllers(&self) -> Process {
+    /// One process of control loops, `name`, which is a replica of `process`.
+    fn loops(&self, name: &str, process: &'static str) -> Process {
         let yard = self.clone();
-        Process::start(&self.world, "controllers", move |ctx| {
+        Process::start(&self.world, name, move |ctx| {
             let yard = yard.clone();
             async move {
-                let peers = yard
-                    .wiring
-                    .connect(&ctx, "apiserver")
-                    .and_then(|a| Ok((a, yard.wiring.connect(&ctx, "csi-controller")?)));
+                let election = yard.spec.elects(process).then(|| Election::new(&**ctx.name()));
+                let config = LoopsConfig { without: yard.spec.without.clone(), timers: Timers::default(), election };
+                let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
+                    let driver = controllers::processes::needs_driver(process);
+                    Ok((apiserver, driver.then(|| yard.wiring.connect(&ctx, "csi-controller")).transpose()?))
+                });
                 match peers {
-                    Ok((apiserver, csi)) => {
-                        controllers::run_all(ctx, apiserver, csi, &yard.spec.without, Timers::default()).await;
-                    }
-                    Err(error) => ctx.emit("process.failed", json!({ "error": error })),
+                    Ok((apiserver, csi)) => controllers::run(ctx, process, apiserver, csi, config).await,
+                    Err(error) => ctx.emit(ProcessFailed { error }),
                 }
             }
         })
-    }
-
-    fn node(&self, node: &NodeSpec, instance_id: String, root: PathBuf, disk: Arc<dyn Disk>) -> Process {
-        let (yard, node) = (self.clone(), node.clone());
-        Process::start(&self.world, &node.name.clone(), move |ctx| {
-            let (yard, node, instance_id) = (yard.clone(), node.clone(), instance_id.clone());
-            let (root, disk) = (root.clone(), disk.clone());
-            async move {
-                if let Err(error) = yard.run_node(&ctx, &node, &instance_id, root, disk).await {
-                    ctx.emit("process.failed", json!({ "error": error }));
-                }
-            }
-        })
-    }
-
-    /// One machine: the driver's node service, the device plug and the node agent share its fate.
-    async fn run_node(
-        &self,
-        ctx: &Ctx,
-        node: &NodeSpec,
-        instance_id: &str,
-        root: PathBuf,
-        disk: Arc<dyn Disk>,
-    ) -> Result<(), String> {
-        let disk = match pace(self.spec.latency) {
-            // Real disks take their own time.
-            Some(pace) if self.world.kind() == WorldKind::Simulated => disk::paced(ctx, disk, pace),
-            _ => disk,
-        };
-        let disk = disk::faulty(ctx, disk);
-        let (csi, registration) = (format!("csi-{}", node.name), format!("csi-registration-{}", node.name));
-        if !self.is_without("csi-mock") {
-            let mut config = NodeConfig::new(&node.name, instance_id, &node.zone, disk.clone());
-            config.driver_name = self.spec.driver_name.clone();
-            let service = csi_mock::node::start(ctx, config);
-            self.wiring.publish(ctx, &csi, service)?;
-            let service = csi_mock::registration::start(ctx, &self.spec.driver_name, &csi);
-            self.wiring.publish(ctx, &registration, service)?;
-        }
-        let ec2 = self.wiring.connect(ctx, "ec2")?;
-        let token = self.spec.admin_token.as_ref().map(|t| t.reveal().to_owned());
-        let config = PlugConfig { token, ..PlugConfig::new(ec2, instance_id, &node.name, disk.clone()) };
-        ctx.spawn(plug::run(ctx.clone(), config));
-        if self.is_without("kubelet") {
-            return pending().await;
-        }
-        let client = Client::new(ctx, self.wiring.connect(ctx, "apiserver")?, "kubelet");
-        let plugins = if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
-            // As kubelet does: whoever the driver is, it shows up there.
-            Plugins::Directory(root.join(PLUGINS_REGISTRY))
-        } else {
-            Plugins::Known {
-                registration: self.wiring.connect(ctx, &registration)?,
-                csi: self.wiring.connect(ctx, &csi)?,
-            }
-        };
-        let config = NodeAgentConfig {
-            region: self.spec.region.clone(),
-            instance_type: node.instance_type.clone(),
-            root,
-            container_start: container_start(self.spec.latency),
-            ..NodeAgentConfig::new(&node.name, instance_id, &node.zone, disk, plugins)
-        };
-        self.wiring.publish(ctx, &format!("kubelet-{}", node.name), node_agent::service(ctx, &config.logs))?;
-        node_agent::run(ctx.clone(), client, config).await;
-        Ok(())
     }
 }
 
@@ -318,7 +252,7 @@ fn cloud_config(
         watch_mounts: volume_dir.is_some(),
         volume_dir,
         bytes,
-        admin_token: spec.admin_token.as_ref().map(|t| Token::new(t.reveal())),
+        admin_token: spec.admin_token.clone(),
         ..mock_ec2::Config::default()
     }
 }
@@ -328,24 +262,5 @@ fn latency(profile: model::LatencyProfile) -> LatencyProfile {
         model::LatencyProfile::Instant => LatencyProfile::Instant,
         model::LatencyProfile::Aws => LatencyProfile::Aws,
         model::LatencyProfile::AwsRecent => LatencyProfile::AwsRecent,
-    }
-}
-
-/// How long mkfs and mounts take.
-fn pace(profile: model::LatencyProfile) -> Option<Pace> {
-    match profile {
-        model::LatencyProfile::Instant => None,
-        model::LatencyProfile::Aws => Some(Pace::aws()),
-        model::LatencyProfile::AwsRecent => Some(Pace::aws_recent()),
-    }
-}
-
-/// How long a container takes from its mounts to running: 1–3 s where operators measured (the image is there).
-fn container_start(profile: model::LatencyProfile) -> (Duration, Duration) {
-    match profile {
-        model::LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
-        model::LatencyProfile::Aws | model::LatencyProfile::AwsRecent => {
-            (Duration::from_secs(1), Duration::from_secs(3))
-        }
     }
 }

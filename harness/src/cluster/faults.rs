@@ -1,217 +1,130 @@
-//! Where the faults of a run act: in the world's own book when all components share this OS process, else in the
-//! books of the component processes, over their admin APIs.
+//! The faults of a cluster: kept, and checked, in the world's own book, and told to components that are OS processes,
+//! each of which keeps a book of its own and says in its trace what fires.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use http::{Method, Request, StatusCode};
-use serde_json::Value;
-use substrate::HttpService;
-use substrate::body::{call, collect, full};
-use substrate::fault::{Effect, Fault, Plane};
+use fake_apiserver::events::Commit;
+use substrate::World;
+use substrate::events::FaultFired;
+use substrate::fault::{Fault, Mistake, Report};
+use substrate::host::Order;
+use tokio::sync::Notify;
 
 use super::Cluster;
+use crate::runner::condition;
+use crate::scenario::object::Condition;
 
-/// Longest answer of an admin API about faults.
-const ANSWER_LIMIT: usize = 1 << 20;
+/// How often a condition is looked at whatever the trace says.
+const LOOK: Duration = Duration::from_secs(2);
 
-/// The admin APIs of component processes, and what was put in force there.
-#[derive(Default)]
-pub(super) struct Desks {
-    desks: BTreeMap<String, Desk>,
-    declared: Mutex<BTreeMap<String, Declared>>,
+/// What is known of faults beside the world's book.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// How often they fired in other OS processes.
+    elsewhere: Mutex<BTreeMap<String, u64>>,
+    /// The last reports of those whose condition held.
+    over: Mutex<BTreeMap<String, Report>>,
 }
 
-/// One process' admin API.
-struct Desk {
-    plane: Plane,
-    /// The node whose CSI node service it is.
-    node: Option<String>,
-    service: HttpService,
-}
-
-/// A fault in force.
-struct Declared {
-    fault: Fault,
-    /// How often it fired in incarnations of processes that have ended.
-    before: u64,
-}
-
-impl Desks {
-    /// Adds the process `name`, which owns `plane`, or the part of it that belongs to `node`.
-    pub(super) fn add(&mut self, name: &str, plane: Plane, node: Option<&str>, service: HttpService) {
-        self.desks.insert(name.to_owned(), Desk { plane, node: node.map(str::to_owned), service });
-    }
-
-    /// Puts `fault` in force in every process that can meet it.
-    async fn put(&self, fault: &Fault) -> Result<(), String> {
-        let desks: Vec<&Desk> = self.desks.values().filter(|desk| desk.meets(fault)).collect();
-        if desks.is_empty() {
-            let plane = serde_json::to_string(&fault.matches.plane).unwrap_or_default();
-            return Err(format!(
-                "match.plane: no component process acts on faults of the plane {plane}; with --processes there are ec2, k8s and csi"
-            ));
-        }
-        if matches!(fault.effect, Effect::Crash(_) | Effect::Reboot(_)) {
-            let text =
-                "effect: with --processes nobody starts again what a fault crashes; use the steps crash and restart";
-            return Err(text.to_owned());
-        }
-        if self.declared().contains_key(&fault.name) {
-            return Err(format!("name: a fault called `{}` is in force already", fault.name));
-        }
-        for desk in desks {
-            desk.put(fault).await?;
-        }
-        self.declared().insert(fault.name.clone(), Declared { fault: fault.clone(), before: 0 });
-        Ok(())
-    }
-
-    /// How often the fault `name` has fired; nothing when it is not in force anywhere.
-    async fn hits(&self, name: &str) -> Result<Option<u64>, String> {
-        self.sum(name, Method::GET).await
-    }
-
-    /// Ends the fault `name` and says how often it fired.
-    async fn remove(&self, name: &str) -> Result<Option<u64>, String> {
-        let hits = self.sum(name, Method::DELETE).await?;
-        self.declared().remove(name);
-        Ok(hits)
-    }
-
-    async fn sum(&self, name: &str, method: Method) -> Result<Option<u64>, String> {
-        let Some((fault, before)) = self.declared().get(name).map(|d| (d.fault.clone(), d.before)) else {
-            return Ok(None);
-        };
-        let mut found = None;
-        for desk in self.desks.values().filter(|desk| desk.meets(&fault)) {
-            if let Some(hits) = desk.hits(name, method.clone()).await? {
-                found = Some(found.unwrap_or(before) + hits);
+impl Told {
+    /// Counts what other OS processes tell of in the trace of `world`.
+    pub(super) fn follow(self: &Arc<Self>, world: &World) {
+        let told = self.clone();
+        world.trace().observe(move |event| {
+            if let Some(FaultFired { fault, .. }) = event.get() {
+                *lock(&told.elsewhere).entry(fault.clone()).or_default() += 1;
             }
-        }
-        Ok(found)
-    }
-
-    /// Remembers how often the faults in the process of `node` fired, which is about to end.
-    pub(super) async fn leave(&self, node: &str) {
-        for (name, fault) in self.of_node(node) {
-            for desk in self.desks.values().filter(|desk| desk.node.as_deref() == Some(node) && desk.meets(&fault)) {
-                // A process that does not answer any more has taken its count along.
-                let hits = desk.hits(&name, Method::GET).await.ok().flatten().unwrap_or(0);
-                if let Some(declared) = self.declared().get_mut(&name) {
-                    declared.before += hits;
-                }
-            }
-        }
-    }
-
-    /// Puts the faults that are in force into the process of `node`, which has started anew. Their counts there begin
-    /// anew, too.
-    pub(super) async fn come_back(&self, node: &str) -> Result<(), String> {
-        for (_, fault) in self.of_node(node) {
-            for desk in self.desks.values().filter(|desk| desk.node.as_deref() == Some(node) && desk.meets(&fault)) {
-                desk.put(&fault).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn of_node(&self, node: &str) -> Vec<(String, Fault)> {
-        let here =
-            |fault: &Fault| self.desks.values().any(|desk| desk.node.as_deref() == Some(node) && desk.meets(fault));
-        let declared = self.declared();
-        declared.iter().filter(|(_, d)| here(&d.fault)).map(|(name, d)| (name.clone(), d.fault.clone())).collect()
-    }
-
-    fn declared(&self) -> MutexGuard<'_, BTreeMap<String, Declared>> {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+        });
     }
 }
 
-impl Desk {
-    /// Whether operations that `fault` is about can happen in this process.
-    fn meets(&self, fault: &Fault) -> bool {
-        let op = fault.matches.op.as_deref().unwrap_or_default();
-        // Both services of a driver tell who they are; else the node service has the RPCs of that name.
-        let both = ["*", "Get", "Probe"].iter().any(|name| op.starts_with(name)) || op.is_empty();
-        let side = self.plane != Plane::Csi || both || op.starts_with("Node") == self.node.is_some();
-        self.plane == fault.matches.plane && side
-    }
-
-    async fn put(&self, fault: &Fault) -> Result<(), String> {
-        let body = serde_json::to_string(fault).map_err(|e| e.to_string())?;
-        match self.send(Method::POST, "", body).await? {
-            (status, _) if status.is_success() => Ok(()),
-            (_, answer) => Err(answer["error"].as_str().unwrap_or("the process refuses it").to_owned()),
-        }
-    }
-
-    async fn hits(&self, name: &str, method: Method) -> Result<Option<u64>, String> {
-        match self.send(method, &format!("/{name}"), String::new()).await? {
-            (StatusCode::NOT_FOUND, _) => Ok(None),
-            (status, report) if status.is_success() => Ok(report["hits"].as_u64()),
-            (status, answer) => Err(format!("{status}: {answer}")),
-        }
-    }
-
-    async fn send(&self, method: Method, path: &str, body: String) -> Result<(StatusCode, Value), String> {
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("/admin/v1/faults{path}"))
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .body(full(body))
-            .map_err(|e| format!("a fault's name must fit into a path: {e}"))?;
-        let response = call(self.service.clone(), request).await.map_err(|e| e.to_string())?;
-        let status = response.status();
-        let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(|e| e.to_string())?;
-        Ok((status, serde_json::from_slice(&bytes).unwrap_or_default()))
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cluster {
-    /// Puts a fault in force in the component that owns its plane. With components that are OS processes, a fault of
-    /// the CSI node service acts, and counts, in the process of each node.
+    /// Puts a fault in force. Components that are OS processes count their own operations each for itself.
     ///
     /// # Errors
-    /// When the fault makes no sense, or no component acts on it.
-    pub async fn add_fault(&self, fault: &Fault) -> Result<(), String> {
-        match &self.desks {
-            Some(desks) => desks.put(fault).await,
-            None => self.world.faults().add(self.world.clock().mono(), fault.clone()),
+    /// The field that is wrong, and the nearest right word.
+    pub async fn add_fault(&self, fault: &Fault) -> Result<(), Mistake> {
+        let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
+        let until = until.map_err(|message| Mistake::new("when.until", message))?;
+        self.world.faults().add(self.world.clock().mono(), fault.clone())?;
+        lock(&self.told.over).remove(&fault.name);
+        lock(&self.told.elsewhere).remove(&fault.name);
+        self.order(&Order::Fault(Box::new(fault.clone()))).await;
+        if let Some(condition) = until {
+            self.end_when(fault.name.clone(), condition);
         }
+        Ok(())
     }
 
-    /// How often a fault has fired; nothing when it is not in force.
-    ///
-    /// # Errors
-    /// When a component process does not answer.
-    pub async fn fault_hits(&self, name: &str) -> Result<Option<u64>, String> {
-        match &self.desks {
-            Some(desks) => desks.hits(name).await,
-            None => Ok(self.world.faults().get(name).map(|report| report.hits)),
-        }
+    /// What a fault has done, also when its condition has ended it; nothing when it is not in force.
+    pub fn fault_report(&self, name: &str) -> Option<Report> {
+        let report = self.world.faults().get(name).or_else(|| lock(&self.told.over).get(name).cloned());
+        report.map(|report| self.with_others(report))
     }
 
-    /// Ends a fault and says how often it fired; nothing when it is not in force.
-    ///
-    /// # Errors
-    /// When a component process does not answer.
-    pub async fn remove_fault(&self, name: &str) -> Result<Option<u64>, String> {
-        match &self.desks {
-            Some(desks) => desks.remove(name).await,
-            None => Ok(self.world.faults().remove(name).map(|report| report.hits)),
-        }
+    /// Ends a fault and says what it did; nothing when it was never in force.
+    pub async fn remove_fault(&self, name: &str) -> Option<Report> {
+        let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).remove(name));
+        self.order(&Order::End(name.to_owned())).await;
+        report.map(|report| self.with_others(report))
     }
 
-    /// Ends all faults of the run.
+    /// Ends all faults.
     pub async fn clear_faults(&self) {
-        self.world.faults().clear(None);
-        let Some(desks) = &self.desks else { return };
-        let names: Vec<String> = desks.declared().keys().cloned().collect();
-        for name in names {
-            // A process that does not answer is down, and its faults with it.
-            let _ = desks.remove(&name).await;
+        for report in self.world.faults().clear(None) {
+            self.order(&Order::End(report.fault.name)).await;
         }
+    }
+
+    fn with_others(&self, mut report: Report) -> Report {
+        if self.has_processes() {
+            report.hits = lock(&self.told.elsewhere).get(&report.fault.name).copied().unwrap_or(0);
+        }
+        report
+    }
+
+    /// Tells every component that is an OS process.
+    async fn order(&self, order: &Order) {
+        for member in self.all_members().values() {
+            member.order(order).await;
+        }
+    }
+
+    /// Ends the fault `name` as soon as `condition` holds.
+    fn end_when(&self, name: String, condition: Condition) {
+        let (world, objects, told) = (self.world.clone(), self.objects.clone(), self.told.clone());
+        let sign = Arc::new(Notify::new());
+        let (seen, key, resource) = (sign.clone(), condition.object.key(), condition.object.kind.resource());
+        world.trace().observe(move |event| {
+            if event.get::<Commit>().is_some_and(|c| c.resource == resource && *c.object == *key) {
+                seen.notify_one();
+            }
+        });
+        let members: Vec<_> = self.all_members().into_values().collect();
+        self.user.spawn(async move {
+            while world.faults().is_in_force(world.clock().mono(), &name) {
+                // What the API server does not answer now it answers at the next look.
+                let look = objects.look(&condition.object).await;
+                if look.is_ok_and(|seen| condition::holds(condition.object.kind, seen.as_ref(), condition.is)) {
+                    if let Some(report) = world.faults().remove(&name) {
+                        lock(&told.over).insert(name.clone(), report);
+                    }
+                    for member in &members {
+                        member.order(&Order::End(name.clone())).await;
+                    }
+                    return;
+                }
+                tokio::select! { biased;
+                    () = sign.notified() => {}
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            }
+        });
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use controllers::node_agent::events::{Registered, RegistrationFailed};
 use csi_proto::Channel;
 use csi_proto::csi::GetPluginInfoRequest;
 use csi_proto::csi::identity_client::IdentityClient;
@@ -52,15 +53,12 @@ impl Cluster {
     fn tell_registrations(&self, say: impl Fn(&str) + Send + Sync + 'static) {
         let told = Mutex::new(BTreeSet::new());
         self.world.trace().observe(move |event| {
-            let node = event.str("node").unwrap_or_default();
-            let line = match event.kind.as_str() {
-                "node-agent.registered" => {
-                    format!("{node}: driver {} is registered", event.str("driver").unwrap_or_default())
-                }
-                "node-agent.registration-failed" => {
-                    format!("{node}: a driver cannot be registered: {}", event.str("error").unwrap_or_default())
-                }
-                _ => return,
+            let line = if let Some(Registered { driver, node }) = event.get() {
+                format!("{node}: driver {driver} is registered")
+            } else if let Some(RegistrationFailed { error, node }) = event.get() {
+                format!("{node}: a driver cannot be registered: {error}")
+            } else {
+                return;
             };
             if told.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone()) {
                 say(&line);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use substrate::Process;
+use substrate::host::Order;
 
 use super::processes::OsProcess;
 
@@ -16,6 +17,21 @@ pub(super) enum Member {
 }
 
 impl Member {
+    /// The process' name.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Task(process) => process.name(),
+            Self::Os(process) => process.name(),
+        }
+    }
+
+    /// Tells it of a fault, where it has a book of its own.
+    pub(super) async fn order(&self, order: &Order) {
+        if let Self::Os(process) = self {
+            process.order(order).await;
+        }
+    }
+
     /// Ends it at once.
     pub(super) async fn crash(&self) {
         match self {
@@ -35,6 +51,7 @@ impl Member {
                 process.kill().await;
                 process.launch()?;
                 process.ready().await?;
+                process.brief().await;
             }
         }
         Ok(())

@@ -5,9 +5,10 @@ mod faults;
 mod foreign;
 pub mod live;
 mod member;
+pub mod names;
 pub mod namespace;
+mod nodes;
 mod processes;
-mod secret;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -21,12 +22,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use csi_mock::disk::Disk;
-use substrate::{HttpService, World, WorldKind};
+use csi_mock::events::DiskCrashed;
+pub use substrate::admin::Secret;
+use substrate::{Ctx, HttpService, World, WorldKind};
 
 use crate::runner::Objects;
 pub use assemble::ClusterError;
 use member::Member;
-pub use secret::Secret;
 pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;
 
@@ -41,8 +43,9 @@ pub struct Cluster {
     down: Arc<Mutex<BTreeSet<String>>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
-    /// Where faults act when components are OS processes.
-    desks: Option<faults::Desks>,
+    /// The user, as a process of the world.
+    user: Ctx,
+    told: Arc<faults::Told>,
 }
 
 /// Where users reach a live cluster.
@@ -97,7 +100,7 @@ pub struct Metadata {
 struct Node {
     /// The id of its instance.
     instance: String,
-    /// What crashes when the machine does; ended last to first, started first to last.
+    /// The machine, and the processes on it; ended last to first, started first to last.
     members: Vec<Member>,
     disk: Arc<dyn Disk>,
 }
@@ -110,7 +113,10 @@ impl Cluster {
         ec2: HttpService,
         nodes: BTreeMap<String, Node>,
         members: BTreeMap<String, Member>,
+        user: Ctx,
     ) -> Self {
+        let told = Arc::<faults::Told>::default();
+        told.follow(world);
         let story = Arc::new(Story::default());
         {
             let story = story.clone();
@@ -126,7 +132,8 @@ impl Cluster {
             down: Arc::default(),
             story,
             endpoints: None,
-            desks: None,
+            user,
+            told,
         }
     }
 
@@ -155,36 +162,63 @@ impl Cluster {
         self.nodes.get(node).map(|node| &node.disk)
     }
 
-    /// Cuts a node's power: its processes end, its mounts and devices vanish, unsynced writes are lost.
+    /// All processes that can be ended and started, by name.
+    fn all_members(&self) -> BTreeMap<String, Member> {
+        let on_nodes = self.nodes.values().flat_map(|node| &node.members);
+        self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
+    }
+
+    /// Whether its components are OS processes.
+    fn has_processes(&self) -> bool {
+        self.members.values().any(|member| matches!(member, Member::Os(_)))
+    }
+
+    /// The processes that `name` stands for: one, or a group such as `controllers`.
+    fn named(&self, name: &str) -> Result<Vec<Member>, String> {
+        let all = self.all_members();
+        let found = names::of(&self.spec).resolve(name);
+        let members: Vec<Member> = found.iter().filter_map(|name| all.get(name).cloned()).collect();
+        if members.is_empty() { Err(format!("there is no node or process {name}")) } else { Ok(members) }
+    }
+
+    /// Cuts a node's power: its processes end, its mounts and devices vanish, unsynced writes are lost. Of another
+    /// process, or a group of them, ends those alone. What is down stays down until [`Cluster::restart`].
     ///
     /// # Errors
-    /// When there is no such node, or the disk cannot be pulled.
+    /// When there is no such node or process, or the disk cannot be pulled.
     pub async fn crash(&self, node: &str) -> Result<(), String> {
-        let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
+        let Some(found) = self.nodes.get(node) else {
+            let members = self.named(node)?;
+            self.down().extend(members.iter().map(|member| member.name().to_owned()));
+            for member in members {
+                member.crash().await;
+            }
+            return Ok(());
+        };
         self.down().insert(node.to_owned());
-        if let Some(desks) = &self.desks {
-            desks.leave(node).await;
-        }
         for member in found.members.iter().rev() {
             member.crash().await;
         }
         found.disk.crash().await.map_err(|e| e.to_string())?;
-        self.world.trace().info(&Arc::from("cluster"), "disk.crashed", serde_json::json!({ "node": node }));
+        self.world.trace().info(&Arc::from("cluster"), DiskCrashed { node: node.into() });
         Ok(())
     }
 
-    /// Starts a node again.
+    /// Starts a node, or a process, again.
     ///
     /// # Errors
-    /// When there is no such node, or it does not start.
+    /// When there is no such node or process, or it does not start.
     pub async fn restart(&self, node: &str) -> Result<(), String> {
-        let found = self.nodes.get(node).ok_or_else(|| format!("there is no node {node}"))?;
+        let Some(found) = self.nodes.get(node) else {
+            for member in self.named(node)? {
+                self.down().remove(member.name());
+                member.restart().await?;
+            }
+            return Ok(());
+        };
         self.down().remove(node);
         for member in &found.members {
             member.restart().await?;
-        }
-        if let Some(desks) = &self.desks {
-            desks.come_back(node).await?;
         }
         Ok(())
     }
@@ -214,7 +248,7 @@ impl Cluster {
         self.nodes.values().next().map_or_else(|| "no".to_owned(), |node| node.disk.backend().to_string())
     }
 
-    /// The nodes that were crashed and not restarted.
+    /// The nodes and processes that were crashed and not restarted.
     pub fn down_nodes(&self) -> Vec<String> {
         self.down().iter().cloned().collect()
     }

@@ -7,19 +7,21 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use csi_mock::settings::LockKey;
 use mock_ec2::InstanceSpec;
-use serde_json::{Value, json};
-use substrate::fault::Plane;
-use substrate::host::PARENT_PIPE;
-use substrate::{Event, World, dial};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use serde_json::Value;
+use substrate::events::ProcessFailed;
+use substrate::fault::Names;
+use substrate::host::{Order, PARENT_PIPE, PROCESS_NAME};
+use substrate::{Line, World, dial};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
 use super::assemble::ClusterError;
-use super::faults::Desks;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
-use super::{Cluster, ClusterSpec, Node, NodeSpec};
+use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
+use crate::events::{self, ClusterNode};
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -31,12 +33,23 @@ pub(super) struct OsProcess {
     args: Vec<String>,
     ready: PathBuf,
     log: PathBuf,
-    child: Mutex<Option<(Child, Option<ChildStdin>)>>,
+    child: Mutex<Option<Child>>,
+    /// Held for as long as the process is to live.
+    stdin: tokio::sync::Mutex<Option<ChildStdin>>,
+    names: Arc<Names>,
 }
 
 impl OsProcess {
-    fn new(world: &World, site: &Site, name: &str, component: &str, args: &[(&str, String)]) -> Self {
-        let (ready, log) = (site.path().join(format!("{name}.ready")), site.path().join(format!("{name}.log")));
+    fn new(
+        world: &World,
+        site: &Site,
+        names: &Arc<Names>,
+        name: &str,
+        component: &str,
+        args: &[(&str, String)],
+    ) -> Self {
+        let file = name.replace('/', ".");
+        let (ready, log) = (site.path().join(format!("{file}.ready")), site.path().join(format!("{file}.log")));
         let mut line = vec!["component".to_owned(), component.to_owned()];
         for (flag, value) in args {
             line.extend([(*flag).to_owned(), value.clone()]);
@@ -44,7 +57,21 @@ impl OsProcess {
         let scale = world.scale().factor().to_string();
         line.extend(["--ready-file".to_owned(), ready.display().to_string(), "--trace".to_owned(), "-".to_owned()]);
         line.extend(["--time-scale".to_owned(), scale, "--seed".to_owned(), world.options().seed.to_string()]);
-        Self { world: world.clone(), name: name.to_owned(), args: line, ready, log, child: Mutex::default() }
+        Self {
+            world: world.clone(),
+            name: name.to_owned(),
+            args: line,
+            ready,
+            log,
+            child: Mutex::default(),
+            stdin: tokio::sync::Mutex::default(),
+            names: names.clone(),
+        }
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Starts the process; its events go into the world's trace as they come.
@@ -55,6 +82,7 @@ impl OsProcess {
         let mut child = Command::new(std::env::current_exe().map_err(failed)?)
             .args(&self.args)
             .env(PARENT_PIPE, "1")
+            .env(PROCESS_NAME, &self.name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&self.log).map_err(failed)?)
@@ -65,13 +93,17 @@ impl OsProcess {
         if let Some(stdout) = child.stdout.take() {
             self.follow(BufReader::new(stdout));
         }
-        *self.child() = Some((child, stdin));
+        *self.child() = Some(child);
+        if let Ok(mut slot) = self.stdin.try_lock() {
+            *slot = stdin;
+        }
         Ok(())
     }
 
     fn follow(&self, stdout: BufReader<tokio::process::ChildStdout>) {
         // The harness' own name for it: two drivers on two nodes have one name among themselves.
         let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
+        let kinds = events::all();
         let reader =
             substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };
@@ -80,9 +112,15 @@ impl OsProcess {
             let _reader = reader;
             let mut lines = stdout.lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(event) = serde_json::from_str::<Event>(&line) {
+                let read = serde_json::from_str::<Line>(&line).map_err(|e| format!("{e}: {line}"));
+                let adopted = read.and_then(|line| {
                     // Each process counts time from its own start, so the event gets this world's time.
-                    world.trace().info(&name, &event.kind, event.fields);
+                    let ms = world.clock().mono().as_millis() as u64;
+                    let line = Line { ms, process: name.clone(), ..line };
+                    world.trace().adopt(&kinds, line).map_err(|e| e.to_string())
+                });
+                if let Err(error) = adopted {
+                    world.trace().info(&name, ProcessFailed { error: format!("its trace cannot be read: {error}") });
                 }
             }
         });
@@ -95,7 +133,7 @@ impl OsProcess {
             if let Ok(text) = std::fs::read(&self.ready) {
                 return serde_json::from_slice(&text).map_err(|e| format!("{}: ready file: {e}", self.name));
             }
-            let ended = self.child().as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
+            let ended = self.child().as_mut().and_then(|child| child.try_wait().ok().flatten());
             if let Some(status) = ended {
                 let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(format!(
@@ -109,16 +147,35 @@ impl OsProcess {
         Err(format!("{} was not ready within {START_LIMIT:?}", self.name))
     }
 
+    /// Says which names and faults there are, to a process that has just become ready.
+    pub(super) async fn brief(&self) {
+        self.order(&Order::Names(Names::clone(&self.names))).await;
+        for report in self.world.faults().list() {
+            self.order(&Order::Fault(Box::new(report.fault))).await;
+        }
+    }
+
+    /// Tells the process of a fault.
+    pub(super) async fn order(&self, order: &Order) {
+        let mut line = serde_json::to_vec(order).unwrap_or_default();
+        line.push(b'\n');
+        if let Some(stdin) = &mut *self.stdin.lock().await {
+            // A process that has ended is briefed anew when it starts.
+            let _ = stdin.write_all(&line).await;
+        }
+    }
+
     /// Ends the process as `kill -9` does.
     pub(super) async fn kill(&self) {
         let child = self.child().take();
-        if let Some((mut child, _)) = child {
+        self.stdin.lock().await.take();
+        if let Some(mut child) = child {
             // An error means that it has ended by itself.
             let _ = child.kill().await;
         }
     }
 
-    fn child(&self) -> std::sync::MutexGuard<'_, Option<(Child, Option<ChildStdin>)>> {
+    fn child(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -127,6 +184,7 @@ impl OsProcess {
 struct Launcher<'a> {
     world: &'a World,
     site: &'a Site,
+    names: Arc<Names>,
 }
 
 impl Launcher<'_> {
@@ -136,9 +194,10 @@ impl Launcher<'_> {
         component: &str,
         args: &[(&str, String)],
     ) -> Result<(Arc<OsProcess>, Value), ClusterError> {
-        let process = Arc::new(OsProcess::new(self.world, self.site, name, component, args));
+        let process = Arc::new(OsProcess::new(self.world, self.site, &self.names, name, component, args));
         process.launch().map_err(ClusterError::Wiring)?;
         let ready = process.ready().await.map_err(ClusterError::Wiring)?;
+        process.brief().await;
         Ok((process, ready))
     }
 
@@ -157,7 +216,10 @@ impl Cluster {
     /// # Errors
     /// When a component does not become ready, with what it printed.
     pub async fn processes(world: &World, spec: ClusterSpec, site: &Site) -> Result<Self, ClusterError> {
-        let start = Launcher { world, site };
+        names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
+        world.faults().name(names::of(&spec));
+        world.faults().watch();
+        let start = Launcher { world, site, names: Arc::new(names::of(&spec)) };
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
         }
@@ -197,16 +259,24 @@ impl Cluster {
         members.insert("fake-apiserver".to_owned(), Member::Os(apiserver));
         let socket = format!("unix://{}", start.sockets("csi-controller").display());
         let csi =
-            [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone())];
+            [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone()), ("--lock", lock(spec.lock).to_owned())];
         members
             .insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
-        let loops = [("--kubernetes", kubernetes.clone()), ("--csi", socket)];
-        members
-            .insert("controllers".to_owned(), Member::Os(start.start("controllers", "controllers", &loops).await?.0));
+        for (name, process) in names::loops(&spec) {
+            let mut args = vec![("--kubernetes", kubernetes.clone()), ("--only", process.to_owned())];
+            if controllers::processes::needs_driver(process) {
+                args.push(("--csi", socket.clone()));
+            }
+            if spec.elects(process) {
+                args.push(("--leader-elect", name.clone()));
+            }
+            members.insert(name.clone(), Member::Os(start.start(&name, "controllers", &args).await?.0));
+        }
         let mut nodes = BTreeMap::new();
         for (node, instance) in spec.nodes.iter().zip(&instances) {
-            let fields = json!({ "node": node.name, "instance": instance.id, "zone": node.zone });
-            world.trace().info(&Arc::from("cluster"), "cluster.node", fields);
+            let [name, zone] = [&node.name, &node.zone].map(|text| text.as_str().into());
+            let id = instance.id.as_deref().unwrap_or_default().into();
+            world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
             let node = start.node(node, instance, &ec2, &kubernetes).await?;
             nodes.insert(node.0, node.1);
         }
@@ -214,15 +284,10 @@ impl Cluster {
         let [Ok(objects), Ok(cloud)] = peers else {
             return Err(ClusterError::Wiring(format!("no clients of {kubernetes} and {ec2}")));
         };
-        let mut desks = Desks::default();
-        desks.add("mock-ec2", Plane::Ec2, None, cloud.clone());
-        desks.add("fake-apiserver", Plane::K8s, None, objects.clone());
-        desks.add("csi-controller", Plane::Csi, None, dial::unix(start.sockets("csi-controller")));
-        for node in spec.nodes.iter().map(|node| node.name.as_str()) {
-            desks.add(&format!("csi-{node}"), Plane::Csi, Some(node), dial::unix(start.sockets(node)));
-        }
-        let mut cluster = Self::new(world, spec, objects, cloud, nodes, members);
-        cluster.desks = Some(desks);
+        let user = substrate::Process::start(world, "user", |_| std::future::pending()).ctx();
+        let user = user.ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
+        let cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
+        supervisor::start(world, &cluster);
         Ok(cluster)
     }
 }
@@ -258,15 +323,19 @@ impl Launcher<'_> {
             ("--registration-dir", registry.display().to_string()),
             ("--ec2-endpoint", ec2.to_owned()),
         ];
-        let driver = self.start(&format!("csi-{}", node.name), "csi-mock", &[&place[..], &driver].concat()).await?.0;
+        let runtime = format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
+        let machine = self.start(&node.name, "machine", &[&place[..5], &[("--endpoint", runtime.clone())]].concat()).await?.0;
+        let name = names::csi_node(&node.name);
+        let driver = self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0;
         let agent = [
             ("--kubernetes", kubernetes.to_owned()),
             ("--instance-id", id.clone()),
             ("--instance-type", node.instance_type.clone()),
             ("--plugins-registry", registry.display().to_string()),
+            ("--runtime", runtime),
         ];
-        let agent = self.start(&node.name, "node-agent", &[&place[..], &agent].concat()).await?.0;
-        let members = vec![Member::Os(driver), Member::Os(agent)];
+        let agent = self.start(&names::kubelet(&node.name), "node-agent", &[&place[..], &agent].concat()).await?.0;
+        let members = vec![Member::Os(machine), Member::Os(driver), Member::Os(agent)];
         Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)? }))
     }
 }
@@ -289,4 +358,11 @@ fn write_instances(path: &Path, instances: &[InstanceSpec]) -> Result<(), Cluste
 
 fn text(ready: &Value, key: &str) -> String {
     ready[key].as_str().unwrap_or_default().to_owned()
+}
+
+fn lock(key: LockKey) -> &'static str {
+    match key {
+        LockKey::Volume => "volume",
+        LockKey::VolumeAndNode => "volume-and-node",
+    }
 }

@@ -1,6 +1,8 @@
 //! What a cluster is made of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_mock::settings::LockKey;
 
 use super::Secret;
 use crate::scenario::model::{LatencyProfile, Scenario};
@@ -39,6 +41,12 @@ pub struct ClusterSpec {
     pub token_keys: Vec<fake_apiserver::keys::PublicKey>,
     /// Whether instances have their metadata service; a component asks for it in no scenario.
     pub metadata: bool,
+    /// How many replicas of a process of control loops there are; one where it says nothing.
+    pub replicas: BTreeMap<String, usize>,
+    /// Whether processes of control loops are elected by Lease also where there is one of each.
+    pub leader_elect: bool,
+    /// What the driver's controller service locks while it publishes.
+    pub lock: LockKey,
 }
 
 impl Default for ClusterSpec {
@@ -54,11 +62,24 @@ impl Default for ClusterSpec {
             admin_token: None,
             token_keys: Vec::new(),
             metadata: false,
+            replicas: BTreeMap::new(),
+            leader_elect: false,
+            lock: LockKey::default(),
         }
     }
 }
 
 impl ClusterSpec {
+    /// How many replicas of `process` there are.
+    pub fn replicas_of(&self, process: &str) -> usize {
+        self.replicas.get(process).copied().unwrap_or(1)
+    }
+
+    /// Whether `process` is elected by Lease.
+    pub fn elects(&self, process: &str) -> bool {
+        self.leader_elect || self.replicas_of(process) > 1
+    }
+
     /// A cluster of `count` nodes called node-a, node-b, …, all in the first zone.
     pub fn of_nodes(count: usize) -> Self {
         let mut spec = Self::default();
@@ -71,7 +92,13 @@ impl ClusterSpec {
 
     /// The cluster that `scenario` asks for.
     pub fn of_scenario(scenario: &Scenario) -> Self {
-        let mut spec = Self { latency: scenario.latency, ..Self::default() };
+        let mut spec = Self {
+            latency: scenario.latency,
+            replicas: scenario.replicas.clone(),
+            leader_elect: scenario.leader_elect,
+            lock: scenario.lock,
+            ..Self::default()
+        };
         for node in &scenario.nodes {
             let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
             if !spec.zones.contains(&zone) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
 use substrate::Event;
-use substrate::json::Value;
 
 /// What is known of each pod's workload, by `namespace/name`.
 #[derive(Debug, Default)]
@@ -18,32 +18,23 @@ struct Told {
 
 impl Story {
     pub(super) fn observe(&self, event: &Event) {
-        let Some(pod) = event.str("pod") else { return };
-        match event.kind.as_str() {
-            "workload.started" => {
-                let found = number(event, "records_found");
-                let verified = event.fields.get("verified").and_then(Value::as_bool).unwrap_or(false);
-                // A pod of several claims starts one writer for each; the worst of them counts.
-                let mut pods = self.pods();
-                let told = pods.entry(pod.to_owned()).or_default();
-                told.found = Some(match told.found {
-                    Some((before, intact)) if told.synced == 0 => (before.min(found), intact && verified),
-                    _ => (found, verified),
-                });
-                told.synced = 0;
-            }
-            "workload.corrupt" => {
-                let mut pods = self.pods();
-                let told = pods.entry(pod.to_owned()).or_default();
-                told.found = Some((told.found.map_or(0, |f| f.0), false));
-            }
-            "workload.synced" => {
-                let record = number(event, "record");
-                let mut pods = self.pods();
-                let told = pods.entry(pod.to_owned()).or_default();
-                told.synced = told.synced.max(record);
-            }
-            _ => {}
+        if let Some(WorkloadStarted { pod, records_found: found, verified, .. }) = event.get() {
+            // A pod of several claims starts one writer for each; the worst of them counts.
+            let mut pods = self.pods();
+            let told = pods.entry(pod.to_string()).or_default();
+            told.found = Some(match told.found {
+                Some((before, intact)) if told.synced == 0 => (before.min(*found), intact && *verified),
+                _ => (*found, *verified),
+            });
+            told.synced = 0;
+        } else if let Some(WorkloadCorrupt { pod, .. }) = event.get() {
+            let mut pods = self.pods();
+            let told = pods.entry(pod.to_string()).or_default();
+            told.found = Some((told.found.map_or(0, |f| f.0), false));
+        } else if let Some(WorkloadSynced { pod, record, .. }) = event.get() {
+            let mut pods = self.pods();
+            let told = pods.entry(pod.to_string()).or_default();
+            told.synced = told.synced.max(*record);
         }
     }
 
@@ -58,8 +49,4 @@ impl Story {
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn number(event: &Event, field: &str) -> u64 {
-    event.fields.get(field).and_then(Value::as_u64).unwrap_or(0)
 }

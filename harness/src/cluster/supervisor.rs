@@ -1,29 +1,37 @@
-//! Who carries out what faults say of processes and machines, `crash` and `reboot`, and what the cloud does to its
-//! instances: a machine that is stopped, terminated or crashed there runs nothing any more.
+//! Who carries out what faults say of processes and machines, `crash` and `reboot`, what the cloud does to its
+//! instances (a machine that is stopped, terminated or crashed there runs nothing any more), and who starts again a
+//! process that has ended because it lost its lease.
+//!
+//! As an effect `crash: node-a` ends kubelet and the driver's node service of that node; `reboot: node-a` is the machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
-use substrate::fault::Effect;
+use controllers::events::LeaderLost;
+use csi_mock::events::DiskCrashed;
+use mock_ec2::events::{InstanceChanged, InstancePhase};
+use substrate::events::ProcessFailed;
+use substrate::fault::{Effect, Names};
 use substrate::{Ctx, Event, Process, World};
 use tokio::sync::mpsc;
 
-use super::Node;
 use super::member::Member;
+use super::{Cluster, Node, names};
 
 /// How long a crashed process is down, as a container that kubelet starts again for the first time.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// How long a machine takes to come up again.
 const BOOT: Duration = Duration::from_secs(30);
 
-/// The components of a cluster, by name.
+/// The processes of a cluster.
 #[derive(Clone)]
 struct Parts {
-    members: BTreeMap<String, Vec<Member>>,
+    /// Every process, by name.
+    members: BTreeMap<String, Member>,
+    names: Arc<Names>,
     nodes: BTreeMap<String, Node>,
-    /// The nodes whose power is off; they stay off.
+    /// Machines and processes that a step has ended; they stay so until a step starts them.
     off: Arc<Mutex<BTreeSet<String>>>,
     /// Those that the cloud has taken the power of, and how often it has done so.
     cut: Arc<Mutex<BTreeMap<String, (bool, u32)>>>,
@@ -31,50 +39,58 @@ struct Parts {
 
 /// What is to be done.
 enum Order {
-    Crash(String),
+    /// Start these again, which have ended.
+    Revive(Vec<String>),
+    /// End these, which are OS processes, and start them again.
+    Replace(Vec<String>),
     Reboot(String),
     PowerOff(String),
     PowerOn(String),
 }
 
-/// What an event of the cloud means for the node that runs on the instance.
+/// What an event means for a process or a machine.
 fn order(event: &Event, instances: &BTreeMap<String, String>) -> Option<Order> {
-    if event.kind != "ec2.instance" {
-        return None;
+    if event.is::<LeaderLost>() {
+        return Some(Order::Revive(vec![event.process.to_string()]));
     }
-    let node = instances.get(event.str("instance")?)?.clone();
-    match event.str("state")? {
-        "impaired" | "stopping" | "stopped" | "shutting-down" | "terminated" => Some(Order::PowerOff(node)),
-        "running" => Some(Order::PowerOn(node)),
-        "rebooted" => Some(Order::Reboot(node)),
-        _ => None,
+    let InstanceChanged { instance, state } = event.get()?;
+    let node = instances.get(instance.as_str())?.clone();
+    match state {
+        InstancePhase::Impaired
+        | InstancePhase::Stopping
+        | InstancePhase::Stopped
+        | InstancePhase::ShuttingDown
+        | InstancePhase::Terminated => Some(Order::PowerOff(node)),
+        InstancePhase::Running => Some(Order::PowerOn(node)),
+        InstancePhase::Rebooted => Some(Order::Reboot(node)),
+        InstancePhase::Pending => None,
     }
 }
 
-/// Starts to carry out crashes and reboots in `world`, whose components share this OS process.
-pub(super) fn start(
-    world: &World,
-    members: &BTreeMap<String, Member>,
-    nodes: &BTreeMap<String, Node>,
-    off: &Arc<Mutex<BTreeSet<String>>>,
-) {
-    let machines = nodes.iter().map(|(name, node)| (name.clone(), node.members.clone()));
-    let members = members.iter().map(|(name, member)| (name.clone(), vec![member.clone()])).chain(machines).collect();
-    let parts = Parts { members, nodes: nodes.clone(), off: off.clone(), cut: Arc::default() };
+/// Starts to supervise `cluster`.
+pub(super) fn start(world: &World, cluster: &Cluster) {
+    let parts = Parts {
+        members: cluster.all_members(),
+        names: Arc::new(names::of(&cluster.spec)),
+        nodes: cluster.nodes.clone(),
+        off: cluster.down.clone(),
+        cut: Arc::default(),
+    };
     let (orders, inbox) = mpsc::unbounded_channel();
     let instances: BTreeMap<String, String> =
-        nodes.iter().map(|(name, n)| (n.instance.clone(), name.clone())).collect();
+        cluster.nodes.iter().map(|(name, n)| (n.instance.clone(), name.clone())).collect();
     let to_cloud = orders.clone();
     world.trace().observe(move |event| {
         if let Some(order) = order(event, &instances) {
             let _ = to_cloud.send(order);
         }
     });
+    let at_once = parts.clone();
     world.observe_faults(move |process, firing| {
         let order = match &firing.effect {
-            Effect::Crash(who) if who == "self" => Order::Crash(process.to_string()),
-            Effect::Crash(who) => Order::Crash(who.clone()),
-            Effect::Reboot(node) => Order::Reboot(node.clone()),
+            Effect::Crash(who) if who == "self" => at_once.crash(&[process.to_string()]),
+            Effect::Crash(who) => at_once.crash(&at_once.meant(who)),
+            Effect::Reboot(node) => at_once.cut_power(node),
             _ => return,
         };
         // The supervisor lives as long as the world.
@@ -93,33 +109,104 @@ pub(super) fn start(
 }
 
 impl Parts {
+    /// The processes that `crash: who` ends.
+    fn meant(&self, who: &str) -> Vec<String> {
+        // The machine itself goes on.
+        self.names.resolve(who).into_iter().filter(|process| !self.nodes.contains_key(process)).collect()
+    }
+
+    /// Ends processes now, within the operation in which the fault fired, so that it goes no further.
+    fn crash(&self, processes: &[String]) -> Order {
+        let up = |process: &&String| !self.is_off(process);
+        let processes: Vec<String> = processes.iter().filter(up).cloned().collect();
+        let mut replaced = Vec::new();
+        for process in &processes {
+            match self.members.get(process) {
+                Some(Member::Task(task)) => task.crash(),
+                Some(Member::Os(_)) => replaced.push(process.clone()),
+                None => {}
+            }
+        }
+        if replaced.is_empty() { Order::Revive(processes) } else { Order::Replace(replaced) }
+    }
+
+    /// Ends all processes of a machine now; its disk follows.
+    fn cut_power(&self, node: &str) -> Order {
+        if let Some(node) = self.nodes.get(node).filter(|_| !self.is_off(node)) {
+            for member in node.members.iter().rev() {
+                if let Member::Task(task) = member {
+                    task.crash();
+                }
+            }
+        }
+        Order::Reboot(node.to_owned())
+    }
+
     async fn carry_out(self, ctx: Ctx, order: Order) {
-        let name = match &order {
-            Order::PowerOff(node) => return self.power_off(&ctx, node).await,
-            Order::PowerOn(node) => return self.power_on(&ctx, node).await,
+        match order {
+            Order::PowerOff(node) => self.power_off(&ctx, &node).await,
+            Order::PowerOn(node) => self.power_on(&ctx, &node).await,
             // What the cloud reboots comes back, however it lost its power.
-            Order::Reboot(node) if self.is_cut(node) => return self.power_on(&ctx, node).await,
-            Order::Crash(name) | Order::Reboot(name) => name,
-        };
-        let Some(members) = self.members.get(name).filter(|_| !self.is_off(name)) else { return };
-        for member in members.iter().rev() {
+            Order::Reboot(node) if self.is_cut(&node) => self.power_on(&ctx, &node).await,
+            Order::Reboot(node) => self.reboot(&ctx, &node).await,
+            Order::Revive(processes) => {
+                ctx.sleep(RESTART_AFTER).await;
+                self.restart(&ctx, &processes).await;
+            }
+            Order::Replace(processes) => {
+                for process in &processes {
+                    if let Some(member) = self.members.get(process) {
+                        member.crash().await;
+                    }
+                }
+                ctx.sleep(RESTART_AFTER).await;
+                self.restart(&ctx, &processes).await;
+            }
+        }
+    }
+
+    /// Starts processes again that have ended and that nothing keeps down.
+    async fn restart(&self, ctx: &Ctx, processes: &[String]) {
+        for process in processes {
+            let Some(member) = self.members.get(process).filter(|_| !self.is_off(process)) else { continue };
+            // Somebody else, a reboot, may have started it by now.
+            if matches!(member, Member::Task(task) if task.ctx().is_some()) {
+                continue;
+            }
+            if let Err(error) = member.restart().await {
+                ctx.emit(ProcessFailed { error });
+            }
+        }
+    }
+
+    async fn reboot(&self, ctx: &Ctx, name: &str) {
+        let Some(node) = self.nodes.get(name).filter(|_| !self.is_off(name)) else { return };
+        for member in node.members.iter().rev() {
             member.crash().await;
         }
-        if let (Order::Reboot(_), Some(node)) = (&order, self.nodes.get(name)) {
-            if let Err(error) = node.disk.crash().await {
-                return ctx.emit("process.failed", json!({ "error": error.to_string() }));
-            }
-            ctx.world().trace().info(&Arc::from("cluster"), "disk.crashed", json!({ "node": name }));
-            ctx.sleep(BOOT).await;
-        } else {
-            ctx.sleep(RESTART_AFTER).await;
-        }
-        if self.is_off(name) {
+        if !self.pull(ctx, name, node).await {
             return;
         }
-        for member in members {
+        ctx.sleep(BOOT).await;
+        if !self.is_off(name) {
+            self.start_all(ctx, node).await;
+        }
+    }
+
+    /// Takes mounts, devices and unsynced writes away.
+    async fn pull(&self, ctx: &Ctx, name: &str, node: &Node) -> bool {
+        if let Err(error) = node.disk.crash().await {
+            ctx.emit(ProcessFailed { error: error.to_string() });
+            return false;
+        }
+        ctx.world().trace().info(&Arc::from("cluster"), DiskCrashed { node: name.into() });
+        true
+    }
+
+    async fn start_all(&self, ctx: &Ctx, node: &Node) {
+        for member in &node.members {
             if let Err(error) = member.restart().await {
-                ctx.emit("process.failed", json!({ "error": error }));
+                ctx.emit(ProcessFailed { error });
             }
         }
     }
@@ -138,10 +225,7 @@ impl Parts {
         for member in node.members.iter().rev() {
             member.crash().await;
         }
-        if let Err(error) = node.disk.crash().await {
-            return ctx.emit("process.failed", json!({ "error": error.to_string() }));
-        }
-        ctx.world().trace().info(&Arc::from("cluster"), "disk.crashed", json!({ "node": name }));
+        self.pull(ctx, name, node).await;
     }
 
     /// The cloud gives a machine its power back; it boots, unless that is taken again meanwhile.
@@ -160,10 +244,8 @@ impl Parts {
             *is_cut = false;
         }
         self.off.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        for member in self.nodes.get(name).iter().flat_map(|node| &node.members) {
-            if let Err(error) = member.restart().await {
-                ctx.emit("process.failed", json!({ "error": error }));
-            }
+        if let Some(node) = self.nodes.get(name) {
+            self.start_all(ctx, node).await;
         }
     }
 
@@ -172,7 +254,9 @@ impl Parts {
         self.is_off(node) && cut.get(node).is_some_and(|(is_cut, _)| *is_cut)
     }
 
-    fn is_off(&self, node: &str) -> bool {
-        self.off.lock().unwrap_or_else(PoisonError::into_inner).contains(node)
+    /// Whether a step, or the cloud, keeps a process or its machine down.
+    fn is_off(&self, process: &str) -> bool {
+        let off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
+        off.contains(process) || process.split_once('/').is_some_and(|(node, _)| off.contains(node))
     }
 }

@@ -1,9 +1,20 @@
-//! What the trace has shown so far: who holds which volume where, and what was forced.
+//! What the trace has shown so far: who holds which volume where, what Kubernetes has stored, and what was forced.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use controllers::events::Detach;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::json::Value;
+use substrate::clock::TimeScale;
+use substrate::events::{ProcessCrashed, ProcessStarted};
+
+use super::FORCE_AFTER;
+use crate::cluster::names;
+use crate::events::ClusterNode;
 
 /// A volume on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,10 +25,12 @@ pub(super) struct Hold {
     pub raw: bool,
     /// Target paths, and whether they may be written.
     pub published: BTreeMap<String, bool>,
-    /// A forced detach from this node is on record: what is mounted there no longer reaches the volume.
+    /// A legitimate forced detach from this node is on record: what is mounted there no longer reaches the volume.
     pub forced: bool,
     /// Grows with every stage, so that one mistake is reported once.
     pub generation: u64,
+    /// The kubelet of the node has started anew since the last target path went.
+    pub forgotten: bool,
 }
 
 impl Hold {
@@ -29,32 +42,83 @@ impl Hold {
 
 /// A VolumeAttachment object.
 #[derive(Clone, Debug, Default)]
-struct Attachment {
-    pv: String,
-    node: String,
-    attached: bool,
+pub(super) struct Attachment {
+    pub pv: String,
+    pub node: String,
+    pub attached: bool,
+    pub deleting: bool,
+}
+
+/// A Node object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub ready: Option<String>,
+    pub out_of_service: bool,
+    pub attached: BTreeSet<String>,
+    pub in_use: BTreeSet<String>,
+}
+
+/// A Pod object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pod {
+    pub node: Option<String>,
+    pub phase: String,
+    pub deleting: bool,
+    /// `namespace/name` of its claims.
+    pub claims: Vec<String>,
+}
+
+impl Pod {
+    fn is_over(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+}
+
+/// A PersistentVolume object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Volume {
+    pub handle: String,
+    pub claim: Option<String>,
+    /// More than one node may have it for writing.
+    pub shared: bool,
 }
 
 /// All facts. Volumes are cloud volume ids, nodes are node names.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    nodes: BTreeMap<String, String>,
-    holds: BTreeMap<(String, String), Hold>,
-    handles: BTreeMap<String, String>,
+    pub scale: TimeScale,
+    instances: BTreeMap<String, String>,
+    pub holds: BTreeMap<(String, String), Hold>,
+    /// By PV name.
+    pub volumes: BTreeMap<String, Volume>,
+    /// PV name by handle.
+    by_handle: BTreeMap<String, String>,
+    /// Handles that Kubernetes knows or knew.
     known: BTreeSet<String>,
-    attachments: BTreeMap<String, Attachment>,
-    cloud: BTreeSet<(String, String)>,
+    pub attachments: BTreeMap<String, Attachment>,
+    pub nodes: BTreeMap<String, Node>,
+    pub pods: BTreeMap<String, Pod>,
+    /// The pods that name a claim.
+    users: BTreeMap<String, BTreeSet<String>>,
+    /// The PV that is for a claim.
+    pv_of_claim: BTreeMap<String, String>,
+    /// Attachments in the cloud, with their state.
+    pub cloud: BTreeMap<(String, String), AttachmentPhase>,
     multi_attach: BTreeSet<String>,
+    /// Volumes that were staged on a node since they were last attached to it.
+    pub staged_since_attached: BTreeSet<(String, String)>,
+    /// Since when nothing wants a volume on a node, in milliseconds.
+    unwanted_since: BTreeMap<(String, String), u64>,
+    /// Calls of drivers that are open, by process and ordinal.
+    pub open: BTreeMap<(String, u64), String>,
+    made: BTreeSet<String>,
+    pub(super) last_unrest: (u64, String),
 }
 
 impl Facts {
-    pub fn add_node(&mut self, node: &str, instance: &str) {
-        self.nodes.insert(instance.to_owned(), node.to_owned());
-    }
-
     /// The node's name, whether `node` is a name or an instance id.
     pub fn name<'a>(&'a self, node: &'a str) -> &'a str {
-        self.nodes.get(node).map_or(node, String::as_str)
+        self.instances.get(node).map_or(node, String::as_str)
     }
 
     /// What a node holds of a volume.
@@ -71,8 +135,12 @@ impl Facts {
             .map(|((_, node), hold)| (node.as_str(), hold))
     }
 
-    pub fn is_multi_attach(&self, volume: &str) -> bool {
-        self.multi_attach.contains(volume)
+    /// Whether several nodes may write to the volume: by its access modes where Kubernetes knows it, else by the cloud.
+    pub fn is_shared(&self, volume: &str) -> bool {
+        match self.by_handle.get(volume).and_then(|pv| self.volumes.get(pv)) {
+            Some(pv) => pv.shared,
+            None => self.multi_attach.contains(volume),
+        }
     }
 
     /// Whether the volume is attached to the node: by a VolumeAttachment where Kubernetes knows the volume, in the
@@ -80,138 +148,280 @@ impl Facts {
     pub fn is_attached(&self, volume: &str, node: &str) -> bool {
         let node = self.name(node);
         if self.known.contains(volume) {
-            let of_volume = |a: &Attachment| self.handles.get(&a.pv).is_some_and(|handle| handle == volume);
+            let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
             // The node is the cheaper question, and few attachments are of one node.
             return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
         }
-        self.cloud.contains(&(volume.to_owned(), node.to_owned()))
+        self.cloud.get(&(volume.to_owned(), node.to_owned())) == Some(&AttachmentPhase::Attached)
+    }
+
+    /// The handle of a claim's volume.
+    pub fn handle_of_claim(&self, claim: &str) -> Option<&str> {
+        self.volumes.get(self.pv_of_claim.get(claim)?).map(|pv| pv.handle.as_str())
+    }
+
+    /// The pods that use a claim and are not over.
+    pub fn users_of(&self, claim: &str) -> impl Iterator<Item = &Pod> {
+        let pods = self.users.get(claim).into_iter().flatten();
+        pods.filter_map(|pod| self.pods.get(pod)).filter(|pod| !pod.is_over())
+    }
+
+    /// How many cloud volumes were made.
+    pub fn made(&self) -> u64 {
+        self.made.len() as u64
     }
 
     pub fn observe(&mut self, event: &Event) {
-        match event.kind.as_str() {
-            "cluster.node" => {
-                if let (Some(node), Some(instance)) = (event.str("node"), event.str("instance")) {
-                    self.add_node(node, instance);
-                }
+        if let Some(commit) = event.get::<Commit>() {
+            return self.on_commit(commit, event.ms);
+        }
+        if let Some(call) = event.get::<CsiCall>() {
+            let what = format!("{} of {}", call.rpc, call.volume.as_deref().unwrap_or("the driver"));
+            self.stir(event.ms, || what.clone());
+            self.open.insert((event.process.to_string(), call.ordinal), what);
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.open.remove(&(event.process.to_string(), done.ordinal));
+            self.on_unstaged_by_word(done);
+        } else if let Some(changed) = event.get::<AttachmentChanged>() {
+            self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
+            self.on_cloud_attachment(changed);
+        } else if let Some(changed) = event.get::<VolumeChanged>() {
+            self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
+            if changed.multi_attach {
+                self.multi_attach.insert(changed.volume.to_string());
             }
-            "ec2.volume" => self.on_volume(event),
-            "ec2.attachment" => self.on_cloud_attachment(event),
-            "ad.detach" if event.fields.get("forced") == Some(&Value::Bool(true)) => self.on_forced(event, "node"),
-            "disk.staged" | "disk.published" | "disk.unpublished" | "disk.unstaged" => self.on_mount(event),
-            "disk.crashed" => self.on_crash(event),
-            "csi.done" if event.str("rpc") == Some("NodeUnstageVolume") && event.str("code") == Some("OK") => {
-                self.on_unstaged(event);
+            if changed.state == VolumePhase::Creating {
+                self.made.insert(changed.volume.to_string());
             }
-            "api.commit" => self.on_commit(event),
-            _ => {}
+        } else if let Some(staged) = event.get::<DiskStaged>() {
+            self.on_staged(staged);
+        } else if let Some(DiskPublished { volume, node, path, readonly }) = event.get() {
+            self.of(volume, node).published.insert(path.to_string(), !readonly);
+        } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
+            self.on_unpublished(volume, node, path);
+        } else if let Some(DiskUnstaged { volume, node, .. }) = event.get() {
+            self.of(volume, node).staged = None;
+            self.forget_if_empty(volume, node);
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            let node = self.name(node).to_owned();
+            self.holds.retain(|(_, n), _| *n != node);
+        } else if let Some(detach) = event.get::<Detach>() {
+            self.on_detach(detach, event.ms);
+        } else if let Some(ClusterNode { node, instance, .. }) = event.get() {
+            self.instances.insert(instance.to_string(), node.to_string());
+        } else if event.is::<ProcessStarted>() || event.is::<ProcessCrashed>() {
+            self.open.retain(|(process, _), _| **process != *event.process);
+            if event.is::<ProcessStarted>() {
+                self.on_started(&event.process);
+            }
         }
     }
 
-    fn on_volume(&mut self, event: &Event) {
-        let Some(volume) = event.str("volume") else { return };
-        if event.fields.get("multi_attach") == Some(&Value::Bool(true)) {
-            self.multi_attach.insert(volume.to_owned());
-        }
+    /// Notes that something changed that is no heartbeat.
+    fn stir(&mut self, ms: u64, what: impl FnOnce() -> String) {
+        self.last_unrest = (ms, what());
     }
 
-    fn on_cloud_attachment(&mut self, event: &Event) {
-        let (Some(volume), Some(instance)) = (event.str("volume"), event.str("instance")) else { return };
-        let key = (volume.to_owned(), self.name(instance).to_owned());
-        match event.str("state") {
-            Some("attached") => {
-                self.cloud.insert(key);
-            }
-            Some("detached") => {
-                self.cloud.remove(&key);
-            }
-            _ => {}
-        }
-        if event.fields.get("forced") == Some(&Value::Bool(true)) {
-            self.on_forced(event, "instance");
-        }
+    fn of(&mut self, volume: &str, node: &str) -> &mut Hold {
+        let node = self.name(node).to_owned();
+        self.holds.entry((volume.to_owned(), node)).or_default()
     }
 
-    fn on_forced(&mut self, event: &Event, field: &str) {
-        let (Some(volume), Some(node)) = (event.str("volume"), event.str(field)) else { return };
+    fn forget_if_empty(&mut self, volume: &str, node: &str) {
         let key = (volume.to_owned(), self.name(node).to_owned());
-        if let Some(hold) = self.holds.get_mut(&key) {
-            hold.forced = true;
-        }
-    }
-
-    fn on_mount(&mut self, event: &Event) {
-        let (Some(volume), Some(node)) = (event.str("volume"), event.str("node")) else { return };
-        let key = (volume.to_owned(), self.name(node).to_owned());
-        let writable = event.fields.get("readonly") != Some(&Value::Bool(true));
-        let path = event.str("path").unwrap_or_default().to_owned();
-        let hold = self.holds.entry(key.clone()).or_default();
-        match event.kind.as_str() {
-            "disk.staged" => {
-                hold.staged = Some(writable);
-                hold.raw = event.fields.get("raw") == Some(&Value::Bool(true));
-                hold.forced = false;
-                hold.generation += 1;
-            }
-            "disk.unstaged" => hold.staged = None,
-            "disk.published" => {
-                hold.published.insert(path, writable);
-            }
-            _ if path.is_empty() => hold.published.clear(),
-            _ => {
-                hold.published.remove(&path);
-            }
-        }
-        if hold.staged.is_none() && hold.published.is_empty() {
+        if self.holds.get(&key).is_some_and(|hold| hold.staged.is_none() && hold.published.is_empty()) {
             self.holds.remove(&key);
         }
     }
 
-    /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts is
-    /// that it said so. Of a filesystem the mount must have gone.
-    fn on_unstaged(&mut self, event: &Event) {
-        let (Some(volume), Some(node)) = (event.str("volume"), event.str("node")) else { return };
-        let key = (volume.to_owned(), self.name(node).to_owned());
+    fn on_staged(&mut self, staged: &DiskStaged) {
+        let hold = self.of(&staged.volume, &staged.node);
+        hold.staged = Some(!staged.readonly);
+        hold.raw = staged.raw;
+        hold.forced = false;
+        hold.forgotten = false;
+        hold.generation += 1;
+        let node = self.name(&staged.node).to_owned();
+        self.staged_since_attached.insert((staged.volume.to_string(), node));
+    }
+
+    fn on_unpublished(&mut self, volume: &str, node: &str, path: &str) {
+        let hold = self.of(volume, node);
+        if path.is_empty() {
+            hold.published.clear();
+        } else {
+            hold.published.remove(path);
+        }
+        self.forget_if_empty(volume, node);
+    }
+
+    /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts
+    /// is that it said so. Of a filesystem the mount must have gone.
+    fn on_unstaged_by_word(&mut self, done: &CsiDone) {
+        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
+        if done.rpc != "NodeUnstageVolume" || done.code != "OK" {
+            return;
+        }
+        let key = (volume.to_string(), self.name(node).to_owned());
         if let Some(hold) = self.holds.get_mut(&key).filter(|hold| hold.raw) {
             hold.staged = None;
-            if hold.published.is_empty() {
-                self.holds.remove(&key);
+            self.forget_if_empty(volume, node);
+        }
+    }
+
+    /// A kubelet that starts knows of volumes what it finds on its disk.
+    fn on_started(&mut self, process: &str) {
+        for ((_, node), hold) in &mut self.holds {
+            if *process == names::kubelet(node) && hold.published.is_empty() {
+                hold.forgotten = true;
             }
         }
     }
 
-    fn on_crash(&mut self, event: &Event) {
-        let Some(node) = event.str("node") else { return };
-        let node = self.name(node).to_owned();
-        self.holds.retain(|(_, n), _| *n != node);
+    fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
+        let key = (changed.volume.to_string(), self.name(changed.instance.as_str()).to_owned());
+        if changed.forced
+            && let Some(hold) = self.holds.get_mut(&key)
+        {
+            // The operator did it, past Kubernetes: it is on record in the cloud.
+            hold.forced = true;
+        }
+        match changed.state {
+            AttachmentPhase::Detached => {
+                self.cloud.remove(&key);
+            }
+            state => {
+                if state == AttachmentPhase::Attaching {
+                    self.staged_since_attached.remove(&key);
+                }
+                self.cloud.insert(key, state);
+            }
+        }
     }
 
-    fn on_commit(&mut self, event: &Event) {
-        let Some(object) = event.str("object") else { return };
-        let deleted = event.str("type") == Some("DELETED");
-        let text = |of: &str, field: &str| {
-            event.fields.get(of).and_then(|v| v.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        match event.str("resource") {
-            Some("persistentvolumes") => {
-                let handle = text("pv", "handle");
-                if !handle.is_empty() {
-                    self.known.insert(handle.clone());
-                    self.handles.insert(object.to_owned(), handle);
+    fn on_detach(&mut self, detach: &Detach, ms: u64) {
+        if !detach.forced {
+            return;
+        }
+        let key = (detach.volume.to_string(), detach.node.to_string());
+        let legitimate = self.may_force(&key, ms);
+        if let Some(hold) = self.holds.get_mut(&key) {
+            hold.forced = legitimate;
+        }
+    }
+
+    /// Whether upstream would force now: by what is stored, not by what some cache holds.
+    fn may_force(&self, key: &(String, String), ms: u64) -> bool {
+        let node = self.nodes.get(&key.1);
+        if node.is_some_and(|node| node.out_of_service) {
+            return true;
+        }
+        let healthy = node.is_some_and(|node| node.ready.as_deref() == Some("True"));
+        let waited = self.unwanted_since.get(key).map(|since| Duration::from_millis(ms.saturating_sub(*since)));
+        !healthy && waited.is_some_and(|waited| waited >= self.scale.apply(FORCE_AFTER))
+    }
+
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
+        let deleted = commit.r#type == EventType::Deleted;
+        let object = &*commit.object;
+        match commit.resource.as_str() {
+            "nodes" if self.is_heartbeat(commit) => return,
+            // What changes all the time, and says nothing of progress.
+            "leases" | "events" => return,
+            _ => {}
+        }
+        self.stir(ms, || format!("{} {} {object} by {}", commit.verb, commit.resource, commit.user));
+        if let Some(pv) = &commit.pv {
+            let handle = pv.handle.as_deref().unwrap_or_default().to_owned();
+            if !handle.is_empty() {
+                self.known.insert(handle.clone());
+                self.by_handle.insert(handle.clone(), object.to_owned());
+            }
+            let shared = pv.access_modes.iter().any(|mode| mode == "ReadWriteMany");
+            let volume = Volume { handle, claim: pv.claim.as_deref().map(str::to_owned), shared };
+            if let Some(claim) = &volume.claim {
+                if deleted {
+                    self.pv_of_claim.remove(claim);
+                } else {
+                    self.pv_of_claim.insert(claim.clone(), object.to_owned());
                 }
             }
-            Some("volumeattachments") if deleted => {
-                self.attachments.remove(object);
+            if deleted {
+                self.volumes.remove(object);
+            } else {
+                self.volumes.insert(object.to_owned(), volume);
             }
-            Some("volumeattachments") => {
-                let attached = event.fields.get("volumeattachment").and_then(|v| v.get("attached"));
-                let attachment = Attachment {
-                    pv: text("volumeattachment", "pv"),
-                    node: text("volumeattachment", "node"),
-                    attached: attached == Some(&Value::Bool(true)),
-                };
+        } else if let Some(va) = &commit.volumeattachment {
+            let text = |text: &Option<substrate::json::Text>| text.as_deref().unwrap_or_default().to_owned();
+            let (pv, node) = (text(&va.pv), text(&va.node));
+            let attachment = Attachment { pv, node, attached: va.attached, deleting: va.deleting };
+            if deleted {
+                self.attachments.remove(object);
+            } else {
                 self.attachments.insert(object.to_owned(), attachment);
             }
-            _ => {}
+        } else if let Some(node) = &commit.node {
+            let strings = |list: &[substrate::json::Text]| list.iter().map(ToString::to_string).collect();
+            let node = Node {
+                ready: node.ready.as_deref().map(str::to_owned),
+                out_of_service: node.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")),
+                attached: strings(&node.volumes_attached),
+                in_use: strings(&node.volumes_in_use),
+            };
+            if deleted {
+                self.nodes.remove(object);
+            } else {
+                self.nodes.insert(object.to_owned(), node);
+            }
+        } else if let Some(pod) = &commit.pod {
+            let (namespace, _) = object.split_once('/').unwrap_or(("default", object));
+            let pod = Pod {
+                node: pod.node.as_deref().filter(|node| !node.is_empty()).map(str::to_owned),
+                phase: pod.phase.as_deref().unwrap_or_default().to_owned(),
+                deleting: pod.deleting,
+                claims: pod.claims.iter().map(|claim| format!("{namespace}/{claim}")).collect(),
+            };
+            let before = if deleted { self.pods.remove(object) } else { self.pods.insert(object.to_owned(), pod) };
+            self.rewant(object, before, ms);
+        }
+    }
+
+    /// A node whose status says the same as before.
+    fn is_heartbeat(&self, commit: &Commit) -> bool {
+        let (Some(now), Some(before)) = (&commit.node, self.nodes.get(&*commit.object)) else { return false };
+        let same = |new: &[substrate::json::Text], old: &BTreeSet<String>| {
+            new.len() == old.len() && new.iter().all(|name| old.contains(name.as_str()))
+        };
+        commit.r#type == EventType::Modified
+            && now.ready.as_deref() == before.ready.as_deref()
+            && now.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")) == before.out_of_service
+            && same(&now.volumes_attached, &before.attached)
+            && same(&now.volumes_in_use, &before.in_use)
+    }
+
+    /// Keeps since when nothing wants the volumes of a pod that has changed, on its node.
+    fn rewant(&mut self, object: &str, before: Option<Pod>, ms: u64) {
+        let now = self.pods.get(object).cloned();
+        for claim in before.iter().chain(&now).flat_map(|pod| &pod.claims) {
+            let users = self.users.entry(claim.clone()).or_default();
+            if now.is_some() {
+                users.insert(object.to_owned());
+            } else {
+                users.remove(object);
+            }
+        }
+        for pod in before.iter().chain(&now) {
+            let Some(node) = &pod.node else { continue };
+            for claim in &pod.claims {
+                let Some(handle) = self.handle_of_claim(claim).map(str::to_owned) else { continue };
+                let wanted = self.users_of(claim).any(|user| user.node.as_ref() == Some(node));
+                let key = (handle, node.clone());
+                if wanted {
+                    self.unwanted_since.remove(&key);
+                } else {
+                    self.unwanted_since.entry(key).or_insert(ms);
+                }
+            }
         }
     }
 }

@@ -1,34 +1,57 @@
-//! I1: no volume is writable on two nodes, unless it is multi-attach, or a forced detach from the other node is on
-//! record.
+//! I1: no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is
+//! on record. An occasion is a volume that becomes writable on a node after it was so on another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use csi_mock::events::{DiskPublished, DiskStaged};
 use substrate::Event;
 
 use super::facts::Facts;
+use super::{Checked, Found, Id};
 
-/// The pairs that were reported, so that one mistake is one violation.
+/// What was seen and reported.
 #[derive(Debug, Default)]
 pub(super) struct OneWriter {
+    /// The node on which a volume was last writable.
+    last: BTreeMap<String, String>,
+    /// Volumes that are not judged.
+    shared: BTreeSet<String>,
+    /// The pairs that were reported, so that one mistake is one violation.
     reported: BTreeSet<(String, String, u64)>,
 }
 
 impl OneWriter {
-    pub fn check(&mut self, facts: &Facts, event: &Event) -> Option<String> {
-        if !matches!(event.kind.as_str(), "disk.staged" | "disk.published") {
+    pub fn check(&mut self, facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+        let staged = event.get::<DiskStaged>().map(|s| (&s.volume, &s.node));
+        let (volume, node) = staged.or_else(|| event.get::<DiskPublished>().map(|p| (&p.volume, &p.node)))?;
+        let (volume, node) = (volume.as_str(), facts.name(node));
+        let hold = facts.hold(volume, node)?;
+        if !hold.writes() {
             return None;
         }
-        let (volume, node) = (event.str("volume")?, facts.name(event.str("node")?));
-        let hold = facts.hold(volume, node)?;
-        if !hold.writes() || facts.is_multi_attach(volume) {
+        if facts.is_shared(volume) {
+            if self.shared.insert(volume.to_owned()) {
+                checked.shared_volumes += 1;
+            }
             return None;
+        }
+        let before = self.last.insert(volume.to_owned(), node.to_owned());
+        if before.is_some_and(|before| before != node) {
+            checked.add(Id::I1, 1);
         }
         let (other, _) = facts.holders(volume).find(|(name, hold)| *name != node && hold.writes())?;
         if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
             return None;
         }
-        Some(format!(
-            "{volume} became writable on {node} while it is writable on {other}, and no forced detach from {other} is on record"
-        ))
+        let message = format!(
+            "{volume} became writable on {node} while it is writable on {other}, and no legitimate forced detach from {other} is on record"
+        );
+        Some(Found {
+            message,
+            operation: event.kind().to_owned(),
+            volume: Some(volume.to_owned()),
+            node: Some(node.to_owned()),
+            details: [("other", other.into())].into(),
+        })
     }
 }

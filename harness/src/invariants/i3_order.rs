@@ -1,21 +1,27 @@
-//! I3: publish only after stage, stage only after attached.
+//! I3: publish only after stage, stage only after attached. Each stage and each publish is an occasion.
 
+use csi_mock::events::CsiCall;
 use substrate::Event;
 
 use super::facts::Facts;
+use super::{Checked, Found, Id};
 
-pub(super) fn check(facts: &Facts, event: &Event) -> Option<String> {
-    if event.kind != "csi.call" {
-        return None;
-    }
-    let (volume, node) = (event.str("volume")?, facts.name(event.str("node")?));
-    match event.str("rpc")? {
-        "NodeStageVolume" if !facts.is_attached(volume, node) => {
-            Some(format!("NodeStageVolume was called for {volume} on {node}, where it is not attached"))
-        }
-        "NodePublishVolume" if facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()) => {
-            Some(format!("NodePublishVolume was called for {volume} on {node}, where it is not staged"))
-        }
-        _ => None,
-    }
+pub(super) fn check(facts: &Facts, checked: &mut Checked, event: &Event) -> Option<Found> {
+    let call = event.get::<CsiCall>()?;
+    let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return None };
+    let (volume, node) = (volume.as_str(), facts.name(node));
+    let missing = match call.rpc.as_str() {
+        "NodeStageVolume" => (!facts.is_attached(volume, node)).then_some("attached"),
+        "NodePublishVolume" => facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged"),
+        _ => return None,
+    };
+    checked.add(Id::I3, 1);
+    let missing = missing?;
+    Some(Found {
+        message: format!("{} was called for {volume} on {node}, where it is not {missing}", call.rpc),
+        operation: call.rpc.to_string(),
+        volume: Some(volume.to_owned()),
+        node: Some(node.to_owned()),
+        ..Found::default()
+    })
 }

@@ -1,12 +1,18 @@
-//! I6: bytes synced before a clean unmount are readable afterwards.
+//! I6: bytes synced before a clean unmount are readable afterwards. An occasion is a start of a writer on a volume that
+//! was cleanly unmounted with synced records.
 //!
 //! The modelled workload writes numbered, checksummed records, syncs each, and says at its start how many it found
 //! intact, or that what it found is corrupt. A clean unmount turns what was synced until then into what must be found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadStopped, WorkloadSynced};
+use csi_mock::events::{DiskCrashed, DiskUnpublished};
+use mock_ec2::events::{VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::json::Value;
+use substrate::events::ProcessCrashed;
+
+use super::{Checked, Found, Id};
 
 /// The records of one volume.
 #[derive(Debug, Default)]
@@ -26,70 +32,68 @@ pub(super) struct DurableBytes {
 }
 
 impl DurableBytes {
-    pub fn check(&mut self, event: &Event) -> Option<String> {
-        match event.kind.as_str() {
-            "workload.started" | "workload.synced" | "workload.corrupt" | "workload.stopped" | "disk.unpublished" => {
-                let volume = event.str("volume")?;
-                self.volumes.entry(volume.to_owned()).or_default().check(event, volume)
-            }
+    pub fn check(&mut self, checked: &mut Checked, event: &Event) -> Option<Found> {
+        if let Some(WorkloadSynced { volume, .. }) = event.get() {
+            self.of(volume).synced += 1;
+        } else if let Some(started) = event.get::<WorkloadStarted>() {
+            return self.on_started(checked, started);
+        } else if let Some(WorkloadStopped { volume, pod, node }) = event.get() {
+            self.of(volume).writers.remove(&(pod.to_string(), node.to_string()));
+        } else if let Some(WorkloadCorrupt { volume, pod, node, error }) = event.get() {
+            let promised = self.of(volume).promised;
+            let message = format!(
+                "{pod} cannot read the records on {volume}: {error}; {promised} were synced before the last clean unmount"
+            );
+            return (promised > 0).then(|| found(message, volume, node));
+        } else if let Some(DiskUnpublished { volume, .. }) = event.get() {
+            // A crash takes mounts away without this event, so what was promised stays as it was.
+            let bytes = self.of(volume);
+            bytes.promised = bytes.promised.max(bytes.synced);
+        } else if let Some(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) = event.get() {
             // Ids are never used again, but a deleted volume owes nothing.
-            "ec2.volume" if event.str("state") == Some("deleted") => {
-                self.volumes.remove(event.str("volume")?);
-                None
-            }
-            "disk.crashed" => self.crashed(event.str("node")?),
-            // The process of a node has the node's name; its writers end with it, unheard.
-            "process.crashed" => self.crashed(&event.process),
-            _ => None,
+            self.volumes.remove(volume.as_str());
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.crashed(node);
+        } else if event.is::<ProcessCrashed>() {
+            // The process of a machine has the node's name; its writers end with it, unheard.
+            self.crashed(&event.process);
         }
+        None
     }
 
-    fn crashed(&mut self, node: &str) -> Option<String> {
+    fn of(&mut self, volume: &str) -> &mut Bytes {
+        self.volumes.entry(volume.to_owned()).or_default()
+    }
+
+    fn crashed(&mut self, node: &str) {
         for bytes in self.volumes.values_mut() {
             bytes.writers.retain(|(_, on)| on != node);
         }
-        None
+    }
+
+    fn on_started(&mut self, checked: &mut Checked, started: &WorkloadStarted) -> Option<Found> {
+        let WorkloadStarted { pod, node, volume, records_found: found_now, verified } = started;
+        let bytes = self.of(volume);
+        let alone = bytes.writers.is_empty();
+        bytes.writers.insert((pod.to_string(), node.to_string()));
+        // Beside another pod that writes at this moment, the count is moving. What could not be verified is told
+        // apart by what follows: `workload.corrupt`, or a failed read that the workload tries again.
+        if !alone || !verified {
+            return None;
+        }
+        let promised = bytes.promised;
+        bytes.synced = *found_now;
+        if promised > 0 {
+            checked.add(Id::I6, 1);
+        }
+        let message = || {
+            format!("{pod} found {found_now} records on {volume}, and {promised} were synced before the last clean unmount")
+        };
+        (*found_now < promised).then(|| found(message(), volume, node))
     }
 }
 
-impl Bytes {
-    fn check(&mut self, event: &Event, volume: &str) -> Option<String> {
-        let pod = event.str("pod").unwrap_or_default();
-        let writer = || (pod.to_owned(), event.str("node").unwrap_or_default().to_owned());
-        match event.kind.as_str() {
-            "workload.started" => return self.start(event, volume, writer()),
-            "workload.synced" => self.synced += 1,
-            "workload.stopped" => {
-                self.writers.remove(&writer());
-            }
-            "workload.corrupt" if self.promised > 0 => {
-                let why = event.str("error").unwrap_or("they are corrupt");
-                return Some(format!(
-                    "{pod} cannot read the records on {volume}: {why}; {} were synced before the last clean unmount",
-                    self.promised
-                ));
-            }
-            // A crash takes mounts away without this event, so what was promised stays as it was.
-            "disk.unpublished" => self.promised = self.promised.max(self.synced),
-            _ => {}
-        }
-        None
-    }
-
-    fn start(&mut self, event: &Event, volume: &str, writer: (String, String)) -> Option<String> {
-        let alone = self.writers.is_empty();
-        let pod = writer.0.clone();
-        self.writers.insert(writer);
-        // Beside another pod that writes at this moment, the count is moving. What could not be verified is told
-        // apart by what follows: `workload.corrupt`, or a failed read that the workload tries again.
-        if !alone || event.fields.get("verified") != Some(&Value::Bool(true)) {
-            return None;
-        }
-        let found = event.fields.get("records_found").and_then(Value::as_u64).unwrap_or(0);
-        let promised = self.promised;
-        self.synced = found;
-        (found < promised).then(|| {
-            format!("{pod} found {found} records on {volume}, and {promised} were synced before the last clean unmount")
-        })
-    }
+fn found(message: String, volume: &str, node: &str) -> Found {
+    let operation = "read".to_owned();
+    Found { message, operation, volume: Some(volume.to_owned()), node: Some(node.to_owned()), ..Found::default() }
 }

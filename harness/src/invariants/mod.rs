@@ -1,36 +1,56 @@
-//! What must hold in every run, whatever happens: checked after every event of the trace, in both worlds.
+//! What must hold in every run, whatever happens, in both worlds.
 //!
-//! | | |
-//! |---|---|
-//! | I1 | no volume is writable on two nodes, unless it is multi-attach, or a forced detach from the other node is on record |
-//! | I2 | no detach while the volume is staged there, unless forced or out-of-service, which is recorded |
-//! | I3 | publish only after stage, stage only after attached |
-//! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories |
-//! | I6 | bytes synced before a clean unmount are readable afterwards |
+//! | | | Asked |
+//! |---|---|---|
+//! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
+//! | I2 | no detach while the volume is staged there, unless that detach is legitimately forced | at every event |
+//! | I3 | publish only after stage, stage only after attached | at every event |
+//! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
+//! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
+//! | I6 | bytes synced before a clean unmount are readable afterwards | at every event |
+//! | I7 | each watch stream is ordered, unique, atomic, reliable, resumable, bookmarked, filtered, and tells creations and changes apart | at every event of a stream |
+//! | I8 | when faults are over, everything converges within 20 minutes | at quiescence |
 //!
-//! The checkers are pure: they see trace events and nothing else. `facts` keeps what several of them need; each
-//! invariant has a file of its own. I5 is asked once, at quiescence, with what the harness found left over.
+//! A force is legitimate if, at that moment, the stored Node carries the out-of-service taint, or is not Ready and
+//! upstream's six minutes have passed since nothing wanted that volume on that node any more. It excuses that volume on
+//! that node, until it is staged there anew, and nothing else.
+//!
+//! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run in which it had none
+//! says nothing about it. The checkers are pure: they see events of the trace, by type, and nothing else. `facts` keeps
+//! what several of them need; each invariant has a file of its own.
 
+mod checked;
+mod converge;
+pub mod declared;
 mod facts;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
 mod i3_order;
+mod i4_agreement;
 mod i5_nothing_leaks;
 mod i6_durable_bytes;
+mod i7_streams;
 
+pub use checked::{Checked, Id};
+pub use converge::Pending;
+pub use i4_agreement::Machines;
 pub use i5_nothing_leaks::Leftovers;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use substrate::Event;
+use substrate::clock::TimeScale;
+use substrate::events::{ProcessFailed, ProcessPanicked};
 
 use facts::Facts;
 
 /// An invariant that did not hold.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Violation {
-    /// Which: `I1` … `I6`, or in words.
+    /// Which: `I1` … `I8`, or in words.
     pub id: &'static str,
     /// What was seen, in one sentence.
     pub message: String,
@@ -38,10 +58,38 @@ pub struct Violation {
     pub ms: u64,
     /// The ordinal of the event that showed it.
     pub n: u64,
+    /// The process in which it showed.
+    pub process: String,
+    /// The operation that broke it: an RPC, or what the event says.
+    pub operation: String,
+    /// The volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// The node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What else tells one cause from another.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<&'static str, serde_json::Value>,
+    /// The declared deviation of upstream that this is, from `scenarios/upstream-bugs.yaml`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
+}
+
+/// What a checker found.
+#[derive(Debug, Default)]
+struct Found {
+    message: String,
+    operation: String,
+    volume: Option<String>,
+    node: Option<String>,
+    details: BTreeMap<&'static str, serde_json::Value>,
 }
 
 /// As many violations as are kept: one bug can break an invariant at every event that follows.
 const KEPT: usize = 50;
+/// What breaks when a component of ours does.
+const BREAKS: &str = "no component breaks";
 
 /// All invariants of a run. Feed it every event in order; it may be shared with whoever asks for violations.
 #[derive(Debug, Default)]
@@ -50,52 +98,83 @@ pub struct Invariants(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     facts: Facts,
+    checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
     durable_bytes: i6_durable_bytes::DurableBytes,
+    streams: i7_streams::Streams,
     violations: Vec<Violation>,
     total: usize,
-    last: (u64, u64),
+    last: Option<(u64, u64, String)>,
 }
 
 impl Invariants {
-    /// Invariants of a run in which nothing happened yet.
-    pub fn new() -> Self {
-        Self::default()
+    /// Invariants of a run in which nothing happened yet, and whose loops divide their waits by `scale`.
+    pub fn new(scale: TimeScale) -> Self {
+        let mut state = State::default();
+        state.facts.scale = scale;
+        Self(Mutex::new(state))
     }
 
-    /// Says which EC2 instance a node runs on; needed when the trace has no `cluster.node` events.
-    pub fn node(&self, node: &str, instance: &str) {
-        self.state().facts.add_node(node, instance);
-    }
-
-    /// Takes in the next event and checks I1, I2, I3 and I6, and that no component broke.
+    /// Takes in the next event and checks what is asked at every event, and that no component broke.
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
-        state.last = (event.ms, event.n);
-        state.facts.observe(event);
-        let found = [
-            state.one_writer.check(&state.facts, event),
-            state.detach_after_unstage.check(&state.facts, event),
-            i3_order::check(&state.facts, event),
-            state.durable_bytes.check(event),
-        ];
-        for (id, message) in ["I1", "I2", "I3", "I6"].into_iter().zip(found) {
-            if let Some(message) = message {
-                state.add(id, message);
-            }
+        let State { facts, checked, one_writer, detach_after_unstage, durable_bytes, streams, .. } = state;
+        if streams.sees(event) {
+            let found = streams.check(event, checked);
+            return state.at(event, Id::I7, found);
+        }
+        facts.observe(event);
+        let i1 = one_writer.check(facts, checked, event);
+        let i2 = detach_after_unstage.check(facts, checked, event);
+        let i3 = i3_order::check(facts, checked, event);
+        let i6 = durable_bytes.check(checked, event);
+        streams.learn(event);
+        for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I6, i6)] {
+            state.at(event, id, found);
         }
         if let Some(message) = broken(event) {
-            state.add("no component breaks", message);
+            let found = Found { message, operation: event.kind().to_owned(), ..Found::default() };
+            state.add(event.ms, event.n, &event.process, BREAKS, found);
         }
+        state.last = Some((event.ms, event.n, String::new()));
     }
 
-    /// Checks I5 at quiescence, with what is left over.
-    pub fn at_quiescence(&self, leftovers: &Leftovers) {
+    /// What a cluster without faults has still to do, by what the trace shows; empty when it has converged.
+    pub fn pending(&self) -> Vec<Pending> {
+        self.state().facts.pending()
+    }
+
+    /// When something last changed that is no heartbeat, in milliseconds since the world began, and what it was.
+    pub fn unrest(&self) -> (u64, String) {
+        self.state().facts.unrest()
+    }
+
+    /// What the cloud, Kubernetes and the nodes disagree about now, in words (I4); and how much was compared.
+    pub fn disagreements(&self, machines: &Machines) -> (Vec<String>, u64) {
+        i4_agreement::compare(&self.state().facts, machines)
+    }
+
+    /// Counts `compared` comparisons of I4 and reports what did not agree at quiescence.
+    pub fn agreed(&self, compared: u64, disagreements: Vec<String>) {
         let mut state = self.state();
-        for message in leftovers.sentences() {
-            state.add("I5", message);
-        }
+        state.checked.add(Id::I4, compared);
+        disagreements.into_iter().for_each(|message| state.at_end(Id::I4, message));
+    }
+
+    /// Counts that the cluster was given time to converge, and reports what did not (I8).
+    pub fn converged(&self, pending: Vec<String>) {
+        let mut state = self.state();
+        state.checked.add(Id::I8, 1);
+        pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
+    }
+
+    /// Reports what is left over after everything was deleted (I5).
+    pub fn at_end(&self, leftovers: &Leftovers) {
+        let mut state = self.state();
+        let made = state.facts.made();
+        state.checked.add(Id::I5, made);
+        leftovers.sentences().into_iter().for_each(|message| state.at_end(Id::I5, message));
     }
 
     /// What did not hold so far, oldest first; at most the first 50.
@@ -108,6 +187,11 @@ impl Invariants {
         self.state().total
     }
 
+    /// On how many occasions each invariant was looked at.
+    pub fn checked(&self) -> Checked {
+        self.state().checked.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,23 +199,43 @@ impl Invariants {
 
 /// A component that panicked or could not start: a defect of ours, whatever else went well.
 fn broken(event: &Event) -> Option<String> {
-    let what = match &*event.kind {
-        "process.panicked" => "panicked",
-        "process.failed" => "failed",
-        _ => return None,
-    };
-    Some(format!("{} {what}: {}", event.process, event.str("error").unwrap_or_default()))
+    let panicked = event.get::<ProcessPanicked>().map(|told| ("panicked", &told.error));
+    let (what, error) = panicked.or_else(|| event.get::<ProcessFailed>().map(|told| ("failed", &told.error)))?;
+    Some(format!("{} {what}: {error}", event.process))
 }
 
 impl State {
-    fn add(&mut self, id: &'static str, message: String) {
+    fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {
+        if let Some(found) = found {
+            self.add(event.ms, event.n, &event.process, id.name(), found);
+        }
+    }
+
+    fn at_end(&mut self, id: Id, message: String) {
+        let (ms, n, process) = self.last.clone().unwrap_or_default();
+        self.add(ms, n, &process, id.name(), Found { message, operation: "quiescence".to_owned(), ..Found::default() });
+    }
+
+    fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {
         self.total += 1;
         if self.violations.len() < KEPT {
-            let (ms, n) = self.last;
-            self.violations.push(Violation { id, message, ms, n });
+            let Found { message, operation, volume, node, details } = found;
+            let process = process.to_owned();
+            self.violations.push(Violation {
+                id,
+                message,
+                ms,
+                n,
+                process,
+                operation,
+                volume,
+                node,
+                details,
+                declared: None,
+            });
         }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Upstream's `maxWaitForUnmountDuration`.
+const FORCE_AFTER: Duration = Duration::from_secs(6 * 60);

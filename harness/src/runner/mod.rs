@@ -1,20 +1,24 @@
 //! Runs a scenario against a cluster, in either world.
 
+mod cloud;
 pub mod condition;
 pub mod defaults;
 pub mod objects;
+mod settle;
 mod steps;
 mod teardown;
 mod watchman;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde::Serialize;
 use substrate::Event;
+use substrate::fault::Report;
 
 use crate::cluster::Cluster;
-use crate::invariants::{Invariants, Leftovers, Violation};
+use crate::events::ScenarioStep;
+use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
 use crate::scenario::model::{Scenario, Step};
 use watchman::Watchman;
 
@@ -25,14 +29,16 @@ pub use objects::{ObjectError, Objects};
 pub struct Outcome {
     /// The step or check that failed, if one did.
     pub failure: Option<Failure>,
-    /// Invariants that were broken, in order.
+    /// Invariants that were broken, in order; those that the scenario expects are marked.
     pub violations: Vec<Violation>,
+    /// On how many occasions each invariant was looked at.
+    pub checked: Checked,
     /// What was left behind after the teardown.
     pub leftovers: Leftovers,
     /// Faults that were declared and never fired.
-    pub silent_faults: Vec<String>,
+    pub silent_faults: Vec<SilentFault>,
     /// The whole trace.
-    pub events: Vec<Event>,
+    pub events: Vec<Arc<Event>>,
     /// Time that passed in the world.
     pub elapsed: Duration,
     /// What carried the bytes: `memory`, `directory` or `loop`.
@@ -42,7 +48,26 @@ pub struct Outcome {
 impl Outcome {
     /// Whether everything went as the scenario says.
     pub fn passed(&self) -> bool {
-        self.failure.is_none() && self.violations.is_empty() && self.silent_faults.is_empty()
+        self.failure.is_none()
+            && self.violations.iter().all(|v| v.declared.is_some())
+            && self.silent_faults.is_empty()
+    }
+}
+
+/// A fault that was declared and never fired: a pass without it would prove nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SilentFault {
+    /// Its name.
+    pub name: String,
+    /// How often it came near to firing.
+    pub near_misses: u64,
+    /// What the latest different near misses were, a sentence each.
+    pub near: Vec<String>,
+}
+
+impl SilentFault {
+    fn of(report: Report) -> Self {
+        Self { name: report.fault.name, near_misses: report.near_misses, near: report.near }
     }
 }
 
@@ -61,13 +86,13 @@ pub struct Failure {
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
-    let invariants = Arc::new(Mutex::new(Invariants::new()));
-    let watchman = Arc::new(Watchman::default());
     let world = cluster.world().clone();
+    let invariants = Arc::new(Invariants::new(world.scale()));
+    let watchman = Arc::new(Watchman::default());
     {
         let (invariants, watchman) = (invariants.clone(), watchman.clone());
         world.trace().observe(move |event| {
-            invariants.lock().unwrap_or_else(PoisonError::into_inner).observe(event);
+            invariants.observe(event);
             watchman.observe(event);
         });
     }
@@ -78,16 +103,13 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         run.prepare().await?;
         for step in &scenario.steps {
             progress(step);
-            world.trace().info(
-                &Arc::from("scenario"),
-                "scenario.step",
-                json!({ "step": step.index, "does": step.to_string() }),
-            );
+            let told = ScenarioStep { step: step.index, does: step.to_string() };
+            world.trace().info(&Arc::from("scenario"), told);
             run.step(step).await?;
         }
         Ok(())
     };
-    let result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
+    let mut result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
         Ok(result) => result,
         Err(_) => Err(Failure {
             position: None,
@@ -96,16 +118,29 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         }),
     };
     let elapsed = world.clock().mono() - started;
-    let silent_faults = run.silent_faults(result.is_ok()).await;
+    let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
-    if scenario.teardown && result.is_ok() {
-        leftovers = teardown::tear_down(cluster).await;
-        invariants.lock().unwrap_or_else(PoisonError::into_inner).at_quiescence(&leftovers);
+    if result.is_ok() {
+        settle::heal(cluster).await;
+        settle::converge(cluster, &invariants).await;
+        if scenario.teardown {
+            leftovers = teardown::tear_down(cluster).await;
+            invariants.at_end(&leftovers);
+        }
     }
-    let violations = invariants.lock().unwrap_or_else(PoisonError::into_inner).violations().to_vec();
+    let (mut violations, checked) = (invariants.violations(), invariants.checked());
+    match declared::mark(&mut violations, &scenario.violations) {
+        Ok(missing) if result.is_ok() => result = run.demands(&checked, &missing),
+        Ok(_) => {}
+        Err(seen) => {
+            let expected = "the declared deviations can be read".to_owned();
+            result = Err(Failure { position: None, expected, seen });
+        }
+    }
     Outcome {
         failure: result.err(),
         violations,
+        checked,
         leftovers,
         silent_faults,
         // The run is over: nobody looks at the trace itself any more.

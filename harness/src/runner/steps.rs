@@ -1,5 +1,6 @@
 //! What each step of a scenario does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use substrate::fault::Fault;
 use super::condition::{self, Look};
 use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
-use super::{Failure, defaults};
+use super::{Failure, SilentFault, defaults};
 use crate::cluster::Cluster;
+use crate::invariants::{Checked, Id};
 use crate::scenario::model::{
     Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, Manifest, Scenario, Step, Taint, Untaint,
     Wait,
@@ -29,7 +31,10 @@ pub(super) struct Run<'a> {
     started: Duration,
     began: Vec<Duration>,
     declared: Vec<String>,
-    cleared: Vec<String>,
+    /// Those that were cleared before they had fired.
+    cleared: Vec<SilentFault>,
+    /// How often invariants must have been looked at by the end, and where that is demanded.
+    demanded: Vec<(Option<(u64, u64)>, BTreeMap<Id, u64>)>,
     line: Option<(u64, u64)>,
 }
 
@@ -49,6 +54,7 @@ impl<'a> Run<'a> {
             began: Vec::new(),
             declared: Vec::new(),
             cleared: Vec::new(),
+            demanded: Vec::new(),
             line: None,
         }
     }
@@ -74,6 +80,8 @@ impl<'a> Run<'a> {
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,
+            // What is demanded of the whole run is known at its end.
+            Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.line, counts.clone())),
             Action::Expect(expectation) => self.expect(expectation).await?,
             Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
             Action::Restart(node) => self.on_node(node, self.cluster.restart(node).await)?,
@@ -90,19 +98,34 @@ impl<'a> Run<'a> {
     }
 
     /// Faults that were declared and never fired; only asked of a run that came to its end.
-    pub(super) async fn silent_faults(&self, ended: bool) -> Vec<String> {
+    pub(super) fn silent_faults(&self, ended: bool) -> Vec<SilentFault> {
         if !ended {
             return Vec::new();
         }
-        let mut names = Vec::new();
-        for name in &self.declared {
-            // Of one that nobody can tell about any more, nothing shows that it fired.
-            if !matches!(self.cluster.fault_hits(name).await, Ok(None | Some(1..))) {
-                names.push(name.clone());
+        let reports = self.declared.iter().filter_map(|name| self.cluster.fault_report(name));
+        let silent = reports.filter(|report| report.hits == 0).map(SilentFault::of);
+        silent.chain(self.cleared.iter().cloned()).collect()
+    }
+
+    /// What the file demands of the whole run: that invariants were looked at, and that declared deviations occurred.
+    pub(super) fn demands(&self, checked: &Checked, missing: &[String]) -> Result<(), Failure> {
+        for (position, counts) in &self.demanded {
+            for (id, least) in counts {
+                let seen = checked.get(*id);
+                if seen < *least {
+                    let expected = format!("{id} was looked at on at least {least} occasions ({})", id.of());
+                    return Err(Failure { position: *position, expected, seen: format!("there were {seen}") });
+                }
             }
         }
-        names.extend(self.cleared.iter().cloned());
-        names
+        match missing.first() {
+            None => Ok(()),
+            Some(id) => Err(Failure {
+                position: None,
+                expected: format!("the declared deviation {id} occurs: the file lists it under `violations`"),
+                seen: "it did not occur: its faults no longer force it, or it was mended".to_owned(),
+            }),
+        }
     }
 
     fn now(&self) -> Duration {
@@ -172,7 +195,7 @@ impl<'a> Run<'a> {
     async fn wait(&self, object: &ObjectRef, state: State, on: Option<&str>, within: Duration) -> Result<(), Failure> {
         let on_text = on.map(|node| format!(" on {node}")).unwrap_or_default();
         let expected = format!("{object} is {state}{on_text} within {within:?}");
-        self.until(within, Sign::Object(object.clone()), async || {
+        self.until(within, Sign::Object(object.clone(), object.key()), async || {
             let seen = self.api(&format!("get {object}"), self.objects.look(object).await)?;
             let node = seen.as_ref().and_then(Look::node);
             if condition::holds(object.kind, seen.as_ref(), state) && (on.is_none() || on == node) {
@@ -199,6 +222,7 @@ impl<'a> Run<'a> {
             Expectation::BytesIntact(bytes) => self.expect_bytes(bytes).await,
             Expectation::Attached(attached) => self.expect_attached(attached).await,
             Expectation::Elapsed(elapsed) => self.expect_elapsed(elapsed),
+            Expectation::Checked(_) => Ok(()),
         }
     }
 
@@ -328,15 +352,15 @@ impl<'a> Run<'a> {
 
     async fn fault(&mut self, fault: &Fault) -> Result<(), Failure> {
         let added = self.cluster.add_fault(fault).await;
-        added.map_err(|e| self.failure(format!("fault {} is put in force", fault.name), e))?;
+        added.map_err(|e| self.failure(format!("fault {} is put in force", fault.name), e.to_string()))?;
         self.declared.push(fault.name.clone());
         Ok(())
     }
 
     async fn clear_fault(&mut self, name: &str) -> Result<(), Failure> {
         let expected = format!("fault {name} is in force");
-        match self.cluster.remove_fault(name).await.map_err(|e| self.failure(expected.clone(), e))? {
-            Some(0) => self.cleared.push(name.to_owned()),
+        match self.cluster.remove_fault(name).await {
+            Some(report) if report.hits == 0 => self.cleared.push(SilentFault::of(report)),
             Some(_) => {}
             None => return Err(self.failure(expected, "it is not")),
         }

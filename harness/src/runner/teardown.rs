@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use http::Request;
 use serde_json::Value;
-use substrate::body::{call, collect, empty};
 
+use super::cloud;
 use super::objects::ObjectError;
 use crate::cluster::Cluster;
 use crate::invariants::Leftovers;
@@ -16,14 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ends faults, starts nodes that are down, deletes pods and claims, and returns what is left once nothing changes.
+/// Deletes pods and claims, and returns what is left once nothing changes.
 pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
-    cluster.clear_faults().await;
-    for node in cluster.down_nodes() {
-        // A node that is in the list exists.
-        let _ = cluster.restart(&node).await;
-        untaint(cluster, &node).await;
-    }
     delete_all(cluster, Kind::pod()).await;
     let patience = cluster.scaled(PATIENCE);
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
@@ -53,19 +46,6 @@ async fn delete_all(cluster: &Cluster, kind: Kind) {
     }
 }
 
-/// Takes the out-of-service taint off, as an operator does once the node is back.
-async fn untaint(cluster: &Cluster, node: &str) {
-    let object = ObjectRef::new(Kind::node(), None, node);
-    let Ok(Some(value)) = cluster.objects().get(&object).await else { return };
-    let mut taints = value["spec"]["taints"].as_array().cloned().unwrap_or_default();
-    let before = taints.len();
-    taints.retain(|t| t["key"] != "node.kubernetes.io/out-of-service");
-    if taints.len() != before {
-        // A taint that stays keeps pods away, and what they hold is found as a leftover.
-        let _ = cluster.objects().patch(&object, &serde_json::json!({ "spec": { "taints": taints } })).await;
-    }
-}
-
 /// What there is now that should not be there once all pods and claims are gone.
 pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
     let mut left = Leftovers::default();
@@ -84,8 +64,14 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
             left.finalizers.push(format!("{}/{name}: {finalizers}", kind.short()));
         }
     }
-    match cloud_state(cluster).await {
-        Ok(state) => cloud_leftovers(&state, &mut left),
+    match cloud::volumes(cluster).await {
+        Ok(volumes) => {
+            for volume in volumes {
+                let on = volume.attachments.iter().map(|instance| format!("{} on {instance}", volume.id));
+                left.cloud_attachments.extend(on);
+                left.cloud_volumes.push(volume.id);
+            }
+        }
         Err(e) => left.cloud_volumes.push(format!("(unknown: {e})")),
     }
     for node in &cluster.spec().nodes {
@@ -96,29 +82,4 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
         left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name)));
     }
     left
-}
-
-async fn cloud_state(cluster: &Cluster) -> Result<Value, substrate::BoxError> {
-    let request = Request::get("/admin/v1/state").header("host", "localhost").body(empty())?;
-    let response = call(cluster.ec2().clone(), request).await?;
-    let bytes = collect(response.into_body(), 64 << 20).await?;
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-fn cloud_leftovers(state: &Value, left: &mut Leftovers) {
-    let volumes = match &state["volumes"] {
-        Value::Array(volumes) => volumes.clone(),
-        Value::Object(map) => map.values().cloned().collect(),
-        _ => Vec::new(),
-    };
-    for volume in volumes {
-        if volume["root"] == true {
-            continue;
-        }
-        let id = volume["id"].as_str().or(volume["volumeId"].as_str()).unwrap_or("?").to_owned();
-        for attachment in volume["attachments"].as_array().into_iter().flatten() {
-            left.cloud_attachments.push(format!("{id} on {}", attachment["instance"].as_str().unwrap_or("?")));
-        }
-        left.cloud_volumes.push(id);
-    }
 }

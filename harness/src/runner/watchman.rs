@@ -2,6 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use controllers::events::EventRecorded;
+use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
+use fake_apiserver::events::Commit;
 use substrate::Event;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -11,8 +14,8 @@ use crate::scenario::object::{Kind, ObjectRef};
 /// What a step waits for.
 #[derive(Clone, Debug)]
 pub(super) enum Sign {
-    /// A commit of this object.
-    Object(ObjectRef),
+    /// A commit of this object, which has this key.
+    Object(ObjectRef, String),
     /// A commit of any object of this kind.
     Any(Kind),
     /// A Kubernetes event with this reason.
@@ -24,14 +27,16 @@ pub(super) enum Sign {
 impl Sign {
     fn is(&self, event: &Event) -> bool {
         match self {
-            Self::Object(object) => {
-                event.kind == "api.commit"
-                    && event.str("resource") == Some(object.kind.resource())
-                    && event.str("object") == Some(&object.key())
+            Self::Object(object, key) => event
+                .get::<Commit>()
+                .is_some_and(|commit| commit.resource == object.kind.resource() && *commit.object == **key),
+            Self::Any(kind) => event.get::<Commit>().is_some_and(|commit| commit.resource == kind.resource()),
+            Self::Event(reason) => event.get::<EventRecorded>().is_some_and(|told| told.reason == *reason),
+            Self::Records(pod) => {
+                let of = event.get::<WorkloadSynced>().map(|told| &told.pod);
+                let of = of.or(event.get::<WorkloadStarted>().map(|told| &told.pod));
+                of.or(event.get::<WorkloadCorrupt>().map(|told| &told.pod)).is_some_and(|of| **of == **pod)
             }
-            Self::Any(kind) => event.kind == "api.commit" && event.str("resource") == Some(kind.resource()),
-            Self::Event(reason) => event.kind == "k8s.event" && event.str("reason") == Some(reason),
-            Self::Records(pod) => event.kind.starts_with("workload.") && event.str("pod") == Some(pod),
         }
     }
 }

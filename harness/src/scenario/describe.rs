@@ -72,6 +72,10 @@ impl fmt::Display for Expectation {
                 write!(f, "the volume of {} is attached to {}", attached.claim, attached.node)?;
                 within(f, attached.within)
             }
+            Self::Checked(counts) => {
+                let counts: Vec<String> = counts.iter().map(|(id, least)| format!("{id} on {least}")).collect();
+                write!(f, "by the end invariants were looked at: {} occasions or more", counts.join(", "))
+            }
             Self::Elapsed(elapsed) => {
                 f.write_str("the time since ")?;
                 match elapsed.since {

@@ -1,8 +1,10 @@
 //! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use csi_mock::settings::LockKey;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -32,6 +34,28 @@ pub(super) struct Document {
     pub steps: Vec<Placed<Step>>,
     #[serde(default = "yes")]
     pub teardown: bool,
+    pub replicas: Option<Placed<Replicas>>,
+    #[serde(default)]
+    pub leader_elect: bool,
+    #[serde(default)]
+    pub driver: Driver,
+    #[serde(default)]
+    pub violations: Vec<Placed<String>>,
+}
+
+/// Switches of the CSI driver.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Driver {
+    #[serde(default)]
+    pub lock: LockKey,
+}
+
+/// `2`, or `{csi-attacher: 2}`.
+#[derive(Debug)]
+pub(super) enum Replicas {
+    All(u64),
+    Each(BTreeMap<String, u64>),
 }
 
 fn yes() -> bool {
@@ -121,6 +145,7 @@ pub(super) struct Expect {
     pub records: Option<Placed<u64>>,
     pub attached: Option<Placed<Attached>>,
     pub elapsed: Option<Placed<Elapsed>>,
+    pub checked: Option<Placed<BTreeMap<String, u64>>>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -222,6 +247,32 @@ impl<'de> Deserialize<'de> for Nodes {
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Nodes, A::Error> {
                 Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Nodes::List)
+            }
+        }
+        deserializer.deserialize_any(Shape)
+    }
+}
+
+impl<'de> Deserialize<'de> for Replicas {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Replicas;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of replicas or {PROCESS: N}")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, n: i64) -> Result<Replicas, E> {
+                u64::try_from(n).map(Replicas::All).map_err(|_| E::custom("a number of replicas is not negative"))
+            }
+
+            fn visit_u64<E>(self, n: u64) -> Result<Replicas, E> {
+                Ok(Replicas::All(n))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Replicas, A::Error> {
+                BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(Replicas::Each)
             }
         }
         deserializer.deserialize_any(Shape)

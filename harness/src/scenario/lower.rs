@@ -1,19 +1,20 @@
 //! From the file as written to the checked model: defaults, and everything that serde cannot see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use substrate::clock::TimeScale;
 use substrate::fabric::Latency;
-use substrate::fault::{Fault, Faults, Span};
-use substrate::seed::Seed;
+use substrate::fault::{Catalogue, Fault, Span};
 
 use super::diagnostic::{Mistake, nearest, suggest};
 use super::document as doc;
 use super::model::*;
-use super::object::{Kind, ObjectRef, State, check_name};
+use super::object::{Condition, Kind, ObjectRef, State, check_name};
 use super::place::{Place, Placed};
+use crate::cluster::spec::NodeSpec as ClusterNode;
+use crate::cluster::{ClusterSpec, names};
+use crate::invariants::{Id, declared};
 
 /// How long a `wait` may take when the file does not say.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -29,13 +30,17 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 type Checked<T> = Result<T, Mistake>;
 
 /// Checks a document and fills in defaults.
-pub(super) fn lower(source: &str, document: doc::Document) -> Checked<Scenario> {
+pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checked<Scenario> {
     let name = document.name;
     check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
     let nodes = nodes(document.nodes)?;
     let objects: Vec<Manifest> =
         document.objects.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<_>>()?;
-    let mut steps = Steps { nodes: &nodes, names: Vec::new(), faults: BTreeSet::new() };
+    let replicas = replicas(document.replicas)?;
+    let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
+    spec.nodes = nodes.iter().map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() }).collect();
+    let catalogue = names::catalogue(&spec);
+    let mut steps = Steps { text, nodes: &nodes, catalogue: &catalogue, names: Vec::new(), faults: BTreeSet::new() };
     for fault in &document.faults {
         steps.add_fault(fault)?;
     }
@@ -57,8 +62,48 @@ pub(super) fn lower(source: &str, document: doc::Document) -> Checked<Scenario> 
         faults: document.faults.into_iter().map(|f| f.value).collect(),
         steps: done,
         teardown: document.teardown,
+        replicas,
+        leader_elect: document.leader_elect,
+        lock: document.driver.lock,
+        violations: violations(document.violations)?,
         nodes,
     })
+}
+
+/// As many replicas as make sense of anything that has one leader.
+const MAX_REPLICAS: u64 = 5;
+
+fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTreeMap<String, usize>> {
+    let Some(replicas) = replicas else { return Ok(BTreeMap::new()) };
+    let place = replicas.place;
+    let each: BTreeMap<String, u64> = match replicas.value {
+        doc::Replicas::All(n) => controllers::PROCESSES.iter().map(|process| ((*process).to_owned(), n)).collect(),
+        doc::Replicas::Each(each) => each,
+    };
+    let mut counted = BTreeMap::new();
+    for (process, n) in each {
+        if !controllers::PROCESSES.contains(&process.as_str()) {
+            let help = suggest(&process, controllers::PROCESSES.iter().copied(), "processes with replicas");
+            return Err(Mistake::new(place, format!("`{process}` has no replicas"), "here").help(help));
+        }
+        let count = usize::try_from(n).ok().filter(|_| (1..=MAX_REPLICAS).contains(&n));
+        let message = || format!("{n} replicas of {process} are none that work: write 1 to {MAX_REPLICAS}");
+        counted.insert(process.clone(), count.ok_or_else(|| Mistake::new(place, message(), "here"))?);
+    }
+    Ok(counted)
+}
+
+fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
+    let known = declared::all().map_err(|m| Mistake::new(Place::default(), m, "here"))?;
+    let check = |id: Placed<String>| match known.iter().any(|d| d.id == id.value) {
+        true => Ok(id.value),
+        false => {
+            let help = suggest(&id.value, known.iter().map(|d| d.id.as_str()), "declared deviations");
+            let message = format!("no deviation of upstream is declared as `{}`", id.value);
+            Err(Mistake::new(id.place, message, "this id").help(help))
+        }
+    };
+    ids.into_iter().map(check).collect()
 }
 
 fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
@@ -171,6 +216,8 @@ fn manifest(place: Place, map: Map<String, Value>) -> Checked<Manifest> {
 
 /// What the steps so far have introduced.
 struct Steps<'a> {
+    text: &'a str,
+    catalogue: &'a Catalogue,
     nodes: &'a [NodeSpec],
     /// Names of the steps, by index.
     names: Vec<Option<String>>,
@@ -280,7 +327,8 @@ impl Steps<'_> {
         ];
         for (node, action) in on_nodes {
             if let Some(node) = node {
-                return self.node(node).map(action);
+                let of_process = action("".to_owned()) == Action::Crash(String::new()) || action("".to_owned()) == Action::Restart(String::new());
+                return if of_process { self.node_or_process(node) } else { self.node(node) }.map(action);
             }
         }
         Err(Mistake::new(place, "this step does nothing", "no action"))
@@ -341,10 +389,11 @@ impl Steps<'_> {
         let count = usize::from(expect.event.is_some())
             + usize::from(expect.bytes_intact.is_some())
             + usize::from(expect.attached.is_some())
-            + usize::from(expect.elapsed.is_some());
+            + usize::from(expect.elapsed.is_some())
+            + usize::from(expect.checked.is_some());
         if count != 1 {
             let message = format!("an `expect` demands one thing, this one demands {count}");
-            let help = "exactly one of: event, bytes-intact (with records), attached, elapsed";
+            let help = "exactly one of: event, bytes-intact (with records), attached, elapsed, checked";
             return Err(Mistake::new(place, message, "here").help(help));
         }
         if let Some(records) = &expect.records
@@ -370,6 +419,9 @@ impl Steps<'_> {
                 format!("pvc/{}", claim.value).parse().map_err(|m| Mistake::new(claim.place, m, "this claim"))?;
             let within = within.map_or(Duration::ZERO, |w| w.0);
             return Ok(Expectation::Attached(Attached { claim: object, node: self.node(node)?, within }));
+        }
+        if let Some(checked) = expect.checked {
+            return counts(checked).map(Expectation::Checked);
         }
         let Some(Placed { place, value: elapsed }) = expect.elapsed else {
             return Err(Mistake::new(place, "this `expect` demands nothing", "here"));
@@ -410,14 +462,84 @@ impl Steps<'_> {
         Err(Mistake::new(name.place, message, "this node").help(help))
     }
 
+    /// A node, or a process or group of them.
+    fn node_or_process(&self, name: Placed<String>) -> Checked<String> {
+        let Some(names) = self.catalogue.names() else { return self.node(name) };
+        if self.nodes.iter().any(|n| n.name == name.value) || !names.resolve(&name).is_empty() {
+            return Ok(name.value);
+        }
+        let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
+        let message = format!("there is no node and no process called `{}`", *name);
+        let near = substrate::words::nearest(&name, known);
+        let help = near.map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"));
+        Err(Mistake::new(name.place, message, "this name").help(help))
+    }
+
     fn add_fault(&mut self, fault: &Placed<Fault>) -> Checked<()> {
-        // The book of faults knows what makes a fault valid; an empty one answers for this fault alone.
-        let book = Faults::new(Seed::root(0), TimeScale::default());
-        book.add(Duration::ZERO, fault.value.clone()).map_err(|m| Mistake::new(fault.place, m, "this fault"))?;
+        let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
+        let until = until.map(drop).map_err(|message| substrate::fault::Mistake {
+            word: fault.when.until.clone(),
+            ..substrate::fault::Mistake::new("when.until", message)
+        });
+        let checked = until.and_then(|()| self.catalogue.check(&fault.value).map(drop));
+        if let Err(mistake) = checked {
+            let place = mistake.word.as_deref().and_then(|word| within(self.text, fault.place, word));
+            let message = format!("{}: {}", mistake.field, mistake.message);
+            let wrong = Mistake::new(place.unwrap_or(fault.place), message, "here");
+            return Err(match mistake.nearest {
+                Some(word) => wrong.help(format!("did you mean `{word}`?")),
+                None => wrong,
+            });
+        }
         if !self.faults.insert(fault.name.clone()) {
             let message = format!("a fault called `{}` is in force already", fault.name);
             return Err(Mistake::new(fault.place, message, "the second one").help("give each fault a name of its own"));
         }
         Ok(())
     }
+}
+
+fn counts(checked: Placed<BTreeMap<String, u64>>) -> Checked<BTreeMap<Id, u64>> {
+    let Placed { place, value } = checked;
+    if value.is_empty() {
+        return Err(Mistake::new(place, "no invariant is named", "here").help("write `{I2: 1}`"));
+    }
+    let count = |(name, least): (String, u64)| {
+        let id: Id = name.parse().map_err(|message: String| Mistake::new(place, message, "here"))?;
+        if least == 0 {
+            return Err(Mistake::new(place, format!("{id} on no occasion demands nothing"), "here"));
+        }
+        Ok((id, least))
+    };
+    value.into_iter().map(count).collect()
+}
+
+/// Where `word` stands in the text of a fault that begins at `place`, before the next item of its list.
+fn within(text: &str, place: Place, word: &str) -> Option<Place> {
+    let rest = text.get(place.offset..)?;
+    let indent = place.column.saturating_sub(1) as usize;
+    // What follows is further in, or goes on in the same line.
+    let end = rest
+        .match_indices('\n')
+        .map(|(at, _)| at + 1)
+        .find(|at| {
+            let line = rest[*at..].lines().next().unwrap_or_default();
+            let depth = line.len() - line.trim_start().len();
+            !line.trim().is_empty() && depth < indent
+        })
+        .unwrap_or(rest.len());
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let (at, _) = rest[..end].match_indices(word).find(|(at, _)| {
+        let before = rest[..*at].chars().next_back().is_some_and(is_part);
+        let after = rest[*at + word.len()..].chars().next().is_some_and(is_part);
+        !before && !after
+    })?;
+    let offset = place.offset + at;
+    let line_start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
+    Some(Place {
+        offset,
+        length: word.len(),
+        line: text[..offset].matches('\n').count() as u64 + 1,
+        column: text[line_start..offset].chars().count() as u64 + 1,
+    })
 }

@@ -56,7 +56,7 @@ pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
     }
     let document: document::Document =
         serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
-    lower::lower(source, document).map_err(|mistake| mistake.into_error(source, text))
+    lower::lower(source, text, document).map_err(|mistake| mistake.into_error(source, text))
 }
 
 /// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.

@@ -1,13 +1,16 @@
 //! A checked scenario: what the runner executes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use csi_mock::settings::LockKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
 use super::object::{ObjectRef, State};
+use crate::invariants::Id;
 
 /// A scenario in which every name exists and every step does exactly one thing.
 ///
@@ -36,6 +39,14 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
     /// What happens, in order.
     pub steps: Vec<Step>,
+    /// How many replicas of processes of control loops there are; one where it says nothing.
+    pub replicas: BTreeMap<String, usize>,
+    /// Whether these are elected by Lease also where there is one of each.
+    pub leader_elect: bool,
+    /// What the driver's controller service locks while it publishes.
+    pub lock: LockKey,
+    /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
+    pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
 }
@@ -123,9 +134,9 @@ pub enum Action {
     Wait(Wait),
     /// Demands something.
     Expect(Expectation),
-    /// The node loses power.
+    /// The node loses power, or the process ends; it stays down.
     Crash(String),
-    /// The node starts anew.
+    /// The node, or the process, starts anew.
     Restart(String),
     /// Deletes an object.
     Delete(Delete),
@@ -171,6 +182,8 @@ pub enum Expectation {
     Attached(Attached),
     /// Time passed.
     Elapsed(Elapsed),
+    /// By the end of the run, invariants were looked at on at least so many occasions.
+    Checked(BTreeMap<Id, u64>),
 }
 
 /// A Kubernetes Event about an object.

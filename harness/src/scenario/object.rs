@@ -247,6 +247,34 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
+/// An object in a state: `pvc/data=Bound`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its state.
+    pub is: State,
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no condition: write kind/name=State, as in pvc/data=Bound");
+        let (object, word) = text.split_once('=').ok_or_else(bad)?;
+        let object: ObjectRef = object.parse()?;
+        let states = object.kind.states();
+        match states.iter().find(|state| state.to_string() == word) {
+            Some(is) => Ok(Self { object, is: *is }),
+            None => {
+                let words: Vec<String> = states.iter().map(State::to_string).collect();
+                let help = super::diagnostic::suggest(word, words.iter().map(String::as_str), "its states");
+                Err(format!("a {} is never {word}; {help}", object.kind.kind()))
+            }
+        }
+    }
+}
+
 /// A state of an object that a step can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {

@@ -3,10 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controllers::attach_detach::ForcedReason;
+use controllers::events::{Detach, EventRecorded, NodeReady, NodeUnknown};
+use controllers::machine::events::{WorkloadStarted, WorkloadStopped, WorkloadSynced};
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskStaged};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
-use substrate::json::Value;
+use substrate::events::ProcessCrashed;
 
 use super::{Row, Shape, Timeline, Volume};
+use crate::events::ClusterNode;
 
 /// RPCs that are phases of a volume, and the names that users know them by.
 const RPCS: [(&str, &str); 9] = [
@@ -21,7 +29,7 @@ const RPCS: [(&str, &str); 9] = [
     ("DeleteVolume", "DeleteVolume"),
 ];
 
-pub(super) fn gather(events: &[Event]) -> Timeline {
+pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
     let mut names = Names::default();
     for event in events {
         names.learn(event);
@@ -49,67 +57,26 @@ struct Names {
 
 impl Names {
     fn learn(&mut self, event: &Event) {
-        if event.kind == "cluster.node" {
-            if let (Some(node), Some(instance)) = (event.str("node"), event.str("instance")) {
-                self.nodes.insert(instance.to_owned(), node.to_owned());
-            }
+        if let Some(ClusterNode { node, instance, .. }) = event.get() {
+            self.nodes.insert(instance.to_string(), node.to_string());
             return;
         }
-        let Some(commit) = Commit::of(event) else { return };
-        match commit.resource {
-            "persistentvolumeclaims" if commit.added() => {
-                self.claims.insert(commit.object.to_owned(), self.count);
-                self.count += 1;
+        let Some(commit) = event.get::<Commit>() else { return };
+        if commit.resource == "persistentvolumeclaims" && commit.r#type == EventType::Added {
+            self.claims.insert(commit.object.to_string(), self.count);
+            self.count += 1;
+        } else if let Some(pv) = &commit.pv {
+            if let Some(handle) = &pv.handle {
+                self.pv_of_handle.insert(handle.to_string(), commit.object.to_string());
             }
-            "persistentvolumes" => {
-                let handle = commit.text("pv", "handle");
-                if let Some(handle) = handle {
-                    self.pv_of_handle.insert(handle.to_owned(), commit.object.to_owned());
-                }
-                if let Some(index) = commit.text("pv", "claim").and_then(|claim| self.claims.get(claim)) {
-                    self.claims_of_pv.entry(commit.object.to_owned()).or_insert(*index);
-                }
+            if let Some(index) = pv.claim.as_ref().and_then(|claim| self.claims.get(claim.as_str())) {
+                self.claims_of_pv.entry(commit.object.to_string()).or_insert(*index);
             }
-            _ => {}
         }
     }
 
     fn node(&self, node: &str) -> String {
         self.nodes.get(node).map_or(node, String::as_str).to_owned()
-    }
-}
-
-/// A write to the API server.
-struct Commit<'a> {
-    event: &'a Event,
-    resource: &'a str,
-    object: &'a str,
-    kind: &'a str,
-}
-
-impl<'a> Commit<'a> {
-    fn of(event: &'a Event) -> Option<Self> {
-        if event.kind != "api.commit" {
-            return None;
-        }
-        let kind = event.str("type").unwrap_or_default();
-        Some(Self { event, resource: event.str("resource")?, object: event.str("object")?, kind })
-    }
-
-    fn added(&self) -> bool {
-        self.kind == "ADDED"
-    }
-
-    fn deleted(&self) -> bool {
-        self.kind == "DELETED"
-    }
-
-    fn field(&self, of: &str, name: &str) -> Option<&'a Value> {
-        self.event.fields.get(of)?.get(name)
-    }
-
-    fn text(&self, of: &str, name: &str) -> Option<&'a str> {
-        self.field(of, name)?.as_str().filter(|s| !s.is_empty())
     }
 }
 
@@ -158,23 +125,37 @@ struct Gather {
 
 impl Gather {
     fn observe(&mut self, event: &Event) {
-        match event.kind.as_str() {
-            "api.commit" => self.on_commit(event),
-            "csi.call" => self.on_call(event),
-            "csi.done" => self.on_done(event),
-            "ec2.volume" => self.on_cloud_volume(event),
-            "ec2.attachment" => self.on_cloud_attachment(event),
-            "disk.staged" => self.on_staged(event),
-            "disk.crashed" => self.on_crash(event),
-            "process.crashed" => self.silence(&event.process, event.ms),
-            "ad.detach" => self.on_detach(event),
-            "workload.started" => self.on_started(event),
-            "workload.synced" => self.on_synced(event),
-            "workload.stopped" => self.on_stopped(event),
-            "node.unknown" => self.on_unknown(event.str("node").unwrap_or_default(), event.ms),
-            "node.ready" => self.on_ready(event.str("node").unwrap_or_default(), event.ms),
-            "k8s.event" => self.on_event(event),
-            _ => {}
+        let ms = event.ms;
+        if let Some(commit) = event.get::<Commit>() {
+            self.on_commit(commit, ms);
+        } else if let Some(call) = event.get::<CsiCall>() {
+            self.on_call(call, event);
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.on_done(done, event);
+        } else if let Some(told) = event.get::<WorkloadSynced>() {
+            self.on_synced(&told.volume, &told.pod);
+        } else if let Some(volume) = event.get::<VolumeChanged>() {
+            self.on_cloud_volume(volume, ms);
+        } else if let Some(attachment) = event.get::<AttachmentChanged>() {
+            self.on_cloud_attachment(attachment);
+        } else if let Some(told) = event.get::<EventRecorded>() {
+            self.on_event(told, ms);
+        } else if let Some(staged) = event.get::<DiskStaged>() {
+            self.on_staged(staged);
+        } else if let Some(DiskCrashed { node }) = event.get() {
+            self.on_crash(node, ms);
+        } else if event.is::<ProcessCrashed>() {
+            self.silence(&event.process, ms);
+        } else if let Some(detach) = event.get::<Detach>() {
+            self.on_detach(detach, ms);
+        } else if let Some(started) = event.get::<WorkloadStarted>() {
+            self.on_started(started, ms);
+        } else if let Some(WorkloadStopped { volume, pod, .. }) = event.get() {
+            self.on_stopped(volume, pod, ms);
+        } else if let Some(NodeUnknown { node }) = event.get() {
+            self.on_unknown(node, ms);
+        } else if let Some(NodeReady { node }) = event.get() {
+            self.on_ready(node, ms);
         }
     }
 
@@ -213,30 +194,29 @@ impl Gather {
         }
     }
 
-    fn on_commit(&mut self, event: &Event) {
-        let Some(commit) = Commit::of(event) else { return };
-        match commit.resource {
-            "persistentvolumeclaims" => self.on_claim(&commit),
-            "pods" => self.on_pod(&commit),
-            "volumeattachments" => self.on_attachment(&commit),
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
+        match commit.resource.as_str() {
+            "persistentvolumeclaims" => self.on_claim(commit, ms),
+            "pods" => self.on_pod(commit, ms),
+            "volumeattachments" => self.on_attachment(commit, ms),
             _ => {}
         }
     }
 
-    fn on_claim(&mut self, commit: &Commit<'_>) {
-        let ms = commit.event.ms;
-        if commit.added() {
+    fn on_claim(&mut self, commit: &Commit, ms: u64) {
+        if commit.r#type == EventType::Added {
             let index = self.claims_seen();
-            self.claims.insert(commit.object.to_owned(), index);
-            self.volume(index).claim = Some(commit.object.to_owned());
+            self.claims.insert(commit.object.to_string(), index);
+            self.volume(index).claim = Some(commit.object.to_string());
             self.add(index, Row::moment(ms, "claim created"));
         }
-        let Some(index) = self.claims.get(commit.object).copied() else { return };
+        let Some(index) = self.claims.get(&*commit.object).copied() else { return };
         let bound = self.volume(index).rows.iter().any(|r| r.phase == "bound");
-        if commit.text("pvc", "phase") == Some("Bound") && !bound {
+        let phase = commit.pvc.as_ref().and_then(|pvc| pvc.phase.as_deref());
+        if phase == Some("Bound") && !bound {
             self.add(index, Row::moment(ms, "bound"));
         }
-        if commit.deleted() {
+        if commit.r#type == EventType::Deleted {
             self.add(index, Row::moment(ms, "claim gone"));
         }
     }
@@ -246,38 +226,36 @@ impl Gather {
         self.timeline.volumes.iter().take(self.names.count).filter(|v| v.claim.is_some()).count()
     }
 
-    fn on_pod(&mut self, commit: &Commit<'_>) {
-        let ms = commit.event.ms;
+    fn on_pod(&mut self, commit: &Commit, ms: u64) {
         let (namespace, _) = commit.object.split_once('/').unwrap_or(("default", ""));
-        if commit.added() {
-            self.pods.insert(commit.object.to_owned(), Pod { created: ms, ..Pod::default() });
+        let (added, deleted) = (commit.r#type == EventType::Added, commit.r#type == EventType::Deleted);
+        if added {
+            self.pods.insert(commit.object.to_string(), Pod { created: ms, ..Pod::default() });
         }
         let claims: Vec<usize> = commit
-            .field("pod", "claims")
-            .and_then(Value::as_array)
-            .map(|list| list.iter().filter_map(Value::as_str).collect::<Vec<_>>())
-            .unwrap_or_default()
-            .into_iter()
+            .pod
+            .iter()
+            .flat_map(|pod| &pod.claims)
             .filter_map(|name| self.claims.get(&format!("{namespace}/{name}")).copied())
             .collect();
-        let short = short(commit.object);
-        let Some(pod) = self.pods.get_mut(commit.object) else { return };
+        let short = short(&commit.object);
+        let Some(pod) = self.pods.get_mut(&*commit.object) else { return };
         let (created, mut rows) = (pod.created, Vec::new());
         if pod.claims.is_empty() {
             pod.claims = claims;
         }
-        if let (None, Some(node)) = (&pod.node, commit.text("pod", "node")) {
+        if let (None, Some(node)) = (&pod.node, commit.pod.as_ref().and_then(|pod| pod.node.as_deref()).filter(|node| !node.is_empty())) {
             pod.node = Some(node.to_owned());
             rows.push(Row { detail: short.clone(), ..Row::work(created, "scheduled", Some(node)).until(ms) });
         }
-        let deleting = commit.event.str("verb") == Some("delete") && pod.terminating.is_empty();
+        let deleting = commit.verb == "delete" && pod.terminating.is_empty();
         if deleting {
-            let end = commit.deleted().then_some(ms);
+            let end = deleted.then_some(ms);
             let node = pod.node.clone();
             rows.push(Row { node, detail: short, end_ms: end, ..Row::state(ms, "terminating") });
         }
         let (claims, node) = (pod.claims.clone(), pod.node.clone());
-        let was = if commit.deleted() { std::mem::take(&mut pod.terminating) } else { Vec::new() };
+        let was = if deleted { std::mem::take(&mut pod.terminating) } else { Vec::new() };
         for at in was {
             self.end(at, ms);
         }
@@ -285,53 +263,51 @@ impl Gather {
             for row in &rows {
                 let at = self.add(index, row.clone());
                 if row.phase == "terminating"
-                    && !commit.deleted()
-                    && let Some(pod) = self.pods.get_mut(commit.object)
+                    && !deleted
+                    && let Some(pod) = self.pods.get_mut(&*commit.object)
                 {
                     pod.terminating.push(at);
                 }
             }
-            if let (true, Some(node)) = (commit.deleted(), &node) {
+            if let (true, Some(node)) = (deleted, &node) {
                 self.left.insert((index, node.clone()), ms);
             }
         }
-        if commit.deleted() {
-            self.pods.remove(commit.object);
+        if deleted {
+            self.pods.remove(&*commit.object);
         }
     }
 
-    fn on_attachment(&mut self, commit: &Commit<'_>) {
-        let ms = commit.event.ms;
-        let attached = commit.field("volumeattachment", "attached") == Some(&Value::Bool(true));
-        let open = self.attached.get(commit.object).map(|(at, _)| *at);
-        if let Some(at) = open.filter(|_| !attached || commit.deleted()) {
+    fn on_attachment(&mut self, commit: &Commit, ms: u64) {
+        let Some(va) = &commit.volumeattachment else { return };
+        let deleted = commit.r#type == EventType::Deleted;
+        let open = self.attached.get(&*commit.object).map(|(at, _)| *at);
+        if let Some(at) = open.filter(|_| !va.attached || deleted) {
             self.end(at, ms);
-            self.attached.remove(commit.object);
+            self.attached.remove(&*commit.object);
         }
-        let (Some(pv), Some(node)) = (commit.text("volumeattachment", "pv"), commit.text("volumeattachment", "node"))
-        else {
-            return;
-        };
-        let Some(index) = self.names.claims_of_pv.get(pv).copied() else { return };
-        if commit.added() {
-            self.add(index, Row { node: Some(node.to_owned()), ..Row::moment(ms, "VolumeAttachment") });
+        let (Some(pv), Some(node)) = (&va.pv, &va.node) else { return };
+        let Some(index) = self.names.claims_of_pv.get(pv.as_str()).copied() else { return };
+        let row = |row: Row| Row { node: Some(node.to_string()), ..row };
+        if commit.r#type == EventType::Added {
+            self.add(index, row(Row::moment(ms, "VolumeAttachment")));
         }
-        if attached && open.is_none() && !commit.deleted() {
-            let at = self.add(index, Row { node: Some(node.to_owned()), ..Row::state(ms, "attached") });
-            self.attached.insert(commit.object.to_owned(), (at, node.to_owned()));
+        if va.attached && open.is_none() && !deleted {
+            let at = self.add(index, row(Row::state(ms, "attached")));
+            self.attached.insert(commit.object.to_string(), (at, node.to_string()));
         }
     }
 
-    fn on_call(&mut self, event: &Event) {
-        let (Some(rpc), Some(volume)) = (event.str("rpc"), event.str("volume")) else { return };
-        let phase = match rpc {
+    fn on_call(&mut self, call: &CsiCall, event: &Event) {
+        let Some(volume) = &call.volume else { return };
+        let phase = match call.rpc.as_str() {
             "CreateVolume" => "provisioned",
-            _ => match RPCS.iter().find(|(name, _)| *name == rpc) {
+            rpc => match RPCS.iter().find(|(name, _)| *name == rpc) {
                 Some((_, phase)) => phase,
                 None => return,
             },
         };
-        let node = event.str("node").map(|n| self.names.node(n));
+        let node = call.node.as_ref().map(|n| self.names.node(n));
         let index = self.index(volume);
         let key = (index, phase.to_owned(), node.clone().unwrap_or_default());
         let at = match self.tries.get_mut(&key) {
@@ -345,18 +321,15 @@ impl Gather {
                 at
             }
         };
-        if let Some(ordinal) = event.fields.get("ordinal").and_then(Value::as_u64) {
-            self.calls.insert((event.process.clone(), ordinal), at);
-        }
+        self.calls.insert((event.process.clone(), call.ordinal), at);
     }
 
-    fn on_done(&mut self, event: &Event) {
-        let Some(ordinal) = event.fields.get("ordinal").and_then(Value::as_u64) else { return };
-        let Some(at) = self.calls.remove(&(event.process.clone(), ordinal)) else { return };
+    fn on_done(&mut self, done: &CsiDone, event: &Event) {
+        let Some(at) = self.calls.remove(&(event.process.clone(), done.ordinal)) else { return };
         let Some(row) = self.row(at) else { return };
         let key = (at.0, row.phase.clone(), row.node.clone().unwrap_or_default());
         let tries = self.tries.get(&key).map_or(1, |(_, tries)| *tries);
-        let code = event.str("code").unwrap_or("OK").to_owned();
+        let code = &done.code;
         if code == "OK" {
             self.tries.remove(&key);
         }
@@ -375,57 +348,48 @@ impl Gather {
         }
     }
 
-    fn on_cloud_volume(&mut self, event: &Event) {
-        let (Some(handle), Some(state)) = (event.str("volume"), event.str("state")) else { return };
-        let index = self.index(handle);
+    fn on_cloud_volume(&mut self, changed: &VolumeChanged, ms: u64) {
+        let index = self.index(changed.volume.as_str());
         let volume = self.volume(index);
-        volume.volume.get_or_insert_with(|| handle.to_owned());
-        if let Some(size) = event.fields.get("size_gib").and_then(Value::as_u64) {
-            volume.size_gib = Some(size);
-        }
-        if let Some(zone) = event.str("zone") {
-            volume.zone = Some(zone.to_owned());
-        }
+        volume.volume.get_or_insert_with(|| changed.volume.to_string());
+        volume.size_gib = Some(changed.size_gib);
+        volume.zone = Some(changed.zone.to_string());
         // Without a driver that says so, the cloud's own states are the provisioning.
         let provisioned = volume.rows.iter().position(|r| r.phase == "provisioned");
-        match (state, provisioned) {
-            ("creating", None) => {
-                self.add(index, Row::work(event.ms, "provisioned", None));
+        match (changed.state, provisioned) {
+            (VolumePhase::Creating, None) => {
+                self.add(index, Row::work(ms, "provisioned", None));
             }
-            ("available", Some(row)) => self.end((index, row), event.ms),
+            (VolumePhase::Available, Some(row)) => self.end((index, row), ms),
             _ => {}
         }
     }
 
-    fn on_cloud_attachment(&mut self, event: &Event) {
-        let (Some(handle), Some("attached"), Some(device)) =
-            (event.str("volume"), event.str("state"), event.str("device"))
-        else {
+    fn on_cloud_attachment(&mut self, changed: &AttachmentChanged) {
+        if changed.state != AttachmentPhase::Attached {
             return;
-        };
-        let index = self.index(handle);
-        let node = event.str("instance").map(|i| self.names.node(i));
+        }
+        let index = self.index(changed.volume.as_str());
+        let node = Some(self.names.node(changed.instance.as_str()));
         let publish = |r: &&mut Row| r.phase == "ControllerPublish" && r.node == node;
         if let Some(row) = self.volume(index).rows.iter_mut().rev().find(publish) {
-            row.detail = device.to_owned();
+            row.detail = changed.device.to_string();
         }
     }
 
-    fn on_staged(&mut self, event: &Event) {
-        let Some(handle) = event.str("volume") else { return };
-        if event.fields.get("formatted") != Some(&Value::Bool(true)) {
+    fn on_staged(&mut self, staged: &DiskStaged) {
+        if !staged.formatted {
             return;
         }
-        let index = self.index(handle);
+        let index = self.index(&staged.volume);
         if let Some(row) = self.volume(index).rows.iter_mut().rev().find(|r| r.phase == "NodeStage") {
             row.detail = "formatted".to_owned();
         }
     }
 
-    fn on_crash(&mut self, event: &Event) {
-        let Some(node) = event.str("node") else { return };
-        self.silence(node, event.ms);
-        self.on_node(node, event.ms, "power loss", Shape::Broken);
+    fn on_crash(&mut self, node: &str, ms: u64) {
+        self.silence(node, ms);
+        self.on_node(node, ms, "power loss", Shape::Broken);
     }
 
     /// The workloads of a node end, unheard.
@@ -458,55 +422,52 @@ impl Gather {
         }
     }
 
-    fn on_detach(&mut self, event: &Event) {
-        let (Some(handle), Some(node)) = (event.str("volume"), event.str("node")) else { return };
-        if event.fields.get("forced") != Some(&Value::Bool(true)) {
+    fn on_detach(&mut self, detach: &Detach, ms: u64) {
+        if !detach.forced {
             return;
         }
-        let node = self.names.node(node);
-        let index = self.index(handle);
-        let since = *self.left.entry((index, node.clone())).or_insert(event.ms);
-        let detail = event.str("reason").map(|r| format!("forced: {r}")).unwrap_or_default();
+        let node = self.names.node(&detach.node);
+        let index = self.index(&detach.volume);
+        let since = *self.left.entry((index, node.clone())).or_insert(ms);
+        let detail = detach.reason.map(|r| format!("forced: {}", word(r))).unwrap_or_default();
         let row = Row { shape: Shape::Warning, detail, ..Row::work(since, "waits for unmount", Some(&node)) };
         // A detach that fails is tried again and again; the wait ended with the first.
         let told = |r: &Row| r.phase == row.phase && r.node == row.node && r.start_ms == since;
         if self.volume(index).rows.iter().any(told) {
             return;
         }
-        self.add(index, row.until(event.ms));
+        self.add(index, row.until(ms));
     }
 
-    fn on_started(&mut self, event: &Event) {
-        let (Some(handle), Some(pod)) = (event.str("volume"), event.str("pod")) else { return };
-        let node = event.str("node").map(|n| self.names.node(n)).unwrap_or_default();
-        let index = self.index(handle);
-        let found = event.fields.get("records_found").and_then(Value::as_u64).unwrap_or(0);
-        let row = self.add(index, Row { node: Some(node.clone()), ..Row::state(event.ms, "running") });
-        self.running.push(Running { row, pod: pod.to_owned(), node, found, written: 0 });
+    fn on_started(&mut self, started: &WorkloadStarted, ms: u64) {
+        let node = self.names.node(&started.node);
+        let index = self.index(&started.volume);
+        let row = self.add(index, Row { node: Some(node.clone()), ..Row::state(ms, "running") });
+        let (pod, found) = (started.pod.to_string(), started.records_found);
+        self.running.push(Running { row, pod, node, found, written: 0 });
         let volume = self.volume(index);
         let created = volume.rows.iter().find(|r| r.phase == "claim created").map(|r| r.start_ms);
         if let Some(created) = created {
-            volume.running_after_ms.get_or_insert(event.ms.saturating_sub(created));
+            volume.running_after_ms.get_or_insert(ms.saturating_sub(created));
         }
     }
 
-    fn running(&self, event: &Event) -> Option<usize> {
-        let (handle, pod) = (event.str("volume")?, event.str("pod")?);
+    fn running(&self, handle: &str, pod: &str) -> Option<usize> {
         let pv = self.names.pv_of_handle.get(handle).map_or(handle, String::as_str);
         let index = self.names.claims_of_pv.get(pv).or_else(|| self.unclaimed.get(handle)).copied()?;
         self.running.iter().position(|r| r.row.0 == index && r.pod == pod)
     }
 
-    fn on_synced(&mut self, event: &Event) {
-        if let Some(at) = self.running(event) {
+    fn on_synced(&mut self, volume: &str, pod: &str) {
+        if let Some(at) = self.running(volume, pod) {
             self.running[at].written += 1;
         }
     }
 
-    fn on_stopped(&mut self, event: &Event) {
-        if let Some(at) = self.running(event) {
+    fn on_stopped(&mut self, volume: &str, pod: &str, ms: u64) {
+        if let Some(at) = self.running(volume, pod) {
             let running = self.running.remove(at);
-            self.stop(running, event.ms);
+            self.stop(running, ms);
         }
     }
 
@@ -518,18 +479,15 @@ impl Gather {
         }
     }
 
-    fn on_event(&mut self, event: &Event) {
+    fn on_event(&mut self, told: &EventRecorded, ms: u64) {
         // The node lifecycle controller says this when it gives a node up.
-        if let (Some("NodeNotReady"), Some(node)) =
-            (event.str("reason"), event.str("object").and_then(|o| o.strip_prefix("node/")))
-        {
-            return self.on_unknown(node, event.ms);
+        if let ("NodeNotReady", Some(node)) = (told.reason.as_str(), told.object.strip_prefix("node/")) {
+            return self.on_unknown(node, ms);
         }
-        let (Some("Warning"), Some(object), Some(reason)) =
-            (event.str("type"), event.str("object"), event.str("reason"))
-        else {
+        if told.r#type != "Warning" {
             return;
-        };
+        }
+        let (object, reason) = (told.object.as_str(), told.reason.as_str());
         let (kind, key) = object.split_once('/').unwrap_or(("", object));
         let indexes: Vec<usize> = match kind {
             "pod" => self.pods.get(key).map(|pod| pod.claims.clone()).unwrap_or_default(),
@@ -539,8 +497,8 @@ impl Gather {
         let node = self.pods.get(key).filter(|_| kind == "pod").and_then(|pod| pod.node.clone());
         for index in indexes {
             if self.warned.insert((index, reason.to_owned(), object.to_owned())) {
-                let detail = event.str("message").unwrap_or_default().to_owned();
-                let row = Row { shape: Shape::Warning, detail, node: node.clone(), ..Row::moment(event.ms, reason) };
+                let detail = told.message.to_string();
+                let row = Row { shape: Shape::Warning, detail, node: node.clone(), ..Row::moment(ms, reason) };
                 self.add(index, row);
             }
         }
@@ -597,6 +555,14 @@ impl Row {
 
     fn until(self, ms: u64) -> Self {
         Self { end_ms: Some(ms), ..self }
+    }
+}
+
+/// Why a detach was forced, as the metric's label has it.
+fn word(reason: ForcedReason) -> &'static str {
+    match reason {
+        ForcedReason::Timeout => "timeout",
+        ForcedReason::OutOfService => "out-of-service",
     }
 }
 

@@ -9,6 +9,8 @@ mod summary;
 
 pub use summary::Summary;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use substrate::Event;
 
@@ -76,7 +78,7 @@ pub struct Row {
 
 impl Timeline {
     /// Reads the timeline out of a trace.
-    pub fn build(events: &[Event]) -> Self {
+    pub fn build(events: &[Arc<Event>]) -> Self {
         gather::gather(events)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use substrate::WorldKind;
 
+use crate::invariants::Checked;
 use crate::output::{Exit, Style, Tone, took};
 
 /// What a run was and how it ended.
@@ -29,6 +30,8 @@ pub struct Summary {
     pub events: u64,
     /// What carried the bytes: `memory`, `directory`, `loop`.
     pub backend: String,
+    /// On how many occasions each invariant was looked at.
+    pub checked: Checked,
 }
 
 impl Summary {
@@ -44,6 +47,7 @@ impl Summary {
             seed: 0,
             events: 0,
             backend: "memory".to_owned(),
+            checked: Checked::default(),
         }
     }
 
@@ -68,10 +72,12 @@ impl Summary {
         }
         parts.push(format!("seed {}", self.seed));
         parts.push(format!("{} events", self.events));
+        let checked = format!("  checked: {}", self.checked);
         format!(
-            "{} {}\n",
+            "{} {}\n{}\n",
             style.paint(tone, &format!("{mark} {} {}", self.name, self.exit.word())),
             style.paint(Tone::Faint, &format!("· {}", parts.join(" · "))),
+            style.paint(Tone::Faint, &checked),
         )
     }
 }

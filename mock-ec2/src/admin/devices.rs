@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::late::Late;
 use super::{App, error};
+use crate::events::{AttachmentChanged, AttachmentPhase};
 use crate::state::State as Machine;
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
@@ -23,9 +24,6 @@ use crate::state::volume::AttachmentState;
 
 /// Lines that wait for a slow reader before its stream is cut; it then follows anew and gets the whole picture.
 const BACKLOG: usize = 1_024;
-
-/// The operation's name for faults: each line that makes a device appear.
-pub const OPERATION: &str = "Devices";
 
 /// One line of the stream.
 #[derive(Debug, PartialEq, Serialize)]
@@ -121,15 +119,16 @@ impl DeviceStreams {
 
     /// Tells those who follow the instance of `event`. A stream that nobody reads, or too slowly, ends.
     pub(crate) fn tell(&mut self, event: &Event) {
-        let Event::Attachment { volume, instance, device, state, forced, size_gib } = event else { return };
+        let Event::Attachment(AttachmentChanged { volume, instance, device, state, forced }, size_gib) = event else {
+            return;
+        };
         let forced = *forced;
-        let line = match *state {
-            "attached" => attached(volume, device, *size_gib),
-            "detaching" => Line::Detaching { volume, forced },
-            // The device stays where it is.
-            "busy" => return,
-            "detached" => Line::Detached { volume, forced },
-            _ => return,
+        let line = match state {
+            AttachmentPhase::Attached => attached(volume, device, *size_gib),
+            AttachmentPhase::Detaching => Line::Detaching { volume, forced },
+            // The device stays where it is, or is not there yet.
+            AttachmentPhase::Busy | AttachmentPhase::Attaching => return,
+            AttachmentPhase::Detached => Line::Detached { volume, forced },
         };
         self.send(instance, &line);
     }

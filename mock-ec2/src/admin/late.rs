@@ -1,14 +1,17 @@
 //! What faults do to the devices of an instance: they appear late or never (A13), or with another volume's bytes (A14).
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use substrate::fault::{Effect, Moment, Plane, Point};
 use tokio::sync::mpsc;
 
 use super::App;
-use super::devices::{Change, OPERATION, Told, appears};
+use super::devices::{Change, Told, appears};
+use crate::faults::DEVICES;
 use crate::state::ids::{InstanceId, VolumeId};
 
 /// The lines of one reader, the late ones held back.
@@ -16,8 +19,14 @@ pub(super) struct Late {
     app: Arc<App>,
     instance: InstanceId,
     lines: mpsc::Receiver<Told>,
-    /// Lines with the monotonic time at which they are due, in the order in which they came.
-    waiting: Vec<(Duration, VolumeId, Bytes)>,
+    /// Devices that faults may hold, in the order in which they came: each gives its line, or none.
+    waiting: Vec<(VolumeId, BoxFuture<'static, Option<Bytes>>)>,
+}
+
+/// What comes next to a reader.
+enum Next {
+    Line(Bytes),
+    Told(Option<Told>),
 }
 
 impl Late {
@@ -28,65 +37,73 @@ impl Late {
     /// The next line; nothing when the stream has ended.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let first = self.waiting.iter().enumerate().min_by_key(|(_, w)| w.0).map(|(n, w)| (n, w.0));
-            let ctx = self.app.ctx.clone();
-            let due = async {
-                match first {
-                    Some((number, at)) => {
-                        ctx.sleep_until(at).await;
-                        number
-                    }
-                    None => std::future::pending().await,
-                }
-            };
-            let told = tokio::select! { biased;
-                number = due => return Some(self.waiting.remove(number).2),
-                told = self.lines.recv() => told?,
+            let told = match self.step().await {
+                Next::Line(line) => return Some(line),
+                Next::Told(told) => told?,
             };
             match told.change {
                 Change::Other => return Some(told.bytes),
                 Change::Goes(volume) => {
                     // What did not appear yet does not appear any more.
-                    self.waiting.retain(|(_, late, _)| *late != volume);
+                    self.waiting.retain(|(late, _)| *late != volume);
                     return Some(told.bytes);
                 }
-                Change::Appears(volume, device, size_bytes) => match self.struck(&volume) {
-                    Some(Effect::Delay(span)) => {
-                        let due = self.app.ctx.now().mono + self.app.ctx.scaled(span.0);
-                        self.waiting.push((due, volume, told.bytes));
-                    }
-                    Some(Effect::DropReply(true)) => {}
-                    Some(Effect::WrongDevice(true)) => {
-                        let other = self.other(&volume);
-                        return Some(match other {
-                            Some(file) => appears(&volume, &device, file.as_str(), size_bytes),
-                            None => told.bytes,
-                        });
-                    }
-                    _ => return Some(told.bytes),
-                },
+                Change::Appears(..) if self.app.ctx.faults().is_empty() => return Some(told.bytes),
+                Change::Appears(volume, device, size_bytes) => {
+                    let meets = meet(self.app.clone(), self.instance.clone(), volume.clone(), device, size_bytes);
+                    let meets = async move { meets.await.unwrap_or(Some(told.bytes)) };
+                    self.waiting.push((volume, Box::pin(meets)));
+                }
             }
         }
     }
 
-    /// What befalls the device of `volume`. Only faults that name this operation do: others are about requests.
-    fn struck(&self, volume: &VolumeId) -> Option<Effect> {
-        let ctx = &self.app.ctx;
-        if ctx.faults().is_empty()
-            || !ctx.faults().list().iter().any(|r| r.fault.matches.op.as_deref() == Some(OPERATION))
-        {
-            return None;
-        }
-        let attributes = [("volume", volume.as_str()), ("instance", self.instance.as_str())];
-        let point = Point { plane: Plane::Ec2, op: OPERATION, attributes: &attributes, moment: Moment::Before };
-        ctx.fault(&point).map(|firing| firing.effect)
-    }
-
-    /// Another volume: the one that was made last.
-    fn other(&self, volume: &VolumeId) -> Option<VolumeId> {
-        self.app.ec2.poke(&self.app.ctx, |state, _| {
-            let others = state.volumes().filter(|v| !v.root && v.id != *volume);
-            others.max_by_key(|v| v.create_time).map(|v| v.id.clone())
+    /// The first line that waits no more, or what is told next.
+    async fn step(&mut self) -> Next {
+        poll_fn(|cx| {
+            let mut at = 0;
+            while at < self.waiting.len() {
+                match self.waiting[at].1.as_mut().poll(cx) {
+                    Poll::Pending => at += 1,
+                    Poll::Ready(line) => {
+                        drop(self.waiting.remove(at));
+                        if let Some(line) = line {
+                            return Poll::Ready(Next::Line(line));
+                        }
+                    }
+                }
+            }
+            self.lines.poll_recv(cx).map(Next::Told)
         })
+        .await
     }
+}
+
+/// Lets the device of `volume` meet its fault, and gives the line that is left of it: none, or one that is wrong.
+/// Nothing when it appears as it should.
+async fn meet(
+    app: Arc<App>,
+    instance: InstanceId,
+    volume: VolumeId,
+    device: String,
+    size_bytes: u64,
+) -> Option<Option<Bytes>> {
+    let attributes = [("volume", volume.as_str()), ("instance", instance.as_str())];
+    let point = Point { plane: Plane::Ec2, op: DEVICES, attributes: &attributes, moment: Moment::Before };
+    match app.ctx.meet(&point).await?.effect {
+        Effect::DropReply(true) => Some(None),
+        Effect::WrongDevice(true) => {
+            let file = other(&app, &volume)?;
+            Some(Some(appears(&volume, &device, file.as_str(), size_bytes)))
+        }
+        _ => None,
+    }
+}
+
+/// Another volume: the one that was made last.
+fn other(app: &App, volume: &VolumeId) -> Option<VolumeId> {
+    app.ec2.poke(&app.ctx, |state, _| {
+        let others = state.volumes().filter(|v| !v.root && v.id != *volume);
+        others.max_by_key(|v| v.create_time).map(|v| v.id.clone())
+    })
 }

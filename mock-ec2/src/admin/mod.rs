@@ -1,7 +1,6 @@
 //! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not.
 
 pub mod devices;
-pub mod faults;
 
 mod late;
 mod pokes;
@@ -11,13 +10,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
 use serde::Serialize;
-use serde_json::{Value, json};
-use substrate::{Ctx, HttpService, body};
+use serde_json::json;
+use substrate::admin::FaultsApi;
+use substrate::fault::Plane;
+use substrate::{Ctx, HttpService, admin, body};
 
 use crate::cloud::Ec2;
 use crate::state::ids::InstanceId;
@@ -49,15 +50,20 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
         .route("/admin/v1/volumes/{id}/{verb}", post(pokes::volume))
         .route("/admin/v1/snapshots/{id}/{verb}", post(pokes::snapshot))
         .route("/admin/v1/tokens/burn", post(pokes::burn))
-        .route("/admin/v1/faults", get(faults::list).post(faults::add).delete(faults::clear))
-        .route("/admin/v1/faults/{name}", get(faults::get).delete(faults::remove))
         .fallback(async |uri: Uri| error(StatusCode::NOT_FOUND, format!("nothing is served at {}", uri.path())))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| {
             error(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not served at {}", uri.path()))
         })
-        .layer(from_fn_with_state(app.clone(), gate))
-        .with_state(app);
+        .with_state(app.clone())
+        .merge(faults(&app).router())
+        .layer(from_fn_with_state(app, gate));
     body::from_router(router)
+}
+
+/// The faults of the cloud. What they hold goes on as soon as they end.
+fn faults(app: &App) -> FaultsApi {
+    let (ec2, ctx) = (app.ec2.clone(), app.ctx.clone());
+    FaultsApi::new(&app.ctx, &[Plane::Ec2]).on_end(move || ec2.refresh(&ctx))
 }
 
 /// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
@@ -69,17 +75,11 @@ async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Resp
 }
 
 fn refusal(app: &App, request: &Request) -> Option<Response> {
-    let text = |name| request.headers().get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-    if let Some(token) = &app.ec2.config().admin_token {
-        let given = text(header::AUTHORIZATION).and_then(|v| v.strip_prefix("Bearer "));
-        if !given.is_some_and(|given| token.matches(given)) {
-            return Some(error(StatusCode::UNAUTHORIZED, "admin requests need `Authorization: Bearer <token>`"));
-        }
+    if let Err(refusal) = admin::gate(request.headers(), app.ec2.config().admin_token.as_ref()) {
+        return Some(refusal.map(axum::body::Body::new));
     }
-    let json = text(header::CONTENT_TYPE)
-        .is_some_and(|v| v.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
-    if matches!(*request.method(), Method::POST | Method::PUT) && !json {
-        return Some(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `Content-Type: application/json`"));
+    if matches!(*request.method(), Method::POST | Method::PUT) && !admin::is_json(request.headers()) {
+        return Some(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json"));
     }
     None
 }
@@ -108,15 +108,10 @@ async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response 
 
 /// An answer in JSON.
 pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
-    let text = serde_json::to_string(value).unwrap_or_default();
-    let mut response = Response::new(axum::body::Body::from(text + "\n"));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    admin::reply(status, value).map(axum::body::Body::new)
 }
 
 /// A refusal in JSON: `{"error": "…"}`.
 pub(crate) fn error(status: StatusCode, message: impl ToString) -> Response {
-    let body: Value = json!({ "error": message.to_string() });
-    reply(status, &body)
+    admin::error(status, &message.to_string()).map(axum::body::Body::new)
 }

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
+use substrate::json::Value;
 use tokio::sync::mpsc;
 
 use super::App;
@@ -33,7 +34,9 @@ impl Watchers {
         if self.0.is_empty() {
             return;
         }
-        let text = Bytes::from(format!("id: {ms}\nevent: {}\ndata: {}\n\n", event.kind(), event.fields()));
+        let event = event.content();
+        let data = Value::from(event.fields());
+        let text = Bytes::from(format!("id: {ms}\nevent: {}\ndata: {data}\n\n", event.kind()));
         self.0.retain(|events| events.try_send(text.clone()).is_ok());
     }
 }

@@ -2,11 +2,14 @@
 
 use std::io;
 
-use substrate::json::json;
 use substrate::{Ctx, Now, WorldKind};
 
 use super::{Ec2, Inner};
 use crate::copy::Copy;
+use crate::events::{
+    CopyImperfect, FileShort, ModificationChanged, ModificationState, SnapshotChanged, SnapshotPhase, VolumeChanged,
+    VolumePhase,
+};
 use crate::state::NewVolume;
 use crate::state::command::{Action, Reply};
 use crate::state::error::Ec2Error;
@@ -80,7 +83,7 @@ impl Inner {
         let Some(files) = &mut self.files else { return Ok(None) };
         let length = files.create(now.mono, new)?;
         if length != new.size_gib << 30 {
-            ctx.emit("ec2.file_short", json!({ "volume": new.id, "bytes": length }));
+            ctx.emit(FileShort { volume: new.id.clone(), bytes: length });
         }
         files.restore(new).map_err(|error| {
             // The request fails, so nothing of it may stay.
@@ -104,24 +107,34 @@ impl Inner {
         };
         if !matches!(outcome, Ok(true)) {
             let reason = failure.unwrap_or_else(|| "the source was written while it was copied".to_owned());
-            ctx.emit("ec2.copy_imperfect", json!({ "id": id, "reason": reason }));
+            ctx.emit(CopyImperfect { id: id.into(), reason });
         }
     }
 
     /// Does to the bytes what `event` says.
     pub(super) fn follow_bytes(&mut self, event: &Event) -> Result<(), (String, io::Error)> {
         let (id, done) = match event {
-            Event::Volume { volume, state: "deleted", .. } => {
+            Event::Volume(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) => {
                 self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
                 (volume.as_str(), self.files.as_mut().map(|f| f.remove(volume)))
             }
-            Event::Snapshot { snapshot, state: "deleted", .. } => {
+            Event::Snapshot(SnapshotChanged { snapshot, state: SnapshotPhase::Deleted, .. }) => {
                 self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
                 (snapshot.as_str(), self.files.as_mut().map(|f| f.remove_snapshot(snapshot)))
             }
-            Event::Modification { volume, state: "optimizing", size_gib } => {
+            Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) => {
                 self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));
                 (volume.as_str(), self.files.as_mut().map(|f| f.grow(volume, *size_gib)))
+            }
+            Event::Snapshot(SnapshotChanged { snapshot, volume, state: SnapshotPhase::Completed, .. })
+                if self.state.planted().snapshot_late =>
+            {
+                let of_volume = self.state.snapshot(snapshot).is_ok_and(|s| !s.copied);
+                if !of_volume || self.state.volume(volume).is_err() {
+                    return Ok(());
+                }
+                self.bytes.iter().for_each(|b| b.snapshot(volume.as_str(), snapshot.as_str()));
+                (snapshot.as_str(), self.files.as_mut().map(|f| f.take_again(volume, snapshot)))
             }
             _ => return Ok(()),
         };

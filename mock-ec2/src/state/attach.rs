@@ -40,7 +40,7 @@ impl State {
         if !matches!(instance.state, InstanceState::Running | InstanceState::Stopped) {
             return Err(Ec2Error::InstanceNotRunning(instance_id.clone()));
         }
-        check_free(volume, instance_id, self.switches.unsafe_multi_attach)?;
+        check_free(volume, instance_id, self.switches.unsafe_multi_attach || self.planted.attach_twice)?;
         if instance.slots.contains_key(&slot) || instance.hidden.contains(&slot) {
             return Err(Ec2Error::DeviceInUse(device.clone()));
         }
@@ -82,8 +82,9 @@ impl State {
             taken = volume.state != VolumeState::InUse;
             volume.state = VolumeState::InUse;
             volume.attachments.insert(instance_id.clone(), attachment.clone());
+            self.lingering.remove(&(id.clone(), instance_id.clone()));
             // Clients take a volume with two attachments for broken unless it says that it may have them.
-            volume.multi_attach_enabled |= volume.attachments.len() > 1;
+            volume.multi_attach_enabled |= volume.attachments.len() > 1 && !self.planted.attach_twice;
         }
         if taken {
             self.note_volume(id);
@@ -127,7 +128,7 @@ impl State {
         if leaving && !hurries && self.switches.second_detach == SecondDetach::IncorrectState {
             return Err(Ec2Error::VolumeInState { volume: id.clone(), state: attachment.state.as_str() });
         }
-        let mounted = host.holds_mounted(id);
+        let mounted = host.holds_mounted(id) && !self.planted.busy_ignored;
         call.check_dry_run()?;
 
         if leaving && !hurries {
@@ -154,7 +155,8 @@ impl State {
     }
 
     pub(super) fn end_attachment_transition(&mut self, now: Duration, id: &VolumeId, instance_id: &InstanceId) {
-        let mounted = self.instances.get(instance_id).is_some_and(|i| i.holds_mounted(id));
+        let mounted =
+            self.instances.get(instance_id).is_some_and(|i| i.holds_mounted(id)) && !self.planted.busy_ignored;
         let Some(volume) = self.volumes.get_mut(id) else { return };
         let volume = Arc::make_mut(volume);
         let Some(attachment) = volume.attachments.get_mut(instance_id) else { return };
@@ -189,16 +191,10 @@ impl State {
         let volume = Arc::make_mut(volume);
         let Some(attachment) = volume.attachments.remove(instance_id) else { return };
         self.timers.cancel(&attachment.progress);
-        let gone = Event::Attachment {
-            volume: id.clone(),
-            instance: instance_id.clone(),
-            device: attachment.device.clone(),
-            state: "detached",
-            forced: attachment.forced,
-            size_gib: volume.size_gib,
-        };
+        let gone = Event::detached(volume, instance_id, &attachment, attachment.forced);
         let (free, root) = (volume.attachments.is_empty(), volume.root);
-        if free {
+        let going = self.planted.delete_while_attached && volume.state == VolumeState::Deleting;
+        if free && !going {
             volume.state = VolumeState::Available;
             // A detached root volume is a volume like any other.
             volume.root = false;
@@ -215,10 +211,13 @@ impl State {
                 instance.poisoned.insert(slot);
             }
         }
-        if !root {
+        if self.planted.attachment_lingers && !attachment.forced && !root {
+            let there = Attachment { state: AttachmentState::Attached, ..attachment };
+            self.lingering.insert((id.clone(), instance_id.clone()), there);
+        } else if !root {
             self.events.push(gone);
         }
-        if free {
+        if free && !going {
             self.note_volume(id);
         }
         self.slot_freed(now, instance_id);

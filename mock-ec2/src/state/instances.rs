@@ -9,7 +9,6 @@ use substrate::ids as make_id;
 use super::command::{AttachmentReply, InstanceReply, Reply, RunInstances};
 use super::device::DeviceSlot;
 use super::error::{Ec2Error, Missing};
-use super::event::Event;
 use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState, ROOT_DEVICE};
 use super::instance_types;
@@ -19,6 +18,7 @@ use super::timers::{Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 use crate::config::InstanceSpec;
+use crate::events::InstancePhase;
 
 /// Size of root volumes in GiB.
 const ROOT_GIB: u64 = 8;
@@ -147,7 +147,7 @@ impl State {
         self.instance(id)?;
         if let Some(instance) = self.instances.get_mut(id) {
             Arc::make_mut(instance).impaired = true;
-            self.events.push(Event::Instance { instance: id.clone(), state: "impaired" });
+            self.note_instance(id, InstancePhase::Impaired);
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl State {
         instance.slots.insert(DeviceSlot::root(), volume.id.clone());
         instance.boot();
         self.made.instances += 1;
-        self.events.push(Event::Instance { instance: instance.id.clone(), state: instance.state.wire().0 });
+        self.note_instance(&instance.id, instance.state);
         self.volumes.insert(Arc::new(volume));
         self.instances.insert(Arc::new(instance));
     }

@@ -17,6 +17,7 @@ pub mod latency;
 pub mod modification;
 pub mod page;
 pub mod parameters;
+pub mod planted;
 pub mod pokes;
 pub mod reply;
 pub mod saved;
@@ -41,6 +42,7 @@ mod volumes;
 pub(crate) use describe::{seconds, time};
 pub(crate) use status::{instance_word, reachability, volume_words};
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +59,7 @@ use event::Event;
 use ids::{InstanceId, VolumeId};
 use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
+use planted::{Lingering, Planted};
 use snapshot::Snapshot;
 use switches::Switches;
 use table::Table;
@@ -110,6 +113,8 @@ pub struct State {
     /// Volumes, instances and reservations made so far; they name the draws of ids.
     made: Made,
     events: Vec<Event>,
+    planted: Planted,
+    lingering: Lingering,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -142,6 +147,8 @@ impl State {
             stuck: Vec::new(),
             made: Made::default(),
             events: Vec::new(),
+            planted: Planted::default(),
+            lingering: Lingering::new(),
         };
         state.seed_instances(specs)?;
         Ok(state)
@@ -259,6 +266,11 @@ impl State {
                 }
             }
         }
+    }
+
+    /// The faults that hold transitions.
+    pub fn stuck_by(&self) -> BTreeSet<String> {
+        self.stuck.iter().map(|(fault, _)| fault.clone()).collect()
     }
 
     /// All volumes, in the order of ids.

@@ -13,6 +13,7 @@ use super::ids::{InstanceId, SnapshotId, VolumeId};
 use super::modification::ModificationState;
 use super::timers::{Hold, Progress, Subject};
 use super::volume::{AttachmentState, VolumeState};
+use crate::events::InstancePhase;
 
 /// A change of an instance's hardware; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -97,7 +98,7 @@ impl State {
         self.end_instance(now, id);
         if let Some(gone) = self.instances.remove(id) {
             self.timers.cancel(&gone.progress);
-            self.events.push(super::event::Event::Instance { instance: id.clone(), state: "terminated" });
+            self.note_instance(id, InstancePhase::Terminated);
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use substrate::Now;
 
 use super::command::{Reply, StopInstances};
 use super::error::{Ec2Error, Missing};
-use super::event::Event;
 use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState};
 use super::latency::Operation;
 use super::timers::{Hold, Progress, Subject};
 use super::volume::AttachmentState;
 use super::{Call, State};
+use crate::events::InstancePhase;
 
 /// How long a terminated instance is still listed (reference §11).
 const REMEMBERED: Duration = Duration::from_secs(3600);
@@ -44,7 +44,7 @@ impl State {
         call.check_dry_run()?;
         for id in ids {
             self.guest_ended(call.now, id);
-            self.events.push(Event::Instance { instance: id.clone(), state: "rebooted" });
+            self.note_instance(id, InstancePhase::Rebooted);
         }
         Ok(Reply::Done)
     }
@@ -95,7 +95,7 @@ impl State {
             settled => settled,
         };
         let state = instance.state;
-        self.events.push(Event::Instance { instance: id.clone(), state: state.wire().0 });
+        self.note_instance(id, state);
         match state {
             InstanceState::Stopped => self.guest_ended(now, id),
             InstanceState::Terminated => self.end_instance(now, id),
@@ -170,7 +170,7 @@ impl State {
                     instance.boot();
                 }
             }
-            self.events.push(Event::Instance { instance: id.clone(), state: state.wire().0 });
+            self.note_instance(id, state);
             changes.push((id.clone(), before, state));
         }
         Ok(Reply::InstanceChanges { changes })

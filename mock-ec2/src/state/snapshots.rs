@@ -13,7 +13,6 @@ use super::command::{
 };
 use super::describe::{flag, time};
 use super::error::{Ec2Error, Missing};
-use super::event::Event;
 use super::filter::{Filter, Filterable, check, matches};
 use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
@@ -114,8 +113,7 @@ impl State {
         if let Some(gone) = self.snapshots.remove(id) {
             self.timers.cancel(&gone.progress);
             gone.fast_restores.values().for_each(|f| self.timers.cancel(&f.progress));
-            let (snapshot, volume) = (gone.id.clone(), gone.volume.clone());
-            self.events.push(Event::Snapshot { snapshot, volume, state: "deleted", size_gib: gone.size_gib });
+            self.note_snapshot_deleted(&gone);
         }
         Ok(Reply::Done)
     }

@@ -95,8 +95,10 @@ impl State {
         let zone = self.zone_of(request.zone.as_deref(), request.zone_id.as_deref())?;
         let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let token = match &request.client_token {
-            Some(token) => self.volume_tokens.replay(call.now.mono, token, &essence(request))?,
-            None => None,
+            Some(token) if !self.planted.client_token_ignored => {
+                self.volume_tokens.replay(call.now.mono, token, &essence(request))?
+            }
+            _ => None,
         };
         if let Some(id) = token {
             return self.plan_replay(call, id);
@@ -322,14 +324,7 @@ impl State {
                 instance.mounted.remove(id);
                 instance.held.remove(id);
             }
-            self.events.push(Event::Attachment {
-                volume: id.clone(),
-                instance: instance.clone(),
-                device: attachment.device.clone(),
-                state: "detached",
-                forced: true,
-                size_gib: gone.size_gib,
-            });
+            self.events.push(Event::detached(&gone, instance, attachment, true));
         }
         self.note_deleted(&gone);
         for instance in gone.attachments.keys() {
@@ -337,14 +332,9 @@ impl State {
         }
     }
 
-    pub(super) fn note_deleted(&mut self, v: &Volume) {
-        let (volume, zone) = (v.id.clone(), v.zone.clone());
-        self.events.push(Event::Volume { volume, state: "deleted", zone, size_gib: v.size_gib });
-    }
-
     pub(super) fn delete_volume(&mut self, call: Call<'_>, id: &VolumeId) -> Result<Reply, Ec2Error> {
         let volume = self.volume(id)?;
-        if let Some(instance) = volume.attachments.keys().next() {
+        if let Some(instance) = volume.attachments.keys().next().filter(|_| !self.planted.delete_while_attached) {
             return Err(Ec2Error::VolumeInUse { volume: id.clone(), instance: instance.clone() });
         }
         match volume.state {
@@ -372,6 +362,12 @@ impl State {
             if let Some(v) = self.volumes.remove(id) {
                 if let Some(modification) = &v.modification {
                     self.timers.cancel(&modification.progress);
+                }
+                // It has none, but where it was deleted all the same.
+                for instance in v.attachments.keys() {
+                    if let Some(instance) = self.instances.get_mut(instance) {
+                        Arc::make_mut(instance).slots.retain(|_, held| held != id);
+                    }
                 }
                 self.note_deleted(&v);
             }

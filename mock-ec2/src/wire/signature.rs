@@ -8,13 +8,13 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
+use substrate::admin::Secret;
 
 use super::auth::ALGORITHM;
-use crate::config::Token;
 use crate::state::error::Ec2Error;
 
 /// Secrets by access key id.
-pub type Credentials = BTreeMap<String, Token>;
+pub type Credentials = BTreeMap<String, Secret>;
 
 /// How far the clock of a caller may be off, in minutes.
 const SKEW_MINUTES: i64 = 5;
@@ -70,11 +70,11 @@ pub fn verify(
     let scope = format!("{day}/{given_region}/{service}/aws4_request");
     let hash = hex::encode(Sha256::digest(canonical.as_bytes()));
     let text = format!("{ALGORITHM}\n{}\n{scope}\n{hash}", signed.date);
-    let mut derived = format!("AWS4{}", secret.expose()).into_bytes();
+    let mut derived = format!("AWS4{}", secret.reveal()).into_bytes();
     for part in [*day, *given_region, *service, "aws4_request"] {
         derived = hmac(&derived, part.as_bytes());
     }
-    let expected = Token::new(hex::encode(hmac(&derived, text.as_bytes())));
+    let expected = Secret::new(hex::encode(hmac(&derived, text.as_bytes())));
     if expected.matches(&signed.signature) {
         return Ok(());
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use mock_ec2::{Config, Ec2, InstanceSpec, LatencyProfile, Token};
+use mock_ec2::{Config, Ec2, InstanceSpec, LatencyProfile};
 use serde_json::Value;
+use substrate::admin::Secret;
 use substrate::world::{Options, simulate};
 use substrate::{Body, BoxError, Ctx, HttpService, Level, Process, Seed, World, body};
 
@@ -58,14 +59,25 @@ pub fn config(latency: LatencyProfile) -> Config {
 }
 
 pub fn with_token() -> Config {
-    Config { admin_token: Some(Token::new("letmein-please")), ..config(LatencyProfile::Instant) }
+    Config { admin_token: Some(Secret::new("letmein-please")), ..config(LatencyProfile::Instant) }
 }
 
 /// Runs `story` with a cloud in virtual time.
 pub fn play<T, F: Future<Output = T>>(seed: u64, config: Config, story: impl FnOnce(Cloud) -> F) -> T {
+    play_with(seed, config, &[], story)
+}
+
+/// Runs `story` with a cloud in virtual time that has planted defects.
+pub fn play_with<T, F: Future<Output = T>>(
+    seed: u64,
+    config: Config,
+    mutants: &[&str],
+    story: impl FnOnce(Cloud) -> F,
+) -> T {
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
     // A machine that has other work shall fail no test; the runner ends one that hangs.
     let watchdog = Some(Duration::from_secs(600));
-    simulate(Options { seed, level: Level::Trace, watchdog, ..Options::default() }, |world| async move {
+    simulate(Options { seed, level: Level::Trace, watchdog, mutants, ..Options::default() }, |world| async move {
         let ec2 = Ec2::new(&Seed::root(seed), config).unwrap();
         let process = Process::start(&world, "mock-ec2", |_| std::future::pending());
         let ctx = process.ctx().unwrap();

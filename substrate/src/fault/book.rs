@@ -1,6 +1,7 @@
 //! The faults in force: added, checked at every point, counted, ended.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +9,12 @@ use indexmap::IndexMap;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::{Effect, Fault, Moment, Plane};
+use super::catalogue::{Catalogue, Mistake, Names, Operation, PROCESS};
+use super::near::{Near, Why};
+use super::{Effect, Fault, Kind, Moment, Plane, skew_ms, wild};
 use crate::clock::TimeScale;
+use crate::json::Text;
+use crate::latest;
 use crate::seed::{Seed, unit};
 
 /// A place in an operation at which a fault may fire.
@@ -34,6 +39,28 @@ pub struct Firing {
     pub effect: Effect,
 }
 
+/// A fault that fired, for whoever follows hits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    /// When, in milliseconds since the world began.
+    pub ms: u64,
+    /// The fault's name.
+    pub fault: String,
+    /// How often it has fired now.
+    pub hits: u64,
+    /// The process in which it did.
+    pub process: String,
+    /// The operation.
+    pub op: String,
+    /// The moment.
+    pub at: Moment,
+    /// What the operation is about; nothing that is empty.
+    #[serde(rename = "where")]
+    pub attributes: IndexMap<String, String>,
+    /// What happens.
+    pub effect: Effect,
+}
+
 /// What a fault has done so far.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -43,16 +70,21 @@ pub struct Report {
     pub hits: u64,
     /// How often the plane and operation matched, but not the attributes or the condition.
     pub near_misses: u64,
+    /// What the latest different near misses were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub near: Vec<String>,
     /// When it last fired, in milliseconds since the world began.
     pub last_hit_ms: Option<u64>,
 }
 
 struct Entry {
     fault: Fault,
+    /// The operations in which it can fire.
+    able: BTreeSet<&'static str>,
     added: Duration,
     seen: u64,
     hits: u64,
-    near_misses: u64,
+    near: Near,
     last_hit: Option<Duration>,
     rng: ChaCha8Rng,
 }
@@ -61,17 +93,43 @@ struct Entry {
 #[derive(Clone)]
 pub struct Faults(Arc<Inner>);
 
+/// Says whether it wants to be told of more.
+type Follower = Arc<dyn Fn(&Hit, Plane) -> bool + Send + Sync>;
+
 struct Inner {
     seed: Seed,
     scale: TimeScale,
     count: AtomicUsize,
+    /// Some fault skews wall time; asked at every reading of a clock.
+    skews: AtomicBool,
     entries: Mutex<IndexMap<String, Entry>>,
+    catalogue: Mutex<Catalogue>,
+    followers: Mutex<Vec<Follower>>,
+    /// Changes whenever a fault ends.
+    ended: latest::Sender<u64>,
+}
+
+impl std::fmt::Debug for Faults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Faults").field("count", &self.0.count).finish_non_exhaustive()
+    }
 }
 
 impl Faults {
     /// An empty book; `scale` divides the durations in conditions and leases.
     pub fn new(seed: Seed, scale: TimeScale) -> Self {
-        Self(Arc::new(Inner { seed, scale, count: AtomicUsize::new(0), entries: Mutex::default() }))
+        let mut catalogue = Catalogue::default();
+        catalogue.add(super::catalogue::OWN);
+        Self(Arc::new(Inner {
+            seed,
+            scale,
+            count: AtomicUsize::new(0),
+            skews: AtomicBool::new(false),
+            entries: Mutex::default(),
+            catalogue: Mutex::new(catalogue),
+            followers: Mutex::default(),
+            ended: latest::Sender::new(0),
+        }))
     }
 
     /// Whether no fault is in force; a cheap test for hot paths.
@@ -79,29 +137,54 @@ impl Faults {
         self.0.count.load(Ordering::Relaxed) == 0
     }
 
+    /// Says what can be broken here.
+    pub fn declare(&self, operations: &'static [Operation]) {
+        self.catalogue().add(operations);
+    }
+
+    /// Says which processes, nodes and servers there are.
+    pub fn name(&self, names: Names) {
+        self.catalogue().name(names);
+    }
+
+    /// Says that somebody ends faults whose `when.until` holds.
+    pub fn watch(&self) {
+        self.catalogue().watch();
+    }
+
+    /// What can be broken here, and the names that are known.
+    pub fn known(&self) -> Catalogue {
+        self.catalogue().clone()
+    }
+
+    /// Calls `follower` for each fault that fires.
+    pub fn follow(&self, follower: impl Fn(&Hit) + Send + Sync + 'static) {
+        self.follow_while(move |hit, _| {
+            follower(hit);
+            true
+        });
+    }
+
+    /// Calls `follower` for each fault that fires, and its plane, until it returns false.
+    pub fn follow_while(&self, follower: impl Fn(&Hit, Plane) -> bool + Send + Sync + 'static) {
+        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(follower));
+    }
+
     /// Puts a fault in force.
     ///
     /// # Errors
-    /// When the name is empty or taken, a number in `when` makes no sense, or the effect means nothing on its plane.
-    pub fn add(&self, now: Duration, fault: Fault) -> Result<(), String> {
-        if fault.name.is_empty() {
-            return Err("name: a fault needs a name".to_owned());
-        }
-        if fault.when.probability.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-            return Err("when.probability: must lie between 0 and 1".to_owned());
-        }
-        if fault.when.every == Some(0) || fault.when.nth == Some(0) {
-            return Err("when.every and when.nth count from 1".to_owned());
-        }
-        super::planes::check(&fault)?;
+    /// What the catalogue does not know, or a name that is taken.
+    pub fn add(&self, now: Duration, fault: Fault) -> Result<(), Mistake> {
+        let able = self.catalogue().check(&fault)?;
         let mut entries = self.entries();
+        self.expire(now, &mut entries);
         if entries.contains_key(&fault.name) {
-            return Err(format!("name: a fault called `{}` is in force already", fault.name));
+            return Err(Mistake::new("name", format!("a fault called `{}` is in force already", fault.name)));
         }
         let rng = self.0.seed.child(&fault.name).rng();
-        let entry = Entry { added: now, seen: 0, hits: 0, near_misses: 0, last_hit: None, rng, fault };
+        let entry = Entry { able, added: now, seen: 0, hits: 0, near: Near::default(), last_hit: None, rng, fault };
         entries.insert(entry.fault.name.clone(), entry);
-        self.0.count.store(entries.len(), Ordering::Relaxed);
+        self.counted(&entries);
         Ok(())
     }
 
@@ -109,7 +192,9 @@ impl Faults {
     pub fn remove(&self, name: &str) -> Option<Report> {
         let mut entries = self.entries();
         let entry = entries.shift_remove(name)?;
-        self.0.count.store(entries.len(), Ordering::Relaxed);
+        self.counted(&entries);
+        drop(entries);
+        self.tell_end();
         Some(entry.report())
     }
 
@@ -122,7 +207,9 @@ impl Faults {
             .map(|e| e.fault.name.clone())
             .collect();
         let reports = gone.iter().filter_map(|name| entries.shift_remove(name)).map(|e| e.report()).collect();
-        self.0.count.store(entries.len(), Ordering::Relaxed);
+        self.counted(&entries);
+        drop(entries);
+        self.tell_end();
         reports
     }
 
@@ -136,44 +223,157 @@ impl Faults {
         self.entries().get(name).map(Entry::report)
     }
 
-    /// The first fault that fires at `point`, counted.
-    pub fn check(&self, now: Duration, point: &Point<'_>) -> Option<Firing> {
-        let mut entries = self.entries();
-        self.expire(now, &mut entries);
-        for entry in entries.values_mut() {
-            if entry.fires(now, point, self.0.scale) {
-                return Some(Firing { name: entry.fault.name.clone(), effect: entry.fault.effect.clone() });
+    /// The first fault that fires at `point` in `process`, counted and told to followers.
+    pub fn check(&self, now: Duration, process: &str, point: &Point<'_>) -> Option<Firing> {
+        let hit = {
+            let mut entries = self.entries();
+            self.expire(now, &mut entries);
+            let names = self.catalogue().names().cloned();
+            let entry =
+                entries.values_mut().find_map(|e| e.fires(now, process, point, names.as_deref(), self.0.scale).then_some(e))?;
+            Hit {
+                ms: now.as_millis() as u64,
+                fault: entry.fault.name.clone(),
+                hits: entry.hits,
+                process: process.to_owned(),
+                op: point.op.to_owned(),
+                at: point.moment,
+                attributes: point
+                    .attributes
+                    .iter()
+                    .filter(|(_, value)| !value.is_empty())
+                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                    .collect(),
+                effect: entry.fault.effect.clone(),
             }
-        }
-        None
+        };
+        self.tell(&hit);
+        Some(Firing { name: hit.fault, effect: hit.effect })
     }
 
-    /// Whether the link fault `from` → `to` is cut by a partition now; counts a hit when it is.
-    pub fn cut(&self, now: Duration, from: &str, to: &str) -> Option<String> {
+    /// Whether a partition cuts the way `from` → `to` now: its fault, and whether this is the first that is seen of it.
+    pub fn cut(&self, now: Duration, from: &str, to: &str) -> Option<(Firing, bool)> {
         if self.is_empty() {
             return None;
         }
+        let hit = {
+            let mut entries = self.entries();
+            self.expire(now, &mut entries);
+            let names = self.catalogue().names().cloned();
+            let is = |pattern: &str, end: &str| {
+                let process = names.as_ref().and_then(|n| n.servers.get(end));
+                let here = |end: &str| wild(pattern, end) || stands_for(names.as_deref(), pattern, end);
+                here(end) || process.is_some_and(|process| here(process))
+            };
+            let severs = |entry: &&mut Entry| {
+                let cuts = match &entry.fault.effect {
+                    Effect::Partition([a, b]) => (is(a, from) && is(b, to)) || (is(a, to) && is(b, from)),
+                    Effect::PartitionOneWay([a, b]) => is(a, from) && is(b, to),
+                    _ => false,
+                };
+                cuts && entry.in_time(now, self.0.scale)
+            };
+            let entry = entries.values_mut().find(severs)?;
+            entry.hits += 1;
+            entry.last_hit = Some(now);
+            Hit {
+                ms: now.as_millis() as u64,
+                fault: entry.fault.name.clone(),
+                hits: entry.hits,
+                process: from.to_owned(),
+                op: "request".to_owned(),
+                at: Moment::Before,
+                attributes: [("from", from), ("to", to)].map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter().collect(),
+                effect: entry.fault.effect.clone(),
+            }
+        };
+        self.tell(&hit);
+        Some((Firing { name: hit.fault, effect: hit.effect }, hit.hits == 1))
+    }
+
+    /// By how many milliseconds the wall time of `process` is shifted now.
+    pub fn skew_ms(&self, now: Duration, process: &str) -> i64 {
+        if !self.0.skews.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let names = self.catalogue().names().cloned();
         let mut entries = self.entries();
         self.expire(now, &mut entries);
+        let (mut sum, mut first) = (0, Vec::new());
         for entry in entries.values_mut() {
-            let severs = match &entry.fault.effect {
-                Effect::Partition([a, b]) => (wild(a, from) && wild(b, to)) || (wild(a, to) && wild(b, from)),
-                Effect::PartitionOneWay([a, b]) => wild(a, from) && wild(b, to),
-                _ => false,
-            };
-            if severs && entry.in_time(now, self.0.scale) {
+            let Effect::Skew(text) = &entry.fault.effect else { continue };
+            let wanted = entry.fault.matches.attributes.get(PROCESS.name);
+            let here = wanted.is_none_or(|w| wild(w, process) || stands_for(names.as_deref(), w, process));
+            if here && entry.in_time(now, self.0.scale) {
+                // It was read when the fault was added.
+                sum += skew_ms(text).unwrap_or(0);
                 entry.hits += 1;
                 entry.last_hit = Some(now);
-                return Some(entry.fault.name.clone());
+                // Clocks are read all the time: it is told once.
+                if entry.hits == 1 {
+                    first.push(Hit {
+                        ms: now.as_millis() as u64,
+                        fault: entry.fault.name.clone(),
+                        hits: 1,
+                        process: process.to_owned(),
+                        op: "wall".to_owned(),
+                        at: Moment::Before,
+                        attributes: IndexMap::new(),
+                        effect: entry.fault.effect.clone(),
+                    });
+                }
             }
         }
-        None
+        drop(entries);
+        first.iter().for_each(|hit| self.tell(hit));
+        sum
+    }
+
+    /// Whether the fault `name` is in force.
+    pub fn is_in_force(&self, now: Duration, name: &str) -> bool {
+        let mut entries = self.entries();
+        self.expire(now, &mut entries);
+        entries.get(name).is_some_and(|e| !e.is_over(now, self.0.scale))
+    }
+
+    /// When the fault `name` ends by itself, and a sign that some fault has ended before.
+    pub(crate) fn end_of(&self, name: &str) -> (Option<Duration>, latest::Receiver<u64>) {
+        let ended = self.0.ended.subscribe();
+        (self.entries().get(name).and_then(|e| e.end(self.0.scale)), ended)
+    }
+
+    fn tell(&self, hit: &Hit) {
+        let plane = self.entries().get(&hit.fault).map(|e| e.fault.matches.plane);
+        let Some(plane) = plane else { return };
+        let followers = self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tired: Vec<Follower> = followers.into_iter().filter(|follower| !follower(hit, plane)).collect();
+        if !tired.is_empty() {
+            let mut followers = self.0.followers.lock().unwrap_or_else(PoisonError::into_inner);
+            followers.retain(|f| !tired.iter().any(|t| Arc::ptr_eq(t, f)));
+        }
+    }
+
+    fn tell_end(&self) {
+        self.0.ended.send_modify(|count| *count += 1);
     }
 
     fn expire(&self, now: Duration, entries: &mut IndexMap<String, Entry>) {
-        let scale = self.0.scale;
+        let (scale, before) = (self.0.scale, entries.len());
         entries.retain(|_, e| e.fault.lease.ttl.is_none_or(|ttl| now < e.added + scale.apply(ttl.0)));
+        if entries.len() != before {
+            self.counted(entries);
+            self.tell_end();
+        }
+    }
+
+    fn counted(&self, entries: &IndexMap<String, Entry>) {
+        let skews = entries.values().any(|e| e.fault.effect.kind() == Kind::Skew);
+        self.0.skews.store(skews, Ordering::Relaxed);
         self.0.count.store(entries.len(), Ordering::Relaxed);
+    }
+
+    fn catalogue(&self) -> MutexGuard<'_, Catalogue> {
+        self.0.catalogue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entries(&self) -> MutexGuard<'_, IndexMap<String, Entry>> {
@@ -181,38 +381,81 @@ impl Faults {
     }
 }
 
+/// Whether `name` is a group, or a node, to which `process` belongs.
+fn stands_for(names: Option<&Names>, name: &str, process: &str) -> bool {
+    super::catalogue::within(name, process)
+        || names.and_then(|n| n.groups.get(name)).is_some_and(|group| group.iter().any(|p| p == process))
+}
+
 impl Entry {
     fn report(&self) -> Report {
         Report {
             fault: self.fault.clone(),
             hits: self.hits,
-            near_misses: self.near_misses,
+            near_misses: self.near.count,
+            near: self.near.sentences(),
             last_hit_ms: self.last_hit.map(|d| d.as_millis() as u64),
         }
     }
 
-    fn in_time(&self, now: Duration, scale: TimeScale) -> bool {
-        let from = self.added + self.fault.when.after.map_or(Duration::ZERO, |s| scale.apply(s.0));
-        now >= from && self.fault.when.lasting.is_none_or(|s| now < from + scale.apply(s.0))
+    fn begin(&self, scale: TimeScale) -> Duration {
+        self.added + self.fault.when.after.map_or(Duration::ZERO, |s| scale.apply(s.0))
     }
 
-    fn fires(&mut self, now: Duration, point: &Point<'_>, scale: TimeScale) -> bool {
+    /// When it ends by itself, by `for` or by its lease.
+    fn end(&self, scale: TimeScale) -> Option<Duration> {
+        let lasting = self.fault.when.lasting.map(|s| self.begin(scale) + scale.apply(s.0));
+        let lease = self.fault.lease.ttl.map(|s| self.added + scale.apply(s.0));
+        [lasting, lease].into_iter().flatten().min()
+    }
+
+    fn is_over(&self, now: Duration, scale: TimeScale) -> bool {
+        self.end(scale).is_some_and(|end| now >= end)
+    }
+
+    fn in_time(&self, now: Duration, scale: TimeScale) -> bool {
+        now >= self.begin(scale) && !self.is_over(now, scale)
+    }
+
+    fn fires(
+        &mut self,
+        now: Duration,
+        process: &str,
+        point: &Point<'_>,
+        names: Option<&Names>,
+        scale: TimeScale,
+    ) -> bool {
         let m = &self.fault.matches;
-        if matches!(self.fault.effect, Effect::Partition(_) | Effect::PartitionOneWay(_)) {
-            return false;
-        }
-        if m.plane != point.plane
+        let kind = self.fault.effect.kind();
+        if matches!(kind, Kind::Partition | Kind::PartitionOneWay | Kind::Skew)
+            || m.plane != point.plane
             || self.fault.at != point.moment
-            || m.op.as_deref().is_some_and(|op| !wild(op, point.op))
         {
             return false;
         }
-        let attributes = m
-            .attributes
-            .iter()
-            .all(|(key, pattern)| point.attributes.iter().any(|(k, value)| k == key && wild(pattern, value)));
-        if !attributes || !self.in_time(now, scale) {
-            self.near_misses += 1;
+        if !self.able.contains(point.op) {
+            // Of operations that it does not name nothing is near.
+            if m.op.as_ref().is_some_and(|ops| ops.iter().any(|pattern| wild(pattern, point.op))) {
+                self.near.note(point.op, Why::Unable);
+            }
+            return false;
+        }
+        let differs = m.attributes.iter().find_map(|(key, pattern)| {
+            if key == PROCESS.name {
+                let here = wild(pattern, process) || stands_for(names, pattern, process);
+                return (!here).then(|| (key, pattern, Some(Text::from(process))));
+            }
+            let value = point.attributes.iter().find(|(k, _)| k == key).map(|(_, value)| *value);
+            let same = value.is_some_and(|value| wild(pattern, value));
+            (!same).then(|| (key, pattern, value.filter(|v| !v.is_empty()).map(Text::from)))
+        });
+        if let Some((key, wanted, was)) = differs {
+            let why = Why::Attribute { key: key.clone(), wanted: wanted.clone(), was };
+            self.near.note(point.op, why);
+            return false;
+        }
+        if !self.in_time(now, scale) {
+            self.near.note(point.op, Why::Time);
             return false;
         }
         self.seen += 1;
@@ -220,25 +463,23 @@ impl Entry {
         let counted = when.first.is_none_or(|n| self.seen <= n)
             && when.nth.is_none_or(|n| self.seen == n)
             && when.every.is_none_or(|n| self.seen.is_multiple_of(n));
-        let fires = counted && when.probability.is_none_or(|p| unit(&mut self.rng) < p);
-        if fires {
-            self.hits += 1;
-            self.last_hit = Some(now);
-        } else {
-            self.near_misses += 1;
+        if !counted {
+            self.near.note(point.op, Why::Turn(self.seen));
+            return false;
         }
-        fires
+        if when.probability.is_some_and(|p| unit(&mut self.rng) >= p) {
+            self.near.note(point.op, Why::Chance);
+            return false;
+        }
+        self.hits += 1;
+        self.last_hit = Some(now);
+        true
     }
-}
-
-/// Whether `value` equals `pattern`, or begins with it where it ends in `*`.
-fn wild(pattern: &str, value: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == value, |prefix| value.starts_with(prefix))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Lease, Match, When};
+    use super::super::{Lease, Match, When, catalogue};
     use super::*;
     use crate::fault::Span;
 
@@ -257,8 +498,29 @@ mod tests {
         }
     }
 
-    fn book(when: When) -> Faults {
+    const ATTACH: &[Operation] = &[Operation {
+        plane: Plane::Ec2,
+        name: "AttachVolume",
+        classes: &["write"],
+        about: "a volume is attached",
+        attributes: &[catalogue::Attribute { name: "volume", about: "which", values: catalogue::Words::Any }],
+        moments: catalogue::BEFORE,
+        can: &[catalogue::Possible {
+            effect: Kind::Error,
+            at: catalogue::BEFORE,
+            values: catalogue::Values::OneOf(&["IncorrectState", "InternalError"]),
+            shows: "the call fails",
+        }],
+    }];
+
+    fn empty() -> Faults {
         let book = Faults::new(Seed::root(1), TimeScale::default());
+        book.declare(ATTACH);
+        book
+    }
+
+    fn book(when: When) -> Faults {
+        let book = empty();
         book.add(Duration::ZERO, fault(when)).unwrap();
         book
     }
@@ -274,7 +536,7 @@ mod tests {
                 let attributes = [("volume", *v)];
                 let point =
                     Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::Before };
-                book.check(Duration::from_secs(1), &point).is_some()
+                book.check(Duration::from_secs(1), "mock", &point).is_some()
             })
             .collect()
     }
@@ -298,7 +560,7 @@ mod tests {
 
     #[test]
     fn a_fault_does_not_outlive_its_lease() {
-        let book = Faults::new(Seed::root(1), TimeScale::default());
+        let book = empty();
         let mut f = fault(When::default());
         f.lease.ttl = Some(Span(Duration::from_millis(500)));
         book.add(Duration::ZERO, f).unwrap();
@@ -308,9 +570,9 @@ mod tests {
 
     #[test]
     fn a_partition_cuts_both_ways_and_a_one_way_partition_one() {
-        let book = Faults::new(Seed::root(1), TimeScale::default());
+        let book = empty();
         let mut f = fault(When::default());
-        f.matches.plane = Plane::Link;
+        f.matches = Match { plane: Plane::Link, op: None, attributes: IndexMap::new() };
         f.effect = Effect::Partition(["a".into(), "b".into()]);
         book.add(Duration::ZERO, f.clone()).unwrap();
         assert!(book.cut(Duration::ZERO, "a", "b").is_some() && book.cut(Duration::ZERO, "b", "a").is_some());
@@ -321,11 +583,103 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_fault_is_refused_with_the_field_named() {
-        let book = book(When::default());
-        assert!(book.add(Duration::ZERO, fault(When::default())).unwrap_err().starts_with("name"));
-        let mut f = fault(When { probability: Some(2.0), ..When::default() });
-        f.name = "g".into();
-        assert!(book.add(Duration::ZERO, f).unwrap_err().starts_with("when.probability"));
+    fn a_fault_that_never_fires_tells_what_it_came_close_to() {
+        let book = book(When { nth: Some(2), ..When::default() });
+        assert_eq!(hits(&book, &["vol-2", "vol-10"]), [false, false]);
+        let report = book.get("f").unwrap();
+        assert_eq!(report.near, [
+            "AttachVolume: volume was `vol-2`, not `vol-1*`",
+            "AttachVolume: it was the 1st, which is not its turn"
+        ]);
+    }
+
+    fn refused(change: impl FnOnce(&mut Fault)) -> String {
+        let book = empty();
+        let mut f = fault(When::default());
+        change(&mut f);
+        book.add(Duration::ZERO, f).map(|()| "accepted".to_owned()).unwrap_or_else(|m| m.to_string())
+    }
+
+    #[test]
+    fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_nearest_word() {
+        let cases: Vec<(String, &str)> = vec![
+            (refused(|f| f.name = String::new()), "name: "),
+            (refused(|f| f.name = "a/b".into()), "name: "),
+            (refused(|f| f.when.probability = Some(2.0)), "when.probability: "),
+            (refused(|f| f.when.probability = Some(0.0)), "when.probability: "),
+            (refused(|f| f.when.first = Some(0)), "when.first: "),
+            (refused(|f| (f.when.first, f.when.nth) = (Some(1), Some(2))), "when.nth: "),
+            (refused(|f| (f.when.nth, f.when.every) = (Some(1), Some(2))), "when.every: "),
+            (refused(|f| (f.when.first, f.when.every) = (Some(1), Some(2))), "when.every: "),
+            (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: nobody here watches"),
+            (refused(|f| f.lease.ttl = Some(Span(Duration::ZERO))), "lease.ttl: "),
+            (refused(|f| f.matches.op = Some("AttachVolum".into())), "match.op: `AttachVolum` is no operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?"),
+            (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
+            (refused(|f| { f.matches.attributes.insert("volum".into(), "x".into()); }), "match.where.volum: `volum` is no attribute of these operations; there are process, volume; did you mean `volume`?"),
+            (refused(|f| f.effect = Effect::Error("IncorectState".into())), "effect.error: `IncorectState` is not known here; there are IncorrectState, InternalError; did you mean `IncorrectState`?"),
+            (refused(|f| f.effect = Effect::IoError("EIO".into())), "effect.io_error: cannot happen to AttachVolume on the plane ec2, which knows count, crash, delay, error, hang, reboot"),
+            (refused(|f| f.at = Moment::BeforeReply), "at: `before_reply` is no moment at which error acts here; it acts at before; did you mean `before`?"),
+            (refused(|f| f.effect = Effect::Hang(false)), "effect.hang: must be true"),
+            (refused(|f| f.effect = Effect::Crash("controler".into())), "effect.crash: `controler` is no process that this server could end; there are self"),
+        ];
+        for (message, begins) in cases {
+            assert!(message.starts_with(begins), "{message}\nnot: {begins}");
+        }
+        assert_eq!(refused(|f| f.effect = Effect::Crash("self".into())), "accepted");
+        assert_eq!(refused(|f| f.matches.op = Some("write".into())), "accepted");
+        assert_eq!(refused(|f| f.effect = Effect::Count(true)), "accepted");
+    }
+
+    #[test]
+    fn names_of_processes_nodes_and_groups_are_checked_where_they_are_known() {
+        let book = empty();
+        book.name(Names {
+            processes: ["node-a", "node-a/kubelet", "csi-attacher", "fake-apiserver"].map(str::to_owned).into(),
+            groups: [("controllers".to_owned(), vec!["csi-attacher".to_owned()])].into(),
+            nodes: ["node-a".to_owned()].into(),
+            servers: [("apiserver".to_owned(), "fake-apiserver".to_owned())].into(),
+        });
+        let add = |effect: Effect| {
+            let f = Fault { name: effect.name().into(), effect, ..fault(When::default()) };
+            book.add(Duration::ZERO, f).map_err(|m| m.to_string())
+        };
+        let error = add(Effect::Crash("controler".into())).unwrap_err();
+        assert!(error.ends_with("did you mean `controllers`?"), "{error}");
+        add(Effect::Crash("controllers".into())).unwrap();
+        assert!(add(Effect::Reboot("node-b".into())).unwrap_err().ends_with("did you mean `node-a`?"));
+        let cut = |ends: [&str; 2]| Fault {
+            matches: Match { plane: Plane::Link, op: None, attributes: IndexMap::new() },
+            name: "cut".into(),
+            effect: Effect::Partition(ends.map(str::to_owned)),
+            ..fault(When::default())
+        };
+        let error = book.add(Duration::ZERO, cut(["node-a", "apisever"])).unwrap_err().to_string();
+        assert!(error.contains("did you mean `apiserver`?"), "{error}");
+        book.add(Duration::ZERO, cut(["node-a", "apiserver"])).unwrap();
+        assert!(book.cut(Duration::ZERO, "node-a/kubelet", "apiserver").is_some(), "a node is all its processes");
+        book.remove("cut");
+        book.add(Duration::ZERO, cut(["csi-attacher", "apiserver"])).unwrap();
+        assert!(book.cut(Duration::ZERO, "node-a/kubelet", "apiserver").is_none());
+        let turned = Fault { when: When { first: Some(1), ..When::default() }, ..cut(["node-a", "apiserver"]) };
+        let error = book.add(Duration::ZERO, Fault { name: "c2".into(), ..turned }).unwrap_err().to_string();
+        assert!(error.starts_with("when.first: partition lasts"), "{error}");
+    }
+
+    #[test]
+    fn a_skewed_clock_is_one_process() {
+        let book = empty();
+        let skew = Fault {
+            matches: Match {
+                plane: Plane::Clock,
+                op: None,
+                attributes: [("process".to_owned(), "a".to_owned())].into_iter().collect(),
+            },
+            effect: Effect::Skew("-90s".into()),
+            ..fault(When::default())
+        };
+        book.add(Duration::ZERO, skew.clone()).unwrap();
+        assert_eq!((book.skew_ms(Duration::ZERO, "a"), book.skew_ms(Duration::ZERO, "b")), (-90_000, 0));
+        let bad = Fault { name: "g".into(), effect: Effect::Skew("90s".into()), ..skew };
+        assert!(book.add(Duration::ZERO, bad).unwrap_err().to_string().contains("with a sign"));
     }
 }

@@ -10,11 +10,17 @@
 //! ```
 
 mod book;
-mod planes;
+pub mod catalogue;
+mod near;
+mod ops;
 mod span;
 
-pub use book::{Faults, Firing, Point, Report};
+pub use book::{Faults, Firing, Hit, Point, Report};
+pub use catalogue::{Catalogue, Mistake, Names, Operation};
+pub use ops::Ops;
 pub use span::Span;
+
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -47,9 +53,10 @@ pub struct Fault {
 pub struct Match {
     /// The layer.
     pub plane: Plane,
-    /// The operation's name in its own protocol (`AttachVolume`, `NodeStageVolume`, `patch`); any when absent.
+    /// The operation's name in its own protocol (`AttachVolume`, `NodeStageVolume`, `patch`), the beginning of one and
+    /// `*`, a class (`read`, `write`), or a list of these; any when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub op: Option<String>,
+    pub op: Option<Ops>,
     /// Attributes that the operation must have (`volume`, `instance`, `node`, `object`, `caller`, `from`, `to` …).
     /// A trailing `*` matches any rest.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
@@ -74,6 +81,21 @@ pub enum Plane {
     Process,
     /// Wall time.
     Clock,
+}
+
+impl Plane {
+    /// Its word in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ec2 => "ec2",
+            Self::K8s => "k8s",
+            Self::Csi => "csi",
+            Self::Link => "link",
+            Self::Disk => "disk",
+            Self::Process => "process",
+            Self::Clock => "clock",
+        }
+    }
 }
 
 /// On which of the matching operations a fault fires. Several conditions must all hold.
@@ -116,6 +138,17 @@ pub enum Moment {
     BeforeReply,
 }
 
+impl Moment {
+    /// Its word in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::AfterEffect => "after_effect",
+            Self::BeforeReply => "before_reply",
+        }
+    }
+}
+
 /// When a fault ends by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -142,94 +175,189 @@ pub enum WatchFault {
     Stall,
 }
 
-/// What happens when a fault fires. Exactly one key, as a map: `{error: IncorrectState}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
+impl WatchFault {
+    /// Its word in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Gone => "gone",
+            Self::Gap => "gap",
+            Self::Stall => "stall",
+        }
+    }
+}
+
+/// Defines effects and, for tables, their kinds without values.
+macro_rules! effects {
+    ($($(#[doc = $about:literal])+ $name:ident($of:ty) = $word:literal,)*) => {
+        /// What happens when a fault fires. Exactly one key, as a map: `{error: IncorrectState}`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Effect {
+            $($(#[doc = $about])+ $name($of),)*
+        }
+
+        /// An effect without its value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[doc = $about])+ $name,)*
+        }
+
+        impl Kind {
+            /// All kinds.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Its key in a file.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+
+            /// What it is, in one sentence.
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$name => concat!($($about),+),)* }
+            }
+        }
+
+        impl Effect {
+            /// The effect without its value.
+            pub fn kind(&self) -> Kind {
+                match self { $(Self::$name(_) => Kind::$name,)* }
+            }
+        }
+    };
+}
+
+effects! {
     /// The operation fails with this EC2 error code, or errno name on the disk plane.
-    Error(String),
+    Error(String) = "error",
     /// The operation fails with this HTTP status.
-    Http(u16),
+    Http(u16) = "http",
     /// The operation fails with this gRPC code, by name.
-    Grpc(String),
+    Grpc(String) = "grpc",
     /// The operation waits first.
-    Delay(Span),
-    /// The operation never answers.
-    Hang(bool),
+    Delay(Span) = "delay",
+    /// The operation waits until the fault is gone.
+    Hang(bool) = "hang",
     /// The request is lost: the operation does not happen and the caller sees a broken connection.
-    DropRequest(bool),
+    DropRequest(bool) = "drop_request",
     /// The operation happens and its answer is lost.
-    DropReply(bool),
+    DropReply(bool) = "drop_reply",
     /// The operation happens this many times.
-    Duplicate(u32),
+    Duplicate(u32) = "duplicate",
     /// Reads answer with the state of this many revisions ago.
-    StaleRead(u32),
+    StaleRead(u32) = "stale_read",
     /// A transition stops in this state.
-    Stick(String),
+    Stick(String) = "stick",
     /// What the operation is about is gone, at once and for good.
-    Vanish(bool),
+    Vanish(bool) = "vanish",
     /// The process at hand crashes (`self`), or the one that is named.
-    Crash(String),
+    Crash(String) = "crash",
     /// A watch stream suffers.
-    Watch(WatchFault),
+    Watch(WatchFault) = "watch",
     /// No message passes between the two, in either direction.
-    Partition([String; 2]),
+    Partition([String; 2]) = "partition",
     /// No message passes from the first to the second.
-    PartitionOneWay([String; 2]),
+    PartitionOneWay([String; 2]) = "partition_one_way",
     /// A stream is reset.
-    ResetStream(bool),
+    ResetStream(bool) = "reset_stream",
     /// A stream goes silent without an end.
-    StallStream(bool),
+    StallStream(bool) = "stall_stream",
     /// Disk operations fail with this errno name.
-    IoError(String),
+    IoError(String) = "io_error",
     /// Disk operations wait.
-    PauseIo(Span),
+    PauseIo(Span) = "pause_io",
     /// Writes that were not synced are lost.
-    LoseUnsynced(bool),
+    LoseUnsynced(bool) = "lose_unsynced",
     /// A write is done in part.
-    TornWrite(bool),
+    TornWrite(bool) = "torn_write",
     /// The device found is another volume's.
-    WrongDevice(bool),
+    WrongDevice(bool) = "wrong_device",
     /// Wall time is shifted, with a sign: `+90s`.
-    Skew(String),
+    Skew(String) = "skew",
     /// The node starts anew.
-    Reboot(String),
+    Reboot(String) = "reboot",
+    /// Nothing happens but that it is counted and told.
+    Count(bool) = "count",
 }
 
 impl Effect {
     /// Its key in a file.
     pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// Whether an effect that is only switched on is so.
+    fn is_on(&self) -> bool {
         match self {
-            Self::Error(_) => "error",
-            Self::Http(_) => "http",
-            Self::Grpc(_) => "grpc",
-            Self::Delay(_) => "delay",
-            Self::Hang(_) => "hang",
-            Self::DropRequest(_) => "drop_request",
-            Self::DropReply(_) => "drop_reply",
-            Self::Duplicate(_) => "duplicate",
-            Self::StaleRead(_) => "stale_read",
-            Self::Stick(_) => "stick",
-            Self::Vanish(_) => "vanish",
-            Self::Crash(_) => "crash",
-            Self::Watch(_) => "watch",
-            Self::Partition(_) => "partition",
-            Self::PartitionOneWay(_) => "partition_one_way",
-            Self::ResetStream(_) => "reset_stream",
-            Self::StallStream(_) => "stall_stream",
-            Self::IoError(_) => "io_error",
-            Self::PauseIo(_) => "pause_io",
-            Self::LoseUnsynced(_) => "lose_unsynced",
-            Self::TornWrite(_) => "torn_write",
-            Self::WrongDevice(_) => "wrong_device",
-            Self::Skew(_) => "skew",
-            Self::Reboot(_) => "reboot",
+            Self::Hang(on)
+            | Self::DropRequest(on)
+            | Self::DropReply(on)
+            | Self::Vanish(on)
+            | Self::ResetStream(on)
+            | Self::StallStream(on)
+            | Self::LoseUnsynced(on)
+            | Self::TornWrite(on)
+            | Self::WrongDevice(on)
+            | Self::Count(on) => *on,
+            _ => true,
         }
     }
 
-    /// Whether an operation that meets it never answers: it hangs, or the process that works on it crashes, which is
-    /// done by whoever runs the process.
-    pub fn never_answers(&self) -> bool {
-        matches!(self, Self::Hang(true)) || matches!(self, Self::Crash(who) if who == "self")
+    /// The value that is a word.
+    fn word(&self) -> String {
+        match self {
+            Self::Error(word)
+            | Self::Grpc(word)
+            | Self::Stick(word)
+            | Self::Crash(word)
+            | Self::IoError(word)
+            | Self::Skew(word)
+            | Self::Reboot(word) => word.clone(),
+            Self::Watch(fault) => fault.name().to_owned(),
+            _ => String::new(),
+        }
     }
+
+    fn span(&self) -> Option<Span> {
+        match self {
+            Self::Delay(span) | Self::PauseIo(span) => Some(*span),
+            _ => None,
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Http(status) => Some(u64::from(*status)),
+            Self::Duplicate(n) | Self::StaleRead(n) => Some(u64::from(*n)),
+            _ => None,
+        }
+    }
+
+    fn ends(&self) -> Option<&[String; 2]> {
+        match self {
+            Self::Partition(ends) | Self::PartitionOneWay(ends) => Some(ends),
+            _ => None,
+        }
+    }
+}
+
+/// Milliseconds that a text such as `+90s` or `-5m` shifts wall time by.
+fn skew_ms(text: &str) -> Result<i64, String> {
+    let bad = || format!("`{text}` is not a duration with a sign, such as +90s or -5m");
+    let (sign, rest) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
+        (Some(rest), _) => (1, rest),
+        (_, Some(rest)) => (-1, rest),
+        _ => return Err(bad()),
+    };
+    let span: Span = rest.parse().map_err(|_| bad())?;
+    // A year is more than any clock is wrong by, and far from the end of the calendar.
+    if span.0.is_zero() || span.0 > Duration::from_secs(366 * 24 * 3600) {
+        return Err(format!("`{text}` must be more than nothing and at most a year"));
+    }
+    Ok(sign * i64::try_from(span.0.as_millis()).map_err(|_| bad())?)
+}
+
+/// Whether `value` equals `pattern`, or begins with it where it ends in `*`.
+fn wild(pattern: &str, value: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == value, |prefix| value.starts_with(prefix))
 }

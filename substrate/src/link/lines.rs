@@ -274,16 +274,28 @@ impl futures_util::Stream for LineStream {
             }
         }
         if this.waiting.is_none() {
-            match this.link.fault("stream", Moment::Before, &Method::GET, &this.uri) {
-                Some(Effect::ResetStream(true) | Effect::DropReply(true)) => {
+            let firing = this.link.fault("stream", Moment::Before, &Method::GET, &this.uri);
+            let link = this.link.clone();
+            match firing.map(|f| (f.name, f.effect)) {
+                Some((_, Effect::ResetStream(_))) => {
                     let e = this.link.reset();
                     return this.end(Some(e));
                 }
-                Some(Effect::StallStream(true) | Effect::Hang(true)) => {
-                    this.waiting = Some(Box::pin(std::future::pending()));
+                Some((name, Effect::StallStream(_) | Effect::Hang(_))) => {
+                    this.waiting = Some(Box::pin(async move {
+                        link.0.world.outlast(&name).await;
+                        true
+                    }));
                 }
+                Some((_, Effect::Delay(span))) => {
+                    this.waiting = Some(Box::pin(async move {
+                        link.scaled_sleep(span.0).await;
+                        true
+                    }));
+                }
+                // Of a process that has ended nothing arrives.
+                Some((_, Effect::Crash(_) | Effect::Reboot(_))) if link.0.caller.is_down() => return Poll::Pending,
                 _ if this.link.cut(false) => {
-                    let link = this.link.clone();
                     this.waiting =
                         Some(Box::pin(async move { link.wait_out_partition(false, KEEPALIVE_TIMEOUT).await }));
                 }

@@ -35,15 +35,18 @@ async fn story(root: &Path) {
     });
     let first = driver(&world, root, &disk);
     let (node_disk, node_root) = (disk.clone(), root.join("node"));
-    let node = Process::start(&world, "node-a", move |ctx| {
+    let machine = Rig::machine_process(&world, &disk);
+    let kubelet = Process::start(&world, "node-a/kubelet", move |ctx| {
         let plugins = Plugins::Directory(registry.clone());
+        let runtime = Link::connect(&ctx, "runtime-node-a");
         let config = NodeAgentConfig {
             root: node_root.clone(),
-            ..NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins)
+            ..NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins, runtime)
         };
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
         run(ctx, client, config)
     });
+    let node = Node { machine, driver: first.clone(), kubelet };
     let rig = Rig { world: world.clone(), toy, disk, node, settings: Settings::default(), _server: server };
     rig.until("registered", 5, || rig.count("node-agent.registered") == 1).await;
     rig.until("ready", 5, || rig.ready()).await;

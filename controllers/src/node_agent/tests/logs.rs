@@ -88,10 +88,17 @@ fn a_request_that_cannot_be_met_is_refused_as_kubelet_does() {
         ] {
             assert_eq!(text(&ctx, query).await, (code, said.to_owned()), "{query}");
         }
-        // What a restarted agent has not heard is lost, and it says so.
+        // What a machine that went down had printed is lost.
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
         let (_, lines) = text(&ctx, "p/app").await;
         assert!(lines.contains("data: found") && lines.contains("verified"), "{lines}");
+        assert!(!lines.contains("found no records"), "{lines}");
+        let gone = "unable to retrieve container logs for mooring://uid-of-p/app";
+        rig.until("told", 2, || {
+            rig.toy.get("pods", "default", "p")["status"]["containerStatuses"][0]["restartCount"] == 1
+        })
+        .await;
+        assert_eq!(text(&ctx, "p/app?previous=true").await, (400, gone.to_owned()));
     });
 }

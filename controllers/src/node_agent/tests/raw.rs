@@ -28,13 +28,6 @@ impl Rig {
         self.until("running", 5, || self.pod_phase(pod) == "Running").await;
     }
 
-    /// What the last start of a workload said.
-    fn started(&self) -> (Value, Value) {
-        let started = self.world.trace().events().into_iter().rfind(|e| e.kind == "workload.started");
-        let fields = started.map(|e| e.fields).unwrap_or_default();
-        (fields["records_found"].clone(), fields["verified"].clone())
-    }
-
     /// What lies below a directory of the node.
     async fn below(&self, dir: &str) -> Vec<String> {
         self.disk.list_dir(dir.as_ref()).await.expect("a listing").unwrap_or_default()
@@ -47,7 +40,7 @@ impl Rig {
 }
 
 fn records(disks: &MemoryDisks) -> u64 {
-    let mut reader = slots::Reader::default();
+    let mut reader = crate::machine::slots::Reader::default();
     reader.feed(&disks.durable("vol-1", "").unwrap_or_default()).expect("intact records");
     reader.chain().last
 }
@@ -116,7 +109,7 @@ fn a_restarted_agent_opens_the_devices_of_its_pods_again() {
         assert_eq!(before.len(), 2, "mounts outlive processes");
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
-        assert_eq!(rig.started(), (json!(3), json!(true)));
+        assert_eq!(rig.found(), Some((3, true)));
         rig.until("more records", 10, || rig.count("workload.synced") >= 5).await;
         assert_eq!(rig.paths().await, before);
         rig.delete_gracefully("p");
@@ -159,7 +152,7 @@ fn a_power_loss_costs_a_raw_device_exactly_what_was_not_synced() {
         rig.plug().await;
         rig.node.restart();
         rig.until("second start", 15, || rig.count("workload.started") == 2).await;
-        assert_eq!(rig.started(), (json!(3), json!(true)));
+        assert_eq!(rig.found(), Some((3, true)));
     });
 }
 
@@ -193,7 +186,7 @@ fn a_raw_device_grows_under_a_running_pod() {
         growth::sizes(&rig, "2Gi", "1Gi");
         growth::pending(&rig);
         rig.until("grown", 91, || growth::grown(&rig)).await;
-        let expanded = world.trace().events().into_iter().find(|e| e.kind == "disk.expanded").expect("expanded");
+        let expanded = world.trace().lines().into_iter().find(|e| e.kind == "disk.expanded").expect("expanded");
         let path = expanded.str("path").unwrap_or_default().to_owned();
         assert!(path.contains("/volumeDevices/publish/pv-1/"), "kubelet names the published device: {path}");
     });
@@ -239,6 +232,7 @@ fn a_driver_that_cannot_publish_a_device_is_told_as_a_failed_map() {
             "name": "f", "match": { "plane": "csi", "op": "NodePublishVolume" }, "when": { "first": 1 },
             "effect": { "grpc": "INTERNAL" },
         });
+        world.faults().declare(csi_mock::faults::OPERATIONS);
         world.faults().add(Duration::ZERO, substrate::json::from_value(fault).expect("a fault")).expect("added");
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.until("ready", 1, || rig.ready()).await;

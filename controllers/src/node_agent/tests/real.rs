@@ -163,7 +163,7 @@ pub(super) fn with_hand(disks: &MemoryDisks, capabilities: &str, tell: impl Asyn
         });
         let disk = disks.node("node-a");
         let settings = Settings::new(capabilities.parse().expect("capabilities"));
-        let node = Rig::node_process(&world, &disk, &settings);
+        let node = Rig::node_processes(&world, &disk, &settings);
         // The hand only needs a process to make its calls from.
         let process = Process::start(&world, "hand", |_| std::future::pending());
         let ctx = process.ctx().expect("it runs");

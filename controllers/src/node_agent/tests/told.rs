@@ -52,7 +52,7 @@ fn a_driver_that_asks_for_it_is_told_of_the_pod_again_and_again() {
         let again = asked(&hand, "NodePublishVolume").await.len();
         assert!((3..=4).contains(&again), "{again}");
         assert_eq!(asked(&hand, "NodeStageVolume").await.len(), 1, "only publishing is repeated");
-        assert!(!serde_json::to_string(&hand.ctx.trace().events()).expect("text").contains("hush"));
+        assert!(!serde_json::to_string(&hand.ctx.trace().lines()).expect("text").contains("hush"));
     });
 }
 
@@ -74,11 +74,9 @@ fn a_secret_that_is_not_there_keeps_the_pod_waiting_until_it_is() {
         let csi = json!({ "nodeStageSecretRef": { "name": "s", "namespace": "default" } });
         let late = async {
             hand.until("refused", 20, async || {
-                let failed = |e: &substrate::Event| {
-                    e.kind == "node-agent.operation-failed"
-                        && e.str("error").is_some_and(|e| e.contains("fetching NodeStageSecretRef default/s failed"))
-                };
-                hand.ctx.trace().events().iter().any(failed)
+                let events = hand.ctx.trace().events();
+                let mut failed = events.iter().filter_map(|e| e.get::<events::OperationFailed>());
+                failed.any(|e| e.error.contains("fetching NodeStageSecretRef default/s failed"))
             })
             .await;
             hand.create::<Secret>("default", json!({ "metadata": { "name": "s" } })).await;

@@ -69,8 +69,10 @@ pub struct VolumeManager {
     running: BTreeMap<Operation, Task>,
     /// `status.volumesAttached` of the cached Node.
     attached_in_status: BTreeSet<String>,
-    /// Every pod that the pod source knows has been looked at once.
+    /// Every pod that the pod source knows has been looked at once (`hasAddedPods`).
     populated: bool,
+    /// Pods that nobody knows of and whose containers run.
+    strays: BTreeSet<String>,
     reconstruction: Reconstruction,
     retry_at: Option<Duration>,
 }
@@ -85,6 +87,7 @@ impl VolumeManager {
             running: BTreeMap::new(),
             attached_in_status: BTreeSet::new(),
             populated: false,
+            strays: BTreeSet::new(),
             reconstruction: Reconstruction::Unread,
             retry_at: None,
         }
@@ -147,9 +150,22 @@ impl VolumeManager {
         self.desired.mark_reported_in_use(listed)
     }
 
-    /// The pod source has delivered everything once.
+    /// The volumes of every pod were looked up once since the pod source has delivered everything: what nobody wants may
+    /// be taken down from now on.
     pub fn set_populated(&mut self) {
         self.populated = true;
+    }
+
+    /// Takes a volume for staged, whatever its driver said.
+    pub(super) fn take_for_staged(&mut self, volume: &VolumeName) {
+        if let Some(attached) = self.actual.get_mut(volume) {
+            attached.device = MountState::Mounted;
+        }
+    }
+
+    /// Pods that are gone, by uid, whose containers still run: they keep what they have until those have stopped.
+    pub fn set_strays(&mut self, strays: BTreeSet<String>) {
+        self.strays = strays;
     }
 
     /// A pod wants a volume.
@@ -297,7 +313,7 @@ impl VolumeManager {
             .actual
             .volumes()
             .flat_map(|(name, volume)| volume.pods.keys().map(move |uid| (name, uid, volume)))
-            .filter(|(name, uid, _)| !self.desired.pod_wants(name, uid))
+            .filter(|(name, uid, _)| !self.desired.pod_wants(name, uid) && !self.strays.contains(*uid))
             .map(|(name, uid, volume)| {
                 let pod = volume.pods.get(uid).map(|p| p.pod.clone()).unwrap_or_default();
                 let task = Task { pod_name: pod, ..Task::of(volume.spec.clone()) };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, SecretReference};
+use substrate::mutant;
 
 use super::super::decide::{self, FinalizerChange};
 use super::super::outcome;
@@ -54,6 +55,9 @@ impl Controller {
         let Some(csi) = volume.spec.as_ref().and_then(|s| s.csi.as_ref()) else {
             return Err("invalid CSI PV".to_owned());
         };
+        if mutant!(self.ctx, "pv-deleted-not-volume") {
+            return Ok(());
+        }
         let secrets = self.deletion_secrets(volume).await?;
         let attachments = self.sources.attachments.list();
         if let Some(node) = decide::attached_to(volume, attachments.iter().map(|va| &**va)) {

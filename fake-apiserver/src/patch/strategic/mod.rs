@@ -43,7 +43,7 @@ enum Topology {
 
 impl Topology {
     fn of(kind: &Kind) -> Self {
-        schema::of(kind).map_or(Self::Unknown, Self::Struct)
+        schema::built_in(kind).map_or(Self::Unknown, Self::Struct)
     }
 
     fn of_shape(shape: &'static Shape) -> Self {

@@ -29,7 +29,7 @@ const NODE_INFO: &[&str] = &[
 
 /// Fills in what a client may leave out.
 pub(super) fn apply(kind: &Kind, object: &mut Value) {
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         return custom.schema.fill(object);
     }
     match (kind.group, kind.kind) {

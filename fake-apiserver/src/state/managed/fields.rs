@@ -135,21 +135,21 @@ fn step(key: &str) -> String {
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
-pub enum Topology {
+pub enum Topology<'a> {
     /// A struct.
-    Struct(&'static Type),
+    Struct(&'a Type),
     /// A map with values of one shape.
-    Map(&'static Shape),
+    Map(&'a Shape),
     /// A list whose elements are named by some of their fields.
-    Keyed(&'static Field, &'static Shape),
+    Keyed(&'a Field, &'a Shape),
     /// A list of different scalars.
     Set,
     /// One value.
     Atomic,
 }
 
-impl Topology {
-    fn of_field(field: &'static Field) -> Self {
+impl<'a> Topology<'a> {
+    fn of_field(field: &'a Field) -> Self {
         match &field.shape {
             _ if field.map_type == Some("atomic") => Self::Atomic,
             Shape::Ref(of) => Self::Struct(of.get()),
@@ -161,7 +161,7 @@ impl Topology {
         }
     }
 
-    fn of_shape(shape: &'static Shape) -> Self {
+    fn of_shape(shape: &'a Shape) -> Self {
         match shape {
             Shape::Ref(of) => Self::Struct(of.get()),
             Shape::Custom(of) => Self::Struct(of),
@@ -218,7 +218,7 @@ impl Topology {
 }
 
 /// The fields that a value has.
-pub fn fields_of(value: &Value, topology: Topology) -> Fields {
+pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
     let Some(children) = topology.children(value) else { return Fields::leaf() };
     // An element of a list is a field of its own, beside those that are in it.
     let listed = matches!(topology, Topology::Keyed(..));
@@ -231,7 +231,7 @@ pub fn fields_of(value: &Value, topology: Topology) -> Fields {
 }
 
 /// Where lists have two elements with the same keys or value, each with what is wrong there.
-pub fn repeated(value: &Value, topology: Topology) -> Vec<String> {
+pub fn repeated(value: &Value, topology: Topology<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for (key, value, of) in topology.children(value).unwrap_or_default() {
@@ -257,7 +257,7 @@ pub fn undeclared(kind: &Kind, object: &Value) -> Vec<String> {
     found
 }
 
-fn undeclared_in(of: &'static Type, value: &Value, at: &str, found: &mut Vec<String>) {
+fn undeclared_in(of: &Type, value: &Value, at: &str, found: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let at = format!("{at}.{key}");
         match of.field(key) {
@@ -267,7 +267,7 @@ fn undeclared_in(of: &'static Type, value: &Value, at: &str, found: &mut Vec<Str
     }
 }
 
-fn undeclared_below(shape: &'static Shape, topology: Topology, value: &Value, at: &str, found: &mut Vec<String>) {
+fn undeclared_below(shape: &Shape, topology: Topology<'_>, value: &Value, at: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (Shape::Ref(of), _) => undeclared_in(of.get(), value, at, found),
         (Shape::Custom(of), _) => undeclared_in(of, value, at, found),
@@ -290,7 +290,7 @@ fn undeclared_below(shape: &'static Shape, topology: Topology, value: &Value, at
 }
 
 /// The fields in which two values differ; those that only one has count.
-pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
+pub fn changed(old: &Value, new: &Value, topology: Topology<'_>) -> Fields {
     if old == new {
         return Fields::default();
     }
@@ -322,7 +322,7 @@ pub fn changed(old: &Value, new: &Value, topology: Topology) -> Fields {
 }
 
 /// Puts what was applied into an object.
-pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
+pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
     match (topology, &mut *live, applied) {
         (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Object(applied)) => {
             let mut added = Map::new();
@@ -345,7 +345,7 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology) {
 
 /// Puts what was applied into a list: its elements come in the order in which they were applied, and the others stay
 /// where they were among them (`visitListItems` of structured-merge-diff).
-fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology) -> Vec<Value> {
+fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology<'_>) -> Vec<Value> {
     let element = match topology {
         Topology::Keyed(_, element) => Topology::of_shape(element),
         _ => Topology::Atomic,
@@ -399,7 +399,7 @@ fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology) -> Vec<Va
 }
 
 /// The paths of maps and lists that only their whole can be set of.
-pub fn wholes(value: &Value, topology: Topology, at: &str, found: &mut Vec<String>) {
+pub fn wholes(value: &Value, topology: Topology<'_>, at: &str, found: &mut Vec<String>) {
     if matches!((topology, value), (Topology::Atomic, Value::Object(_) | Value::Array(_))) {
         found.push(at.to_owned());
         return;
@@ -420,7 +420,7 @@ pub fn wholes(value: &Value, topology: Topology, at: &str, found: &mut Vec<Strin
 }
 
 /// Takes fields out of an object; whether nothing is left of it.
-pub fn prune(value: &mut Value, fields: &Fields, topology: Topology) -> bool {
+pub fn prune(value: &mut Value, fields: &Fields, topology: Topology<'_>) -> bool {
     if fields.own || fields.below.is_empty() {
         return fields.own;
     }
@@ -456,7 +456,7 @@ mod tests {
     use super::*;
     use crate::kinds;
 
-    fn pod() -> Topology {
+    fn pod() -> Topology<'static> {
         Topology::Struct(kinds::schema::of(kinds::find("", "v1", "pods").unwrap()).unwrap())
     }
 

@@ -69,7 +69,7 @@ impl Manager {
 /// Who writes, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
-    pub(super) kind: &'static Kind,
+    pub(super) kind: &'a Kind,
     pub(super) part: Part,
     pub(super) manager: &'a str,
     pub(super) now: Now,
@@ -88,7 +88,7 @@ impl Writer<'_> {
         }
     }
 
-    fn topology(&self) -> Topology {
+    fn topology(&self) -> Topology<'_> {
         schema::of(self.kind).map_or(Topology::Atomic, Topology::Struct)
     }
 
@@ -215,7 +215,7 @@ fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {
 ///
 /// # Errors
 /// What the kind does not have, or what can only be set as a whole.
-pub(super) fn overlay(kind: &'static Kind, live: &mut Value, made: &Value) -> Result<(), String> {
+pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(), String> {
     let topology = schema::of(kind).map_or(Topology::Atomic, Topology::Struct);
     let mut whole = Vec::new();
     fields::wholes(made, topology, "", &mut whole);

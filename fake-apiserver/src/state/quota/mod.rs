@@ -36,7 +36,7 @@ impl Store {
     pub(super) fn charge(
         &self,
         now: Now,
-        kind: &'static Kind,
+        kind: &Kind,
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Vec<Charge>, Status> {
@@ -112,8 +112,8 @@ impl Store {
             self.put(now, KNOWN.quotas, event.key.clone(), told);
         }
         let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
-        let before = usage(event.kind, &old.value, now.wall);
-        let after = event.new.as_ref().map(|new| usage(event.kind, &new.value, now.wall)).unwrap_or_default();
+        let before = usage(&event.kind, &old.value, now.wall);
+        let after = event.new.as_ref().map(|new| usage(&event.kind, &new.value, now.wall)).unwrap_or_default();
         let mut freed = before;
         for (resource, amount) in &mut freed {
             *amount = amount.less(after.get(resource).copied().unwrap_or(Quantity::ZERO));
@@ -123,7 +123,7 @@ impl Store {
             return;
         }
         for (key, quota) in self.quotas(value::namespace(&old.value)) {
-            if key == event.key && event.kind == KNOWN.quotas || !in_scope(&quota.value, event.kind, &old.value) {
+            if key == event.key && event.kind == KNOWN.quotas || !in_scope(&quota.value, &event.kind, &old.value) {
                 continue;
             }
             let mut used = amounts(&quota.value, &["status", "used"]);
@@ -147,14 +147,14 @@ impl Store {
         let mut used = Amounts::new();
         let mut known = Vec::new();
         for kind in self.stored_kinds().into_iter().filter(|kind| kind.namespaced) {
-            let mine: Vec<&String> = hard.keys().filter(|resource| is_counted(kind, resource)).collect();
+            let mine: Vec<&String> = hard.keys().filter(|resource| is_counted(&kind, resource)).collect();
             if mine.is_empty() {
                 continue;
             }
             known.extend(mine);
-            for (_, object) in within(self.shelf(kinds::stored(kind)).objects(), &prefix, &prefix) {
-                if in_scope(quota, kind, &object.value) {
-                    add(&mut used, &usage(kind, &object.value, now.wall));
+            for (_, object) in within(self.shelf(kinds::stored(&kind)).objects(), &prefix, &prefix) {
+                if in_scope(quota, &kind, &object.value) {
+                    add(&mut used, &usage(&kind, &object.value, now.wall));
                 }
             }
         }

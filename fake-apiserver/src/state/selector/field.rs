@@ -1,6 +1,6 @@
 //! Field selectors: `field=value` and `field!=value` on the fields that each kind declares (R10).
 
-use substrate::json::Value;
+use substrate::json::{Text, Value};
 
 use crate::kinds::Kind;
 use crate::state::object::Object;
@@ -13,17 +13,14 @@ pub struct FieldSelector(Vec<Comparison>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Comparison {
-    field: &'static str,
-    path: Vec<&'static str>,
+    field: Text,
+    path: Vec<Text>,
     equal: bool,
     value: String,
 }
 
 /// The fields beside `metadata.name` and `metadata.namespace` that a kind can be selected by.
 fn declared(kind: &Kind) -> &'static [&'static str] {
-    if let Some(custom) = kind.custom {
-        return custom.selectable;
-    }
     match (kind.group, kind.kind) {
         ("", "Pod") => &[
             "spec.nodeName",
@@ -86,12 +83,13 @@ impl FieldSelector {
             let (field, equal, value) = split(term).ok_or_else(invalid)?;
             // The old name of spec.nodeName.
             let field = if kind.kind == "Pod" && field == "spec.host" { "spec.nodeName" } else { field };
-            let known = ["metadata.name", "metadata.namespace"].into_iter().chain(declared(kind).iter().copied());
-            let Some(field) = known.into_iter().find(|f| *f == field) else {
+            let known = ["metadata.name", "metadata.namespace"].iter().chain(declared(kind)).find(|f| **f == field);
+            let custom = || kind.custom.as_ref()?.selectable.iter().find(|f| *f == field).cloned();
+            let Some(field) = known.map(|f| Text::new_static(f)).or_else(custom) else {
                 return Err(Status::bad_request(format!("field label not supported: {field}")));
             };
             let value = unescape(value).ok_or_else(invalid)?;
-            comparisons.push(Comparison { field, path: path(field), equal, value });
+            comparisons.push(Comparison { path: path(&field), field, equal, value });
         }
         Ok(Self(comparisons))
     }
@@ -108,11 +106,16 @@ impl FieldSelector {
 
     /// Whether a stored object matches.
     pub fn selects(&self, object: &Object) -> bool {
-        self.0.iter().all(|comparison| match comparison.field {
+        self.0.iter().all(|comparison| match &*comparison.field {
             "spec.nodeName" => (object.node() == comparison.value) == comparison.equal,
             "status.phase" => (object.phase() == comparison.value) == comparison.equal,
             _ => comparison.matches(&object.value.read()),
         })
+    }
+
+    /// Whether something is selected by that [`FieldSelector::required`] does not tell for `fields`.
+    pub fn is_more_than(&self, fields: &[&str]) -> bool {
+        self.0.iter().any(|c| !c.equal || !fields.contains(&&*c.field))
     }
 
     /// The value that `field` must equal, when the selector says so; what a watch can be indexed by.
@@ -123,8 +126,8 @@ impl FieldSelector {
 
 impl Comparison {
     fn matches(&self, object: &Value) -> bool {
-        let found = at(object, &self.path);
-        let same = match self.field {
+        let found = self.path.iter().try_fold(object, |at, name| at.get(&**name)).filter(|found| !found.is_null());
+        let same = match &*self.field {
             "source" => source(object) == self.value,
             // A pod without the flag is not on the host's network; a node without it is schedulable.
             "spec.hostNetwork" | "spec.unschedulable" => {
@@ -146,12 +149,12 @@ impl Comparison {
 }
 
 /// Where a field stands in the stored object. Both views of an Event are stored as the core one.
-fn path(field: &'static str) -> Vec<&'static str> {
+fn path(field: &str) -> Vec<Text> {
     match field.strip_prefix("regarding.") {
-        Some(rest) => vec!["involvedObject", rest],
-        None if field == "reportingController" => vec!["reportingComponent"],
-        None if field == "status.successful" => vec!["status", "succeeded"],
-        None => field.split('.').collect(),
+        Some(rest) => vec!["involvedObject".into(), rest.into()],
+        None if field == "reportingController" => vec!["reportingComponent".into()],
+        None if field == "status.successful" => vec!["status".into(), "succeeded".into()],
+        None => field.split('.').map(Text::from).collect(),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::kinds::Kind;
 /// Everything that is wrong with a new object.
 pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = meta::create(kind, object);
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         crate::custom::validate(&custom.schema, object, None, "", &mut errors);
         return errors;
     }
@@ -41,7 +41,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
         ("certificates.k8s.io", "CertificateSigningRequest") => super::certificate::check(object, &mut errors),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => super::policies::check(object, &mut errors),
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => super::mutations::check(object, &mut errors),
-        ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::kinds(object).1),
+        ("apiextensions.k8s.io", _) => errors.extend(crate::custom::definition::check(object)),
         _ => workload::create(kind, object, &mut errors),
     }
     errors
@@ -50,7 +50,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
 /// Everything that is wrong with an update of one part of an object.
 pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::update(kind, object);
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         crate::custom::validate(&custom.schema, object, Some(old), "", &mut errors);
         return errors;
     }
@@ -73,7 +73,7 @@ pub(super) fn update(kind: &Kind, part: Part, object: &Value, old: &Value) -> Ve
             super::mutations::check(object, &mut errors);
         }
         ("apiextensions.k8s.io", _, Part::Main) => {
-            errors.extend(crate::custom::definition::kinds(object).1);
+            errors.extend(crate::custom::definition::check(object));
             for field in ["group", "scope"] {
                 unchanged(object, old, &["spec", field], &mut errors);
             }

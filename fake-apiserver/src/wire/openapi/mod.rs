@@ -14,7 +14,7 @@ use substrate::json::{Map, Value, json};
 
 use super::answer::{Answer, hash};
 use super::negotiate::clauses;
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, KindRef};
 
 /// The version of the API that the documents describe.
 const KUBERNETES_VERSION: &str = "v1.36.0";
@@ -26,7 +26,7 @@ const V2_PROTOBUF_BY_CLIENTS: &str = "application/com.github.proto-openapi.spec.
 
 /// Answers a GET of `/openapi/v2`, `/openapi/v3` and what lies below; nothing for a path that is no document, or a
 /// representation that there is none of (v3 as protobuf: clients then take JSON).
-pub fn respond(path: &str, accept: &str, custom: &[&'static Kind]) -> Option<Answer> {
+pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     let clauses = clauses(accept);
     let json = || clauses.iter().any(|c| c.takes_json());
     match path.trim_end_matches('/').strip_prefix("/openapi/")? {
@@ -61,7 +61,7 @@ static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
 });
 
 /// The documents of groups and versions that definitions add.
-fn custom_documents(custom: &[&'static Kind]) -> BTreeMap<String, Answer> {
+fn custom_documents(custom: &[KindRef]) -> BTreeMap<String, Answer> {
     let mut documents = BTreeMap::new();
     for kind in custom {
         documents
@@ -73,7 +73,7 @@ fn custom_documents(custom: &[&'static Kind]) -> BTreeMap<String, Answer> {
 
 static INDEX: LazyLock<Answer> = LazyLock::new(|| index(&[]));
 
-fn index(custom: &[&'static Kind]) -> Answer {
+fn index(custom: &[KindRef]) -> Answer {
     let custom = custom_documents(custom);
     let paths: Map = V3
         .iter()
@@ -92,10 +92,10 @@ static V2: LazyLock<Answer> = LazyLock::new(|| Answer::cached(&v2(&[]), "applica
 static V2_AS_PROTOBUF: LazyLock<Answer> =
     LazyLock::new(|| Answer::cached_bytes(gnostic::encode(&v2(&[])), V2_PROTOBUF));
 
-fn v2(custom: &[&'static Kind]) -> Value {
+fn v2(custom: &[KindRef]) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
-    for kind in kinds::all().iter().chain(custom.iter().copied()) {
+    for kind in kinds::all().iter().chain(custom.iter().map(|kind| &**kind)) {
         operations::add(kind, operations::Dialect::V2, &mut paths);
         schemas::add(kind, schemas::Dialect::V2, &mut definitions);
     }
@@ -110,10 +110,10 @@ fn place(kind: &Kind) -> String {
     }
 }
 
-fn document(group: &str, version: &str, custom: &[&'static Kind]) -> Value {
+fn document(group: &str, version: &str, custom: &[KindRef]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    let all = kinds::all().iter().chain(custom.iter().copied());
+    let all = kinds::all().iter().chain(custom.iter().map(|kind| &**kind));
     for kind in all.filter(|k| k.group == group && k.version == version) {
         operations::add(kind, operations::Dialect::V3, &mut paths);
         schemas::add(kind, schemas::Dialect::V3, &mut schemas);

@@ -31,11 +31,11 @@ impl Dialect {
 
 /// Adds what `kind` needs to `schemas`.
 pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
-    let Some(of) = schema::of(kind) else { return };
     add_type_named("meta/v1.ListMeta", dialect, schemas);
     let of_name = custom_or_own_name(kind);
-    let name = match kind.custom {
+    let name = match &kind.custom {
         None => {
+            let Some(of) = schema::built_in(kind) else { return };
             add_type(of, dialect, schemas);
             public_name(of.name)
         }
@@ -47,7 +47,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     };
     if let Some(schema) = schemas.get_mut(&name) {
         schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
-        match kind.custom {
+        match &kind.custom {
             None => schema["description"] = describe::kind(kind).into(),
             Some(custom) if !custom.selectable.is_empty() => {
                 let fields = custom.selectable.iter().map(|field| json!({ "fieldPath": field }));
@@ -133,8 +133,8 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
     let mut properties = Map::new();
     let mut required = Vec::new();
     for field in &of.fields {
-        properties.insert(field.name, property(of, field, dialect));
-        required.extend(field.required.then_some(field.name));
+        properties.insert(field.name.clone(), property(of, field, dialect));
+        required.extend(field.required.then_some(&*field.name));
         if let Some(name) = struct_in(&field.shape) {
             add_type_named(name, dialect, schemas);
         }
@@ -156,7 +156,7 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
 
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let mut property = shape(&field.shape, dialect);
-    if let Some(text) = describe::field(of.name, field.name) {
+    if let Some(text) = describe::field(of.name, &field.name) {
         // In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
         property = match property.get("$ref") {
             Some(_) if dialect == Dialect::V3 => json!({ "allOf": [property], "description": text }),

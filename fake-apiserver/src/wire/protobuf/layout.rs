@@ -97,7 +97,7 @@ impl Message {
             Err(i) => (i, false),
         };
         if rest.is_empty() {
-            let entry = Entry { name: field.name, form: form(&field.shape), zero: field.zero };
+            let entry = Entry { name: &field.name, form: form(&field.shape), zero: field.zero };
             self.0.insert(i, (*number, Slot::Field(entry)));
             return;
         }
@@ -141,7 +141,7 @@ mod tests {
             paths.dedup();
             assert_eq!(paths.len(), count, "{}", of.name);
             for field in &of.fields {
-                let is_type_meta = matches!(field.name, "apiVersion" | "kind");
+                let is_type_meta = matches!(&*field.name, "apiVersion" | "kind");
                 assert!(is_type_meta || !field.numbers.is_empty(), "{} {}", of.name, field.name);
             }
         }

@@ -13,7 +13,7 @@ use crate::kinds::Kind;
 pub(super) fn of(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status, name) = (&object["spec"], &object["status"], object["metadata"]["name"].clone());
     let age = Value::from(age::since(&object["metadata"]["creationTimestamp"], now));
-    if let Some(custom) = kind.custom {
+    if let Some(custom) = &kind.custom {
         let own = custom.columns.iter().map(|column| custom_cell(column, object, now));
         return std::iter::once(name).chain(own).collect();
     }

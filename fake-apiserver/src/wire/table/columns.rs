@@ -8,15 +8,15 @@ use crate::kinds::Kind;
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    kind: &'static str,
-    format: &'static str,
+pub(super) struct Column<'a> {
+    pub(super) name: &'a str,
+    kind: &'a str,
+    format: &'a str,
     priority: i32,
-    description: &'static str,
+    description: &'a str,
 }
 
-impl Column {
+impl Column<'_> {
     pub(super) fn definition(&self) -> Value {
         json!({
             "name": self.name,
@@ -28,29 +28,29 @@ impl Column {
     }
 }
 
-const fn text(name: &'static str, description: &'static str) -> Column {
+const fn text(name: &'static str, description: &'static str) -> Column<'static> {
     Column { name, kind: "string", format: "", priority: 0, description }
 }
 
 /// Shown with `-o wide` only.
-const fn wide(name: &'static str, description: &'static str) -> Column {
+const fn wide(name: &'static str, description: &'static str) -> Column<'static> {
     Column { priority: 1, ..text(name, description) }
 }
 
-const fn typed(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+const fn typed(name: &'static str, kind: &'static str, description: &'static str) -> Column<'static> {
     Column { kind, ..text(name, description) }
 }
 
-const fn named(name: &'static str, description: &'static str) -> Column {
+const fn named(name: &'static str, description: &'static str) -> Column<'static> {
     Column { format: "name", ..text(name, description) }
 }
 
-const NAME: Column = named("Name", "The object's name, unique among its kind in its namespace.");
-const AGE: Column = text("Age", "How long ago the object was created.");
+const NAME: Column<'static> = named("Name", "The object's name, unique among its kind in its namespace.");
+const AGE: Column<'static> = text("Age", "How long ago the object was created.");
 
 /// The columns of a kind.
-pub(super) fn of(kind: &Kind) -> Cow<'static, [Column]> {
-    if let Some(custom) = kind.custom {
+pub(super) fn of(kind: &Kind) -> Cow<'_, [Column<'_>]> {
+    if let Some(custom) = &kind.custom {
         let own = custom.columns.iter().map(|column| Column {
             name: &column.name,
             kind: &column.kind,
@@ -67,7 +67,7 @@ pub(super) fn of(kind: &Kind) -> Cow<'static, [Column]> {
 }
 
 /// `Name`, `Name:type`, either with `*` for one that is wide.
-fn parse(text: &'static str) -> Column {
+fn parse(text: &'static str) -> Column<'static> {
     let (text, priority) = text.strip_suffix('*').map_or((text, 0), |rest| (rest, 1));
     match text.split_once(':') {
         _ if text == "Name" => NAME,
@@ -126,7 +126,7 @@ const MORE: &[(&str, &str)] = &[
     ("validatingwebhookconfigurations", "Name|Webhooks:integer|Age"),
 ];
 
-fn described(kind: &Kind) -> &'static [Column] {
+fn described(kind: &Kind) -> &'static [Column<'static>] {
     match kind.plural {
         "configmaps" => const { &[NAME, text("Data", "How many entries it holds."), AGE] },
         "csidrivers" => {
@@ -185,7 +185,7 @@ fn described(kind: &Kind) -> &'static [Column] {
     }
 }
 
-const EVENT: &[Column] = &[
+const EVENT: &[Column<'static>] = &[
     text("Last Seen", "When it was observed last."),
     text("Type", "Normal or Warning."),
     text("Reason", "Why it happened, as one word."),
@@ -198,7 +198,7 @@ const EVENT: &[Column] = &[
     Column { priority: 1, ..NAME },
 ];
 
-const NODE: &[Column] = &[
+const NODE: &[Column<'static>] = &[
     NAME,
     text("Status", "Whether the node is ready and takes pods."),
     text("Roles", "The roles that its labels name."),
@@ -211,7 +211,7 @@ const NODE: &[Column] = &[
     wide("Container-Runtime", "Its container runtime."),
 ];
 
-const CLAIM: &[Column] = &[
+const CLAIM: &[Column<'static>] = &[
     NAME,
     text("Status", "The phase of the claim."),
     text("Volume", "The volume that it is bound to."),
@@ -223,7 +223,7 @@ const CLAIM: &[Column] = &[
     wide("VolumeMode", "Filesystem or Block."),
 ];
 
-const VOLUME: &[Column] = &[
+const VOLUME: &[Column<'static>] = &[
     NAME,
     text("Capacity", "Its size."),
     text("Access Modes", "How it can be mounted."),
@@ -237,7 +237,7 @@ const VOLUME: &[Column] = &[
     wide("VolumeMode", "Filesystem or Block."),
 ];
 
-const POD: &[Column] = &[
+const POD: &[Column<'static>] = &[
     NAME,
     text("Ready", "Containers that are ready, of all."),
     text("Status", "What the pod is doing."),

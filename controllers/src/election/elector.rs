@@ -1,0 +1,210 @@
+//! What one replica knows of a lease, and what it does next (`tryAcquireOrRenew`).
+
+use std::time::Duration;
+
+use substrate::clock::Now;
+
+use super::record::Record;
+
+/// What to do about a record that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// There is none: create it.
+    Create(Record),
+    /// Write this in its place.
+    Update(Record),
+    /// Another replica leads.
+    Wait,
+}
+
+/// A replica that leads or wants to.
+#[derive(Clone, Debug)]
+pub struct Elector {
+    identity: String,
+    seconds: i32,
+    /// How long a second is in this world.
+    second: Duration,
+    observed: Record,
+    /// Monotonic time at which `observed` was first seen, or written by this replica.
+    observed_at: Duration,
+    /// The record as it was last read.
+    read: Option<Record>,
+}
+
+impl Elector {
+    /// A replica that has not looked yet. It asks for `seconds` at a time; `second` is one second after `time-scale`.
+    pub fn new(identity: impl Into<String>, seconds: i32, second: Duration) -> Self {
+        Self {
+            identity: identity.into(),
+            seconds,
+            second,
+            observed: Record::default(),
+            observed_at: Duration::ZERO,
+            read: None,
+        }
+    }
+
+    /// The replica's name in the lease.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Whether it leads, as far as it knows.
+    pub fn is_leader(&self) -> bool {
+        self.observed.holder == self.identity
+    }
+
+    /// How often the lease changed hands, as far as it knows.
+    pub fn transitions(&self) -> i32 {
+        self.observed.transitions
+    }
+
+    fn is_valid(&self, mono: Duration) -> bool {
+        let seconds = u32::try_from(self.observed.seconds).unwrap_or_default();
+        self.observed_at + self.second * seconds > mono
+    }
+
+    fn fresh(&self, now: Now) -> Record {
+        Record {
+            holder: self.identity.clone(),
+            seconds: self.seconds,
+            acquired: now.wall,
+            renewed: now.wall,
+            transitions: 0,
+        }
+    }
+
+    /// What a leader writes without a look at what is there, as long as it may believe to lead.
+    pub fn renewal(&self, now: Now) -> Option<Record> {
+        let Record { acquired, transitions, .. } = self.observed;
+        (self.is_leader() && self.is_valid(now.mono)).then(|| Record { acquired, transitions, ..self.fresh(now) })
+    }
+
+    /// What to do about what was `found` at the monotonic time `read_at`, in a try that began at `now`.
+    pub fn decide(&mut self, now: Now, read_at: Duration, found: Option<&Record>) -> Action {
+        let Some(found) = found else { return Action::Create(self.fresh(now)) };
+        if self.read.as_ref() != Some(found) {
+            self.read = Some(found.clone());
+            self.observed = found.clone();
+            self.observed_at = read_at;
+        }
+        if !found.holder.is_empty() && self.is_valid(now.mono) && !self.is_leader() {
+            return Action::Wait;
+        }
+        let mut next = self.fresh(now);
+        if self.is_leader() {
+            next.acquired = found.acquired;
+            next.transitions = found.transitions;
+        } else {
+            next.transitions = found.transitions.saturating_add(1);
+        }
+        Action::Update(next)
+    }
+
+    /// The server has taken `record`, as was heard at the monotonic time `at`.
+    pub fn written(&mut self, at: Duration, record: Record) {
+        self.observed = record;
+        self.observed_at = at;
+    }
+
+    /// What a leader writes to give the lease up.
+    pub fn release(&self, now: Now, found: &Record) -> Record {
+        Record { holder: String::new(), seconds: 1, transitions: found.transitions, ..self.fresh(now) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn elector(identity: &str) -> Elector {
+        Elector::new(identity, 15, S(1))
+    }
+
+    fn at(seconds: u64) -> Now {
+        Now::at(S(seconds))
+    }
+
+    /// What a decision at `seconds` wants to write.
+    fn update(elector: &mut Elector, seconds: u64, found: &Record) -> Record {
+        match elector.decide(at(seconds), S(seconds), Some(found)) {
+            Action::Update(record) => record,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn held_by(holder: &str, renewed: u64, transitions: i32) -> Record {
+        let (acquired, renewed) = (at(0).wall, at(renewed).wall);
+        Record { holder: holder.to_owned(), seconds: 15, acquired, renewed, transitions }
+    }
+
+    #[test]
+    fn who_finds_no_lease_makes_it_and_leads() {
+        let mut a = elector("a");
+        let Action::Create(record) = a.decide(at(3), S(3), None) else { panic!("not created") };
+        assert_eq!((record.holder.as_str(), record.seconds, record.transitions), ("a", 15, 0));
+        assert_eq!((record.acquired, record.renewed), (at(3).wall, at(3).wall));
+        assert!(!a.is_leader(), "nothing is written yet");
+        a.written(S(3), record);
+        assert!(a.is_leader());
+    }
+
+    #[test]
+    fn who_waits_takes_over_when_the_record_has_not_changed_for_its_duration() {
+        let mut b = elector("b");
+        assert_eq!(b.decide(at(4), S(4), Some(&held_by("a", 3, 7))), Action::Wait);
+        assert_eq!(b.decide(at(8), S(8), Some(&held_by("a", 7, 7))), Action::Wait);
+        assert_eq!(b.decide(at(22), S(22), Some(&held_by("a", 7, 7))), Action::Wait);
+        let taken = update(&mut b, 23, &held_by("a", 7, 7));
+        assert_eq!((taken.holder.as_str(), taken.transitions), ("b", 8));
+        assert_eq!((taken.acquired, taken.renewed), (at(23).wall, at(23).wall));
+    }
+
+    #[test]
+    fn the_times_in_a_record_are_not_believed() {
+        // The holder's clock is years ahead, or behind: only that the record changes counts.
+        for renewed in [0, 1_000_000_000] {
+            let mut b = elector("b");
+            assert_eq!(b.decide(at(100), S(100), Some(&held_by("a", renewed, 0))), Action::Wait);
+            assert_eq!(b.decide(at(114), S(114), Some(&held_by("a", renewed, 0))), Action::Wait);
+            assert_eq!(update(&mut b, 115, &held_by("a", renewed, 0)).holder, "b");
+        }
+    }
+
+    #[test]
+    fn a_leader_renews_without_a_look_until_its_lease_is_over() {
+        let mut a = elector("a");
+        a.written(S(3), held_by("a", 3, 2));
+        let renewal = a.renewal(at(17)).expect("valid");
+        assert_eq!((renewal.acquired, renewal.renewed, renewal.transitions), (at(0).wall, at(17).wall, 2));
+        assert_eq!(a.renewal(at(18)), None);
+        assert_eq!(elector("b").renewal(at(1)), None);
+    }
+
+    #[test]
+    fn a_leader_that_reads_its_own_record_keeps_its_term() {
+        // As a sidecar that comes back under its name: no wait, no transition.
+        let mut a = elector("a");
+        let next = update(&mut a, 9, &held_by("a", 7, 4));
+        assert_eq!((next.acquired, next.renewed, next.transitions), (at(0).wall, at(9).wall, 4));
+    }
+
+    #[test]
+    fn a_leader_that_reads_another_ones_record_leads_no_more() {
+        let mut a = elector("a");
+        a.written(S(3), held_by("a", 3, 0));
+        assert_eq!(a.decide(at(5), S(5), Some(&held_by("b", 5, 1))), Action::Wait);
+        assert!(!a.is_leader() && a.renewal(at(5)).is_none());
+    }
+
+    #[test]
+    fn a_lease_that_was_given_up_is_taken_at_once() {
+        let mut a = elector("a");
+        a.written(S(3), held_by("a", 3, 5));
+        let released = a.release(at(4), &held_by("a", 3, 5));
+        assert_eq!((released.holder.as_str(), released.seconds, released.transitions), ("", 1, 5));
+        assert_eq!(update(&mut elector("b"), 4, &released).transitions, 6);
+    }
+}

@@ -1,0 +1,164 @@
+//! What the control loops say in the trace.
+
+use std::sync::Arc;
+
+use substrate::json::Text;
+
+use crate::attach_detach::ForcedReason;
+
+substrate::events! {
+    /// A node became ready.
+    pub struct NodeReady = "node.ready" {
+        /// The node.
+        pub node: Text,
+    }
+
+    /// A node says that it is not ready.
+    pub struct NodeNotReady = "node.not-ready" {
+        /// The node.
+        pub node: Text,
+    }
+
+    /// A node has not been heard of for too long.
+    pub struct NodeUnknown = "node.unknown" {
+        /// The node.
+        pub node: Text,
+    }
+
+    /// The attach-detach controller begins to attach a volume.
+    pub struct Attach = "ad.attach" {
+        /// The volume's id at the driver.
+        pub volume: Text,
+        /// Its PersistentVolume.
+        pub pv: Text,
+        /// The node.
+        pub node: Text,
+        /// Never: only detaches are forced.
+        pub forced: bool,
+    }
+
+    /// The attach-detach controller begins to detach a volume.
+    pub struct Detach = "ad.detach" {
+        /// The volume's id at the driver.
+        pub volume: Text,
+        /// Its PersistentVolume; empty when it is not known.
+        pub pv: Text,
+        /// The node.
+        pub node: Text,
+        /// Whether it goes ahead although the node may still use the volume.
+        pub forced: bool,
+        /// Why it is forced.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub reason: Option<ForcedReason>,
+    }
+
+    /// A component records an Event about an object.
+    pub struct EventRecorded = "k8s.event" {
+        /// The component.
+        pub source: Arc<str>,
+        /// The machine-readable cause.
+        pub reason: Text,
+        /// `Normal` or `Warning`.
+        pub r#type: Text,
+        /// The object, as in `pod/default/db-0`.
+        pub object: Text,
+        /// The text for people.
+        pub message: Text,
+    }
+
+    /// An Event could not be written. Only at the trace level.
+    pub struct EventLost = "event.lost" {
+        /// The Event's reason.
+        pub reason: Text,
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// An informer could not list or watch. Only at the trace level.
+    pub struct InformerError = "informer.error" {
+        /// The kind of the objects.
+        pub of: Text,
+        /// `list` or `watch`.
+        pub verb: Text,
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// Pod GC deleted a pod, or tried to. Only at the trace level.
+    pub struct PodCollected = "pod-gc.deleted" {
+        /// Namespace and name.
+        pub pod: String,
+        /// Why it goes.
+        pub reason: Text,
+        /// What went wrong, if anything.
+        pub error: Option<String>,
+    }
+
+    /// The PV binder could not do something. Only at the trace level.
+    pub struct BinderError = "binder.error" {
+        /// `sync` or `write`.
+        pub what: Text,
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// The scheduler could not write something. Only at the trace level.
+    pub struct SchedulerError = "scheduler.error" {
+        /// What it is.
+        pub what: Text,
+        /// The pod.
+        pub pod: Text,
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// A sidecar does not reach its driver yet. Only at the trace level.
+    pub struct CsiUnreached = "csi.connect" {
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// external-provisioner does not reach its driver yet. Only at the trace level.
+    pub struct ProvisionerUnreached = "provisioner.connect" {
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// external-provisioner could not write something. Only at the trace level.
+    pub struct ProvisionerError = "provisioner.error" {
+        /// `save`, `delete` or `finalizer`.
+        pub what: Text,
+        /// The PersistentVolume.
+        pub object: Text,
+        /// What went wrong.
+        pub error: String,
+    }
+
+    /// external-attacher could not write down that something went wrong. Only at the trace level.
+    pub struct AttacherError = "attacher.error" {
+        /// The VolumeAttachment.
+        pub attachment: Text,
+        /// What went wrong.
+        pub error: String,
+        /// What went wrong with writing it down.
+        pub saving: String,
+    }
+
+    /// A replica became the leader of its component.
+    pub struct LeaderElected = "leader.elected" {
+        /// Namespace and name of the lease.
+        pub lease: Text,
+        /// The replica.
+        pub identity: Text,
+        /// How often the lease changed hands.
+        pub transitions: i32,
+    }
+
+    /// A leader could not renew its lease in time, and ends its process.
+    pub struct LeaderLost = "leader.lost" {
+        /// Namespace and name of the lease.
+        pub lease: Text,
+        /// The replica.
+        pub identity: Text,
+    }
+}

@@ -1,0 +1,76 @@
+//! The command line of the `machine` binary.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use substrate::host::{self, HostOptions};
+use substrate::json::json;
+use substrate::process::Process;
+use substrate::world::World;
+
+use super::MachineConfig;
+use crate::cli::{DiskArgs, scale, socket, usage, wait};
+
+/// The container runtime of one node: the pods' containers, which are modelled writers, and their logs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "machine",
+    version,
+    after_help = "Example:\n  machine --endpoint unix:///tmp/node-a/runtime.sock --node-name node-a --root /tmp/node-a --volume-dir /tmp/volumes"
+)]
+struct Args {
+    /// Where a kubelet reaches it: a unix socket, which is made.
+    #[arg(long, value_name = "unix:///PATH", value_parser = socket)]
+    endpoint: String,
+    /// Name of the Node object.
+    #[arg(long)]
+    node_name: String,
+    #[command(flatten)]
+    disk: DiskArgs,
+    /// The root of all random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Divides all waits.
+    #[arg(long, default_value_t = 1.0, value_parser = scale)]
+    time_scale: f64,
+    /// Writes the trace as JSON lines: a path, or - for standard output.
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
+    /// Is written once the socket is there.
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+}
+
+/// Runs the `machine` binary with the arguments `args` (the first one is the program's name).
+pub fn machine_main_with<I>(args: I) -> ExitCode
+where
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(e) => return usage(&e),
+    };
+    let host = HostOptions { seed: args.seed, time_scale: args.time_scale, trace: args.trace.clone() };
+    host::run("machine", &host, |world| async move { machine(world, args).await })
+}
+
+async fn machine(world: World, args: Args) -> anyhow::Result<()> {
+    let path = csi_mock::serve::socket_path(&args.endpoint).map_err(|e| anyhow::anyhow!("--endpoint: {e}"))?;
+    let disk = args.disk.open(&args.node_name)?;
+    // The program is this one process, once: it ends when the process does.
+    let name = world.options().process.clone().unwrap_or_else(|| args.node_name.clone());
+    let process = Process::start(&world, &name, |_| std::future::pending());
+    let Some(ctx) = process.ctx() else { return Ok(()) };
+    let service = super::start(&ctx, MachineConfig::new(&args.node_name, disk));
+    csi_mock::serve::unix(&ctx, &path, service).context("--endpoint")?;
+    if let Some(ready) = &args.ready_file {
+        let content = json!({ "node": args.node_name, "endpoint": args.endpoint });
+        substrate::ready::write(ready, &content).with_context(|| format!("--ready-file {}", ready.display()))?;
+    }
+    wait(&process).await;
+    Ok(())
+}

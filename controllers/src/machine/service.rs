@@ -1,0 +1,139 @@
+//! What a kubelet can ask of the runtime, over HTTP.
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `GET /v1/pods` | lists the pods; with `watch=true` a stream of [`News`](super::api::News), one line each |
+//! | `POST /v1/pods` | runs a pod's containers ([`PodSpec`]) and answers when they run; may be repeated |
+//! | `POST /v1/pods/{uid}/stop` | asks them to stop ([`Stop`]) and does not wait; may be repeated with another grace |
+//! | `DELETE /v1/pods/{uid}` | forgets a pod whose containers have stopped, and its logs |
+//! | `GET /v1/pods/{uid}/logs/{container}` | a container's log, with kubelet's parameters |
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use substrate::HttpService;
+use substrate::body::{Body, BoxError, boxed, collect, from_service, full};
+
+use super::Machine;
+use super::api::{PodSpec, Stop};
+use super::container_log::LogOptions;
+use super::query::query;
+
+/// Longest request, in bytes.
+const LIMIT: usize = 1 << 20;
+/// Longest name, in bytes: that of a Kubernetes object.
+const LONGEST_NAME: usize = 253;
+
+/// A request that is refused.
+type Refusal = (StatusCode, String);
+
+pub(super) fn service(machine: Arc<Machine>) -> HttpService {
+    from_service(tower::service_fn(move |request: Request<Body>| {
+        let machine = machine.clone();
+        async move {
+            let answer = answer(&machine, request).await;
+            Ok::<_, Infallible>(
+                answer.unwrap_or_else(|(code, why)| reply(code, "text/plain; charset=utf-8", full(why))),
+            )
+        }
+    }))
+}
+
+async fn answer(machine: &Arc<Machine>, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    let (parts, body) = request.into_parts();
+    let path: Vec<&str> = parts.uri.path().trim_matches('/').split('/').collect();
+    let options = query(parts.uri.query().unwrap_or_default());
+    let (get, post) = (parts.method == Method::GET, parts.method == Method::POST);
+    match *path {
+        ["healthz"] if get => Ok(reply(StatusCode::OK, "text/plain; charset=utf-8", full("ok"))),
+        ["v1", "pods"] if get && options.iter().any(|(key, value)| key == "watch" && value == "true") => {
+            Ok(reply(StatusCode::OK, "application/json", news(machine)))
+        }
+        ["v1", "pods"] if get => json(StatusCode::OK, &machine.list()),
+        ["v1", "pods"] if post => {
+            let spec: PodSpec = read(body).await?;
+            check(&spec)?;
+            json(StatusCode::OK, &machine.run(spec).await)
+        }
+        ["v1", "pods", uid, "stop"] if post => {
+            let stop: Stop = read(body).await?;
+            let record = machine.stop(uid, Duration::from_millis(stop.grace_ms)).ok_or_else(|| missing(uid))?;
+            json(StatusCode::OK, &record)
+        }
+        ["v1", "pods", uid] if parts.method == Method::DELETE => match machine.remove(uid) {
+            Ok(true) => json(StatusCode::OK, &()),
+            Ok(false) => Err(missing(uid)),
+            Err(record) => {
+                let why = format!("the containers of pod {} run; stop them first", record.pod);
+                Err((StatusCode::CONFLICT, why))
+            }
+        },
+        ["v1", "pods", uid, "logs", container] if get => {
+            let options = LogOptions::read(&options, machine.ctx.now().wall)
+                .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+            let none =
+                || (StatusCode::NOT_FOUND, format!("pod `{uid}` has no container `{container}` on this machine"));
+            let log = machine.log(uid, container).ok_or_else(none)?;
+            Ok(reply(StatusCode::OK, "text/plain", log.read(options)))
+        }
+        ["healthz"] | ["v1", "pods"] | ["v1", "pods", _] | ["v1", "pods", _, "stop"] | ["v1", "pods", _, "logs", _] => {
+            let why = format!("{} is not allowed on {}", parts.method, parts.uri.path());
+            Err((StatusCode::METHOD_NOT_ALLOWED, why))
+        }
+        _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {}", parts.uri.path()))),
+    }
+}
+
+fn missing(uid: &str) -> Refusal {
+    (StatusCode::NOT_FOUND, format!("pod `{uid}` is not on this machine"))
+}
+
+/// That what becomes part of paths is a name.
+fn check(spec: &PodSpec) -> Result<(), Refusal> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain);
+    let names = [("uid", &spec.uid)].into_iter().chain(spec.containers.iter().map(|c| ("containers[].name", &c.name)));
+    for (field, name) in names {
+        if !is_name(name) {
+            let why = format!("{field}: `{name}` is no name; take letters, digits, `-`, `_` and `.`");
+            return Err((StatusCode::BAD_REQUEST, why));
+        }
+    }
+    Ok(())
+}
+
+async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Refusal> {
+    let bytes = collect(body, LIMIT).await.map_err(|e| (StatusCode::BAD_REQUEST, format!("the body: {e}")))?;
+    serde_json::from_slice(&bytes).map_err(|e| (StatusCode::BAD_REQUEST, format!("the body: {e}")))
+}
+
+fn json(code: StatusCode, value: &impl Serialize) -> Result<Response<Body>, Refusal> {
+    let text = serde_json::to_vec(value).map_err(|e| (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+    Ok(reply(code, "application/json", full(text)))
+}
+
+fn reply(code: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    response
+}
+
+/// All pods, and then what changes, line by line; never ends.
+fn news(machine: &Machine) -> Body {
+    let (first, receiver) = machine.follow();
+    let state = (Some(first), receiver);
+    boxed(StreamBody::new(futures_util::stream::unfold(state, |(first, mut receiver)| async move {
+        let line = match first {
+            Some(line) => line,
+            None => receiver.recv().await?,
+        };
+        Some((Ok::<_, BoxError>(Frame::data(line)), (None, receiver)))
+    })))
+}

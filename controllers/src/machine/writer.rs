@@ -1,0 +1,261 @@
+//! The modelled workload of a pod: one writer per volume, which verifies what it finds and then writes records, to a
+//! file or to the raw device.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use csi_mock::disk::{DiskError, Mapping, RawDevice};
+use substrate::latest;
+
+use super::Machine;
+use super::api::{Pace, Place, Trouble};
+use super::events::{WorkloadCorrupt, WorkloadFailed, WorkloadStarted, WorkloadStopped, WorkloadSynced};
+use super::log_file::LogFile;
+use super::records::{Chain, Corruption};
+use super::slots;
+
+/// The file in the root of each filesystem.
+pub const FILE: &str = "mooring-records";
+
+/// How much of a raw device is read at once, in bytes.
+const PIECE: usize = 128 * slots::SLOT;
+
+/// The end of each volume's history on this machine; pods that share a volume write one history.
+#[derive(Debug, Default)]
+pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, Arc<tokio::sync::Mutex<Option<Chain>>>>>);
+
+impl Chains {
+    fn of(&self, volume: &Arc<str>) -> Arc<tokio::sync::Mutex<Option<Chain>>> {
+        let mut chains = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chains.entry(volume.clone()).or_default().clone()
+    }
+}
+
+/// Where a writer's records are.
+pub(super) enum Records {
+    /// In a file of a filesystem.
+    File(PathBuf),
+    /// On a raw device, which the container opens and holds open.
+    Device { mapping: Mapping, open: Mutex<Option<Arc<dyn RawDevice>>> },
+}
+
+impl Records {
+    pub fn at(volume: &str, place: &Place) -> Self {
+        match place {
+            Place::Filesystem { path } => Self::File(path.join(FILE)),
+            Place::Device { published, global, link } => {
+                let (device, global, link) = (published.clone(), global.clone(), link.clone());
+                let mapping = Mapping { volume: volume.to_owned(), device, global, link };
+                Self::Device { mapping, open: Mutex::default() }
+            }
+        }
+    }
+}
+
+/// One writer.
+pub(super) struct Writer {
+    pub machine: Arc<Machine>,
+    pub uid: String,
+    /// The volume's name in the pod.
+    pub name: String,
+    /// Where the container prints.
+    pub log: Option<Arc<LogFile>>,
+    /// `<namespace>/<name>`.
+    pub pod: Arc<str>,
+    /// The volume handle.
+    pub volume: Arc<str>,
+    pub records: Records,
+    pub readonly: bool,
+    pub pace: Pace,
+}
+
+/// Why a writer cannot go on.
+enum Failure {
+    Corrupt(Corruption),
+    Disk(DiskError),
+}
+
+impl From<Corruption> for Failure {
+    fn from(what: Corruption) -> Self {
+        Self::Corrupt(what)
+    }
+}
+
+impl From<DiskError> for Failure {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl Writer {
+    /// Verifies, then writes until `stop` is true.
+    pub async fn run(self, mut stop: latest::Receiver<bool>) {
+        self.work(&mut stop).await;
+        let (node, pod, volume) = self.whose();
+        self.machine.ctx.emit(WorkloadStopped { node, pod, volume });
+    }
+
+    async fn work(&self, stop: &mut latest::Receiver<bool>) {
+        let found = self.verify().await;
+        let (node, pod, volume) = self.whose();
+        let (records_found, verified) = (*found.as_ref().unwrap_or(&0), found.is_ok());
+        self.machine.ctx.emit(WorkloadStarted { node, pod, records_found, verified, volume });
+        match found {
+            Ok(0) => self.print("found no records"),
+            Ok(1) => self.print("found 1 record, verified"),
+            Ok(found) => self.print(format_args!("found {found} records, verified")),
+            Err(failure) => {
+                if !self.report(&failure) {
+                    return stopped(stop).await;
+                }
+            }
+        }
+        if self.readonly {
+            self.print("read-only: nothing is written");
+            return stopped(stop).await;
+        }
+        let mut written = 0;
+        loop {
+            let failed = match self.write().await {
+                Ok(record) => {
+                    written += 1;
+                    let (node, pod, volume) = self.whose();
+                    self.machine.ctx.emit(WorkloadSynced { node, pod, record, volume });
+                    self.print(format_args!("wrote record {record}"));
+                    false
+                }
+                Err(failure) => {
+                    if !self.report(&failure) {
+                        return stopped(stop).await;
+                    }
+                    true
+                }
+            };
+            let ctx = &self.machine.ctx;
+            let due = ctx.now().mono + ctx.scaled(self.pace.wait(written, failed));
+            tokio::select! { biased;
+                () = stopped(stop) => return,
+                () = ctx.sleep_until(due) => {}
+            }
+        }
+    }
+
+    /// Reads all records and checks them from the first on.
+    async fn verify(&self) -> Result<u64, Failure> {
+        let chain = self.machine.chains.of(&self.volume);
+        let mut chain = chain.lock().await;
+        *chain = None;
+        let read = self.read().await?;
+        let last = read.last;
+        *chain = Some(read);
+        Ok(last)
+    }
+
+    async fn read(&self) -> Result<Chain, Failure> {
+        match &self.records {
+            Records::File(path) => {
+                let bytes = self.machine.config.disk.read(path).await?;
+                Ok(Chain::verify(&bytes.unwrap_or_default())?)
+            }
+            Records::Device { mapping, open } => {
+                let device = self.opened(mapping, open).await?;
+                let (mut reader, mut at) = (slots::Reader::default(), 0);
+                loop {
+                    let piece = device.read_at(at, PIECE).await?;
+                    at += piece.len() as u64;
+                    if piece.is_empty() || !reader.feed(&piece)? {
+                        return Ok(reader.chain());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The device, which is opened at its first use and then held.
+    async fn opened(
+        &self,
+        mapping: &Mapping,
+        open: &Mutex<Option<Arc<dyn RawDevice>>>,
+    ) -> Result<Arc<dyn RawDevice>, DiskError> {
+        let held = || open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = held().clone() {
+            return Ok(device);
+        }
+        let device = self.machine.config.disk.map(mapping).await?;
+        *held() = Some(device.clone());
+        Ok(device)
+    }
+
+    /// Adds one record, durably.
+    async fn put(&self, last: &Chain, line: &[u8]) -> Result<(), DiskError> {
+        match &self.records {
+            Records::File(path) => {
+                self.machine.config.disk.append(path, line).await?;
+                self.machine.config.disk.sync(path).await
+            }
+            Records::Device { mapping, open } => {
+                let device = self.opened(mapping, open).await?;
+                let too_long = || std::io::Error::other("a record is longer than a sector");
+                let slot = slots::slot(line).ok_or_else(|| DiskError::io("write", &*self.pod, too_long()))?;
+                device.write_at(slots::next_offset(last), &slot).await?;
+                device.sync().await
+            }
+        }
+    }
+
+    /// Writes one record and makes it durable.
+    async fn write(&self) -> Result<u64, Failure> {
+        let chain = self.machine.chains.of(&self.volume);
+        let mut chain = chain.lock().await;
+        // After a failed write nobody knows what is in the file.
+        let last = match chain.take() {
+            Some(chain) => chain,
+            None => self.read().await?,
+        };
+        let (bytes, next) = last.next(&self.pod);
+        self.put(&last, &bytes).await?;
+        let record = next.last;
+        *chain = Some(next);
+        Ok(record)
+    }
+
+    /// Tells of trouble; false when the writer must not touch the volume again.
+    fn report(&self, failure: &Failure) -> bool {
+        let (node, pod, volume) = self.whose();
+        let (reason, what, again) = match failure {
+            Failure::Corrupt(what) => {
+                let error = what.to_string();
+                self.print(format_args!("corrupt, not touched again: {what}"));
+                self.machine.ctx.emit(WorkloadCorrupt { error: error.clone(), node, pod, volume });
+                ("VolumeCorrupt", error, false)
+            }
+            Failure::Disk(error) => {
+                let error = error.to_string();
+                self.print(format_args!("error: {error}"));
+                self.machine.ctx.emit(WorkloadFailed { error: error.clone(), node, pod, volume });
+                ("WorkloadFailed", error, true)
+            }
+        };
+        let message = format!("volume {}: {what}", self.volume);
+        self.machine.trouble(Trouble { uid: self.uid.clone(), reason: reason.to_owned(), message });
+        again
+    }
+
+    /// A line in the container's log.
+    fn print(&self, text: impl std::fmt::Display) {
+        if let Some(log) = &self.log {
+            log.print(&self.machine.ctx, &format!("{}: {text}", self.name));
+        }
+    }
+
+    /// Node, pod and volume, for events.
+    fn whose(&self) -> (Arc<str>, Arc<str>, Arc<str>) {
+        (self.machine.node.clone(), self.pod.clone(), self.volume.clone())
+    }
+}
+
+async fn stopped(stop: &mut latest::Receiver<bool>) {
+    // An error means that whoever runs the pod is gone, which stops the workload too.
+    let _ = stop.wait_for(|stop| *stop).await;
+}

@@ -1,0 +1,75 @@
+//! Planted defects of the control loops, to prove that whoever checks a run sees them.
+
+use substrate::mutant::Mutant;
+
+/// All of them. A loop asks for them by their names, with the feature `mutants`.
+pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "multi-attach-check-skipped",
+        about: "attach-detach attaches a single-node volume although it is attached to another node",
+        recreates: "kubernetes#45346",
+    },
+    Mutant {
+        name: "force-detach-early",
+        about: "attach-detach forces a detach from an unhealthy node after one minute in place of six",
+        recreates: "kubernetes#34358",
+    },
+    Mutant {
+        name: "detach-without-unmount-wait",
+        about: "attach-detach detaches a volume that the node's status says is in use",
+        recreates: "kubernetes#106710",
+    },
+    Mutant {
+        name: "volumes-attached-not-updated",
+        about: "attach-detach detaches a volume and leaves it in the node's status.volumesAttached",
+        recreates: "kubernetes#27836",
+    },
+    Mutant {
+        name: "attachment-left-behind",
+        about: "attach-detach takes a detach for done without deleting the VolumeAttachment",
+        recreates: "kubernetes#97230",
+    },
+    Mutant {
+        name: "dangling-attachments-ignored",
+        about: "attach-detach learns after a restart what is attached from node statuses alone, not from VolumeAttachments",
+        recreates: "kubernetes#77324",
+    },
+    Mutant {
+        name: "status-flaps",
+        about: "attach-detach changes status.volumesAttached of every node back and forth once a minute, for ever",
+        recreates: "kubernetes#88565",
+    },
+    Mutant {
+        name: "finalizer-removed-early",
+        about: "external-attacher removes its finalizer from a VolumeAttachment before ControllerUnpublishVolume",
+        recreates: "kubernetes#116663",
+    },
+    Mutant {
+        name: "attached-before-publish",
+        about: "external-attacher says attached=true before ControllerPublishVolume was called",
+        recreates: "no public issue is known",
+    },
+    Mutant {
+        name: "never-retries-detach",
+        about: "external-attacher never tries a failed ControllerUnpublishVolume again",
+        recreates: "kubernetes#92145",
+    },
+    Mutant {
+        name: "pv-deleted-not-volume",
+        about: "external-provisioner removes a released PersistentVolume without DeleteVolume",
+        recreates: "kubernetes-csi/external-provisioner#195",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), MUTANTS.len());
+    }
+}

@@ -1,0 +1,252 @@
+//! The machine's container runtime, as the agent sees it: what it has of pods, by a stream of news, and what it can be
+//! asked (upstream PLEG and the CRI client).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::Pod;
+use serde::Serialize;
+use substrate::body::{Body, BoxError, call, collect, full};
+use substrate::link::Streaming;
+use substrate::{Ctx, HttpService, latest};
+
+use super::agent::Agent;
+use super::events::RuntimeFailed;
+use super::pods::housekeeping;
+use crate::kube::reference;
+use crate::machine::api::{News, PodRecord, PodSpec, Stop, Trouble};
+
+/// How long a call may take (`runtimeRequestTimeout`).
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// How long to wait before the stream of news is opened anew.
+const RETRY: Duration = Duration::from_secs(1);
+/// Longest answer and longest line of news, in bytes.
+const LIMIT: usize = 16 << 20;
+
+/// Why the runtime did not do what it was asked.
+#[derive(Debug, displaydoc::Display, thiserror::Error)]
+pub(super) enum RuntimeError {
+    /// the container runtime answered {0}: {1}
+    Refused(StatusCode, String),
+    /// the container runtime did not answer: {0}
+    Unreached(BoxError),
+    /// the container runtime did not answer in time
+    TimedOut,
+}
+
+impl RuntimeError {
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused(StatusCode::NOT_FOUND, _))
+    }
+}
+
+/// What is known of the runtime.
+#[derive(Default)]
+struct Known {
+    pods: BTreeMap<String, PodRecord>,
+    /// How many lists have come in; none before the runtime was heard of for the first time.
+    lists: u64,
+}
+
+/// The runtime.
+pub(super) struct Runtime {
+    service: HttpService,
+    known: Mutex<Known>,
+    changes: latest::Sender<()>,
+}
+
+impl Runtime {
+    pub fn new(service: HttpService) -> Self {
+        Self { service, known: Mutex::default(), changes: latest::Sender::new(()) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the machine has of a pod.
+    pub fn get(&self, uid: &str) -> Option<PodRecord> {
+        self.known().pods.get(uid).cloned()
+    }
+
+    /// What the machine has of a pod whose containers run, or are about to.
+    pub fn alive(&self, uid: &str) -> Option<PodRecord> {
+        self.get(uid).filter(PodRecord::is_alive)
+    }
+
+    /// All that the machine has, ordered by uid.
+    pub fn list(&self) -> Vec<PodRecord> {
+        self.known().pods.values().cloned().collect()
+    }
+
+    /// The uids of pods whose containers run.
+    pub fn all_alive(&self) -> BTreeSet<String> {
+        self.known().pods.values().filter(|pod| pod.is_alive()).map(|pod| pod.uid.clone()).collect()
+    }
+
+    /// A receiver that is told of every change from now on.
+    pub fn changes(&self) -> latest::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// How many times the machine's pods were listed.
+    pub fn lists(&self) -> u64 {
+        self.known().lists
+    }
+
+    /// Waits until the runtime was heard of for the first time.
+    pub async fn synced(&self) {
+        let mut changes = self.changes();
+        while self.lists() == 0 {
+            // The sender lives in `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Waits until the pod's containers do not run.
+    pub async fn ended(&self, uid: &str) {
+        let mut changes = self.changes();
+        while self.alive(uid).is_some() {
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Runs a pod's containers; what comes of it is among the news. They may run although this fails.
+    pub async fn run(&self, ctx: &Ctx, spec: &PodSpec) -> Result<(), RuntimeError> {
+        self.ask(ctx, Method::POST, "/v1/pods", Some(spec)).await.map(drop)
+    }
+
+    /// Asks a pod's containers to stop; false when the runtime does not know the pod. What comes of it is among the news.
+    pub async fn stop(&self, ctx: &Ctx, uid: &str, grace: Duration) -> Result<bool, RuntimeError> {
+        let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
+        let answer = match self.ask(ctx, Method::POST, &format!("/v1/pods/{uid}/stop"), Some(&stop)).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_missing() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let record: PodRecord = serde_json::from_slice(&answer).map_err(|e| RuntimeError::Unreached(e.into()))?;
+        // Whoever waits for the end must not take news that are late for an end.
+        let mut known = self.known();
+        if known.pods.get(uid).is_none_or(|heard| heard.attempt < record.attempt) {
+            known.pods.insert(uid.to_owned(), record);
+        }
+        Ok(true)
+    }
+
+    /// Removes what is left of a pod whose containers have stopped.
+    pub async fn remove(&self, ctx: &Ctx, uid: &str) -> Result<(), RuntimeError> {
+        match self.ask(ctx, Method::DELETE, &format!("/v1/pods/{uid}"), None::<&()>).await {
+            Err(error) if error.is_missing() => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn ask(
+        &self,
+        ctx: &Ctx,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Bytes, RuntimeError> {
+        let body = match body.map(serde_json::to_vec).transpose() {
+            Ok(text) => full(text.unwrap_or_default()),
+            Err(error) => return Err(RuntimeError::Unreached(error.into())),
+        };
+        let exchange = async {
+            let response = send(&self.service, method, path, body, false).await?;
+            let code = response.status();
+            let text = collect(response.into_body(), LIMIT).await?;
+            Ok::<_, BoxError>((code, text))
+        };
+        match tokio::time::timeout(ctx.scaled(TIMEOUT), exchange).await {
+            Err(_) => Err(RuntimeError::TimedOut),
+            Ok(Err(error)) => Err(RuntimeError::Unreached(error)),
+            Ok(Ok((code, text))) if code.is_success() => Ok(text),
+            Ok(Ok((code, text))) => Err(RuntimeError::Refused(code, String::from_utf8_lossy(&text).into_owned())),
+        }
+    }
+
+    /// Takes one piece of news; what a workload says is for the pod.
+    fn take(&self, news: News) -> Option<Trouble> {
+        let mut known = self.known();
+        match news {
+            News::List(pods) => {
+                known.pods = pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
+                known.lists += 1;
+            }
+            News::Pod(pod) => drop(known.pods.insert(pod.uid.clone(), pod)),
+            News::Removed(uid) => drop(known.pods.remove(&uid)),
+            News::Trouble(trouble) => return Some(trouble),
+        }
+        drop(known);
+        self.changes.send_replace(());
+        None
+    }
+}
+
+/// Sends a request to a runtime; `streaming` when the answer is to be read as it grows.
+pub(super) async fn send(
+    runtime: &HttpService,
+    method: Method,
+    path: &str,
+    body: Body,
+    streaming: bool,
+) -> Result<Response<Body>, BoxError> {
+    let request = Request::builder().method(method).uri(path).header(http::header::HOST, "localhost");
+    let mut request = request.header(http::header::CONTENT_TYPE, "application/json").body(body)?;
+    if streaming {
+        request.extensions_mut().insert(Streaming);
+    }
+    call(runtime.clone(), request).await
+}
+
+/// Follows the runtime's news for ever.
+pub(super) async fn follow(agent: Arc<Agent>) {
+    loop {
+        let error = match news(&agent).await {
+            Ok(()) => "the stream of news ended".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        agent.ctx.emit(RuntimeFailed { error, node: agent.name() });
+        agent.ctx.sleep(RETRY).await;
+    }
+}
+
+/// Reads one stream of news to its end.
+async fn news(agent: &Arc<Agent>) -> Result<(), BoxError> {
+    let answer = send(&agent.runtime.service, Method::GET, "/v1/pods?watch=true", full(""), true).await?;
+    if !answer.status().is_success() {
+        return Err(format!("the container runtime answered {}", answer.status()).into());
+    }
+    let mut body = answer.into_body();
+    let mut text = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        text.extend_from_slice(&data);
+        while let Some(end) = memchr::memchr(b'\n', &text) {
+            let line = text.split_to(end + 1);
+            if let Some(trouble) = agent.runtime.take(serde_json::from_slice(&line)?) {
+                tell(agent, trouble);
+            } else {
+                housekeeping(agent);
+                agent.changed();
+            }
+        }
+        if text.len() > LIMIT {
+            return Err(format!("a line of news is longer than {LIMIT} bytes").into());
+        }
+    }
+    Ok(())
+}
+
+/// Tells a pod what its workload says.
+fn tell(agent: &Agent, trouble: Trouble) {
+    let pod = agent.pods().get(&trouble.uid);
+    if let Some(pod) = pod {
+        agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
+    }
+}

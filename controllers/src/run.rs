@@ -1,0 +1,143 @@
+//! Runs one process: its loops at once, or when it leads.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+
+use futures_util::future::BoxFuture;
+use substrate::body::HttpService;
+use substrate::events::ProcessFailed;
+use substrate::process::Ctx;
+
+use crate::election::{Candidate, Election, Post, sanitized};
+use crate::kube::Client;
+use crate::processes::{Agent, Loop, Start, agent, loops_of};
+use crate::scheduler;
+use crate::timers::Timers;
+
+/// How the processes run.
+#[derive(Clone, Debug, Default)]
+pub struct LoopsConfig {
+    /// Loops (names of [`LOOPS`](crate::LOOPS)) that are left to someone else; other names are ignored.
+    pub without: BTreeSet<String>,
+    /// What they wait.
+    pub timers: Timers,
+    /// That the process is one replica of several: its loops run while it leads. No Lease is written when absent.
+    pub election: Option<Election>,
+}
+
+/// Runs the loops of `process` (one of [`PROCESSES`](crate::PROCESSES)).
+///
+/// `apiserver` is the API server, `csi` the driver's controller socket, which only the sidecars need. Each loop has its
+/// original's user agent; kube-controller-manager's loops share their informers.
+///
+/// It returns when a leader lost its lease (`leader.lost` says so): the process has to end then, with all that it
+/// started, as upstream's exit. It also returns, after `process.failed`, when it cannot run. Otherwise it runs for ever.
+///
+/// The future is boxed here, so that the loops are compiled once and as this crate is optimised, not in each caller.
+pub fn run(
+    ctx: Ctx,
+    process: &str,
+    apiserver: HttpService,
+    csi: Option<HttpService>,
+    config: LoopsConfig,
+) -> BoxFuture<'static, ()> {
+    let process = process.to_owned();
+    Box::pin(async move {
+        if let Err(error) = serve(&ctx, &process, apiserver, csi, config).await {
+            ctx.emit(ProcessFailed { error });
+        }
+    })
+}
+
+async fn serve(
+    ctx: &Ctx,
+    process: &str,
+    apiserver: HttpService,
+    csi: Option<HttpService>,
+    config: LoopsConfig,
+) -> Result<(), String> {
+    let loops: Vec<&Loop> = loops_of(process, &config.without).collect();
+    let first = loops.first().ok_or_else(|| format!("there is nothing to run in `{process}`"))?;
+    let own = match first.agent {
+        Agent::Of(_) => agent(process, "shared-informers"),
+        Agent::Only(component) => agent(process, component),
+        Agent::Sidecar => process.to_owned(),
+    };
+    let client = Client::new(ctx, apiserver, &own);
+    if let Start::Sidecar(connect) = first.start {
+        let csi = csi.ok_or_else(|| format!("{process} needs the driver's controller socket"))?;
+        let reached = connect(ctx.clone(), csi, config.timers.clone()).await;
+        let post = config.election.as_ref().map(|election| sidecar_post(process, &reached.driver, election, &config));
+        // Beside a busy client, so that the election is not held up.
+        let voter = client.beside(&own);
+        let candidate = post.map(|post| Candidate::new(ctx, &voter, &voter, &post, &config.timers));
+        return lead(candidate, || ctx.spawn((reached.run)(ctx.clone(), client))).await;
+    }
+    let is_alone = matches!(first.agent, Agent::Only(_));
+    let candidate = config.election.as_ref().map(|election| {
+        let post = component_post(ctx, process, election, &config);
+        let events = client.beside(&agent(process, if is_alone { "" } else { process }));
+        Candidate::new(ctx, &client.beside(&agent(process, "leader-election")), &events, &post, &config.timers)
+    });
+    if candidate.is_some() && is_alone {
+        scheduler::warm(ctx, &client, &scheduler::Config::new(config.timers.clone()));
+    }
+    lead(candidate, || {
+        for one in loops {
+            let client = match one.agent {
+                Agent::Of(component) => client.named(&agent(process, component)),
+                Agent::Only(_) | Agent::Sidecar => client.clone(),
+            };
+            if let Start::Loop(run) = one.start {
+                ctx.spawn(run(ctx.clone(), client, config.timers.clone()));
+            }
+        }
+    })
+    .await
+}
+
+/// Starts the loops, at once or when the candidate leads; ends when it leads no more.
+async fn lead(candidate: Option<Candidate>, start: impl FnOnce()) -> Result<(), String> {
+    let Some(mut candidate) = candidate else {
+        start();
+        return pending().await;
+    };
+    candidate.acquire().await;
+    start();
+    candidate.hold().await;
+    Ok(())
+}
+
+/// kube-controller-manager's and kube-scheduler's: a new candidate at each start, and requests that take at most half
+/// of the renew deadline.
+fn component_post(ctx: &Ctx, process: &str, election: &Election, config: &LoopsConfig) -> Post {
+    let is_scheduler = process == "kube-scheduler";
+    let uuid = substrate::ids::uuid(&mut ctx.rng("leader election identity"));
+    Post {
+        lease: process.to_owned(),
+        namespace: election.namespace.clone(),
+        identity: format!("{}_{uuid}", election.identity),
+        source: if is_scheduler { scheduler::NAME } else { process }.to_owned(),
+        retry: config.timers.election_retry,
+        timeout: Some(config.timers.election_renew_deadline / 2),
+        releases: is_scheduler,
+    }
+}
+
+/// A sidecar's: it is the same candidate when it comes back.
+fn sidecar_post(process: &str, driver: &str, election: &Election, config: &LoopsConfig) -> Post {
+    let lock = match process {
+        "csi-attacher" => format!("external-attacher-leader-{driver}"),
+        "csi-resizer" => format!("external-resizer-{}", sanitized(driver)),
+        _ => driver.replace('/', "-"),
+    };
+    Post {
+        lease: sanitized(&lock),
+        namespace: election.namespace.clone(),
+        identity: sanitized(&election.identity),
+        source: format!("{lock}/{}", election.identity),
+        retry: config.timers.sidecar_election_retry,
+        timeout: None,
+        releases: false,
+    }
+}

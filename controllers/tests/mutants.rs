@@ -1,0 +1,201 @@
+//! Each planted defect does what it says, and nothing when it is off.
+#![cfg(feature = "mutants")]
+
+mod common;
+
+use common::{Rig, S, mutated};
+use controllers::kube::{DeleteParams, Kind};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use substrate::World;
+use substrate::fault::Fault;
+use substrate::json::{Value, json};
+
+const SCHEDULER: &[&str] = &["kube-scheduler"];
+
+/// A pod `one` on node-a, whose volume is attached.
+async fn attached(world: World, nodes: &[&str]) -> Rig {
+    let rig = Rig::new(&world, nodes, SCHEDULER).await;
+    rig.claim("data").await;
+    rig.pod("one", "node-a", "data").await;
+    rig.until_attached("node-a", S(10)).await;
+    rig
+}
+
+async fn in_use(rig: &Rig) {
+    let volumes = rig.attached("node-a").await;
+    rig.in_use("node-a", &volumes).await;
+}
+
+fn fault(rig: &Rig, operation: &str, first: u32) {
+    let fault: Value = json!({
+        "name": "fails", "match": { "plane": "csi", "op": operation },
+        "when": { "first": first }, "effect": { "grpc": "INTERNAL" },
+    });
+    let fault: Fault = substrate::json::from_value(fault).expect("a fault");
+    rig.world.faults().add(rig.world.clock().mono(), fault).expect("in force");
+}
+
+fn count(rig: &Rig, kind: &str, state: &str) -> usize {
+    rig.events(kind).iter().filter(|event| event.str("state") == Some(state)).count()
+}
+
+/// What `story` gives without and with the defect.
+fn both<F: Future<Output = T>, T>(mutant: &str, story: impl Fn(World) -> F) -> (T, T) {
+    assert!(controllers::mutants::MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
+    (mutated(&[], &story), mutated(&[mutant], &story))
+}
+
+#[test]
+fn a_volume_is_attached_to_two_nodes() {
+    let attachments = both("multi-attach-check-skipped", |world| async move {
+        let rig = attached(world, &["node-a", "node-b"]).await;
+        in_use(&rig).await;
+        rig.pod("two", "node-b", "data").await;
+        rig.sleep(S(10)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(attachments, (1, 2));
+}
+
+#[test]
+fn a_detach_is_forced_within_two_minutes() {
+    let forced = both("force-detach-early", |world| async move {
+        let rig = attached(world, &["node-a", "node-b"]).await;
+        in_use(&rig).await;
+        rig.crash("node-a");
+        rig.force_delete("one").await;
+        rig.sleep(S(150)).await;
+        rig.events("ad.detach").iter().filter(|event| event.fields["forced"] == true).count()
+    });
+    assert_eq!(forced, (0, 1));
+}
+
+#[test]
+fn a_volume_is_detached_while_it_is_in_use() {
+    let left = both("detach-without-unmount-wait", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        in_use(&rig).await;
+        rig.force_delete("one").await;
+        rig.sleep(S(20)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(left, (1, 0));
+}
+
+#[test]
+fn a_node_status_keeps_what_was_detached() {
+    let said = both("volumes-attached-not-updated", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        rig.force_delete("one").await;
+        rig.until(S(30), "the volume is detached", || async { rig.attachments().await.is_empty() }).await;
+        rig.sleep(S(60)).await;
+        rig.attached("node-a").await.len()
+    });
+    assert_eq!(said, (0, 1));
+}
+
+#[test]
+fn an_attachment_stays() {
+    let left = both("attachment-left-behind", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        rig.force_delete("one").await;
+        rig.sleep(S(60)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(left, (0, 1));
+}
+
+#[test]
+fn an_attachment_is_forgotten_by_a_restart() {
+    let left = both("dangling-attachments-ignored", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        rig.claim("data").await;
+        rig.pod("one", "node-a", "data").await;
+        rig.until(S(10), "an attachment", || async { !rig.attachments().await.is_empty() }).await;
+        assert!(rig.attached("node-a").await.is_empty(), "the node's status knows it already");
+        let manager = rig.controllers.iter().find(|process| &**process.name() == "kube-controller-manager");
+        let manager = manager.expect("runs");
+        manager.crash();
+        rig.force_delete("one").await;
+        rig.sleep(S(5)).await;
+        manager.restart();
+        rig.sleep(S(120)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(left, (0, 1));
+}
+
+#[test]
+fn a_node_status_never_comes_to_rest() {
+    let rests = both("status-flaps", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        let version = async || {
+            let node = rig.client.all::<Node>().get("node-a").await.expect("the node");
+            node.resource_version().to_owned()
+        };
+        rig.sleep(S(300)).await;
+        let before = version().await;
+        rig.sleep(S(300)).await;
+        version().await == before
+    });
+    assert_eq!(rests, (true, false));
+}
+
+#[test]
+fn a_volume_stays_attached_without_an_attachment() {
+    let detached = both("finalizer-removed-early", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        fault(&rig, "ControllerUnpublishVolume", 1);
+        rig.force_delete("one").await;
+        rig.sleep(S(60)).await;
+        assert!(rig.attachments().await.is_empty());
+        count(&rig, "ec2.attachment", "detaching")
+    });
+    assert_eq!(detached, (1, 0));
+}
+
+#[test]
+fn an_attachment_says_that_it_is_attached_and_is_not() {
+    let says = both("attached-before-publish", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        rig.claim("data").await;
+        fault(&rig, "ControllerPublishVolume", 100);
+        rig.pod("one", "node-a", "data").await;
+        rig.sleep(S(10)).await;
+        assert_eq!(count(&rig, "ec2.attachment", "attaching"), 0);
+        rig.attachments().await.remove(0).status.is_some_and(|status| status.attached)
+    });
+    assert_eq!(says, (false, true));
+}
+
+#[test]
+fn a_failed_detach_is_the_last_one() {
+    let left = both("never-retries-detach", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        fault(&rig, "ControllerUnpublishVolume", 1);
+        rig.force_delete("one").await;
+        rig.sleep(S(1200)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(left, (0, 1));
+}
+
+#[test]
+fn a_volume_outlives_its_object() {
+    let deleted = both("pv-deleted-not-volume", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        rig.claim("data").await;
+        let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
+        claims.delete("data", &DeleteParams::default()).await.expect("deleted");
+        let gone = async || {
+            rig.client.all::<PersistentVolume>().list(&Default::default()).await.expect("a list").items.is_empty()
+        };
+        rig.until(S(60), "the object is gone", gone).await;
+        count(&rig, "ec2.volume", "deleted")
+    });
+    assert_eq!(deleted, (1, 0));
+}

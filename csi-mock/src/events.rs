@@ -1,0 +1,353 @@
+//! Events of the driver: its calls, what they did to disks, and what the device plug did.
+
+use serde::{Deserialize, Serialize};
+use substrate::json::Text;
+
+/// A rule of the lifecycle of CSI (csi-driver.md §1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// DeleteVolume of a volume that is attached.
+    DeleteWhilePublished,
+    /// NodePublishVolume of a volume that is not staged.
+    PublishBeforeStage,
+    /// ControllerPublishVolume to a node while the volume is on another.
+    PublishToSecondNode,
+    /// NodeStageVolume of a volume without a device.
+    StageWithoutAttach,
+    /// ControllerUnpublishVolume of a volume that is staged.
+    UnpublishWhileStaged,
+    /// NodeUnstageVolume of a volume that is published on the node.
+    UnstageWhilePublished,
+}
+
+impl Rule {
+    /// As it is written (`publish-before-stage`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DeleteWhilePublished => "delete-while-published",
+            Self::PublishBeforeStage => "publish-before-stage",
+            Self::PublishToSecondNode => "publish-to-second-node",
+            Self::StageWithoutAttach => "stage-without-attach",
+            Self::UnpublishWhileStaged => "unpublish-while-staged",
+            Self::UnstageWhilePublished => "unstage-while-published",
+        }
+    }
+}
+
+/// Whether the driver's socket is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SocketState {
+    /// It was taken away.
+    Gone,
+    /// There is a new one.
+    Back,
+}
+
+substrate::events! {
+    /// A call of the driver began.
+    pub struct CsiCall = "csi.call" {
+        /// The RPC (`NodeStageVolume`).
+        pub rpc: Text,
+        /// The volume, where the request names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node: its id in controller RPCs, its name in node RPCs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// The staging or target path; the volume's name where one is made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub target: Option<Text>,
+        /// Position among the calls of this driver process, from 1.
+        pub ordinal: u64,
+    }
+
+    /// A call of the driver ended.
+    pub struct CsiDone = "csi.done" {
+        /// The RPC.
+        pub rpc: Text,
+        /// The volume: the one that the request names, or that the call made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node: its id in controller RPCs, its name in node RPCs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// That of the call.
+        pub ordinal: u64,
+        /// The gRPC code by name (`OK`), or `CANCELLED` when the caller went away.
+        pub code: Text,
+        /// How long it took, in milliseconds.
+        pub took_ms: u64,
+        /// The error's message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub message: Option<String>,
+    }
+
+    /// A call was made that the lifecycle of CSI does not allow at this point.
+    pub struct CsiViolation = "csi.violation" {
+        /// The RPC.
+        pub rpc: Text,
+        /// The volume.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node, as the request names it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// The staging or target path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub target: Option<Text>,
+        /// The rule that it breaks.
+        pub rule: Rule,
+        /// That of the call.
+        pub ordinal: u64,
+    }
+
+    /// kubelet told the registrar what became of the registration.
+    pub struct CsiRegistration = "csi.registration" {
+        /// The driver.
+        pub driver: Text,
+        /// Whether it is registered.
+        pub registered: bool,
+        /// Why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<String>,
+    }
+
+    /// The controller named another device than the one that holds the volume.
+    pub struct CsiWrongDevice = "csi.wrong_device" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The device's name in the publish context.
+        pub told: Text,
+        /// The name of the device that holds the volume.
+        pub found: Text,
+    }
+
+    /// The driver's socket went away or came back.
+    pub struct CsiSocket = "csi.socket" {
+        /// What it did.
+        pub state: SocketState,
+    }
+
+    /// A volume was staged on a node.
+    pub struct DiskStaged = "disk.staged" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The staging path.
+        pub path: Text,
+        /// Whether the mount refuses writes.
+        pub readonly: bool,
+        /// Whether the device was empty and got a filesystem.
+        pub formatted: bool,
+        /// Whether it is a raw device, which is mounted nowhere.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub raw: bool,
+    }
+
+    /// A volume was unstaged.
+    pub struct DiskUnstaged = "disk.unstaged" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The staging path.
+        pub path: Text,
+    }
+
+    /// A volume was published at a pod's path.
+    pub struct DiskPublished = "disk.published" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The target path.
+        pub path: Text,
+        /// Whether the mount refuses writes.
+        pub readonly: bool,
+    }
+
+    /// A volume was taken away from a pod's path.
+    pub struct DiskUnpublished = "disk.unpublished" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The target path.
+        pub path: Text,
+    }
+
+    /// A volume was mounted for writing while other nodes have it so, too.
+    pub struct DiskDoubleMount = "disk.double_mount" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The other nodes.
+        pub others: Vec<String>,
+    }
+
+    /// Device and filesystem of a volume were made as large as the volume.
+    pub struct DiskExpanded = "disk.expanded" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// Where it is mounted.
+        pub path: Text,
+        /// The size of the device in bytes.
+        pub size_bytes: u64,
+    }
+
+    /// A device appeared on a node.
+    pub struct DiskPlugged = "disk.plugged" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The cloud's name of the device.
+        pub device: Text,
+    }
+
+    /// A device vanished from a node.
+    pub struct DiskUnplugged = "disk.unplugged" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+    }
+
+    /// A device on a node was told that its volume has grown.
+    pub struct DiskResized = "disk.resized" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// The volume's size in bytes.
+        pub size_bytes: u64,
+    }
+
+    /// The device plug could not do what the cloud told.
+    pub struct DiskError = "disk.error" {
+        /// The volume.
+        pub volume: Text,
+        /// The node.
+        pub node: Text,
+        /// Why.
+        pub error: String,
+    }
+
+    /// A node lost its power: its mounts, devices and unsynced writes are gone.
+    pub struct DiskCrashed = "disk.crashed" {
+        /// The node.
+        pub node: Text,
+    }
+
+    /// The device stream broke. Only at the trace level.
+    pub struct PlugDisconnected = "plug.disconnected" {
+        /// The node.
+        pub node: Text,
+        /// Why.
+        pub error: String,
+    }
+
+    /// A request to the cloud is made again. Only at the trace level.
+    pub struct Ec2Retry = "ec2.retry" {
+        /// The action.
+        pub action: Text,
+        /// Why the attempt before failed.
+        pub error: String,
+        /// How many attempts were made.
+        pub attempt: u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use substrate::json::{Value, json};
+    use substrate::{Clock, EventType, Level, Trace};
+
+    use super::*;
+
+    fn fields(event: impl EventType) -> String {
+        let trace = Trace::new(Clock::live(), Level::Trace);
+        trace.info(&"csi".into(), event);
+        let line = &trace.lines()[0];
+        // What another OS process wrote is read back into the same type, and is the same text again.
+        let there = Trace::new(Clock::live(), Level::Trace);
+        there.adopt(EVENTS, line.clone()).unwrap();
+        assert_eq!(there.lines()[0].fields, line.fields);
+        Value::from(line.fields.clone()).to_string()
+    }
+
+    #[test]
+    fn what_there_is_nothing_to_say_of_is_left_out_of_the_line() {
+        let (volume, node, path) = (Text::from("vol-1"), Text::from("node-a"), Text::from("/s"));
+        let done = CsiDone {
+            rpc: "NodeStageVolume".into(),
+            volume: Some(volume.clone()),
+            node: None,
+            ordinal: 7,
+            code: "OK".into(),
+            took_ms: 12,
+            message: None,
+        };
+        assert_eq!(
+            fields(done.clone()),
+            r#"{"code":"OK","ordinal":7,"rpc":"NodeStageVolume","took_ms":12,"volume":"vol-1"}"#
+        );
+        let failed = CsiDone { code: "ABORTED".into(), message: Some("later".into()), ..done };
+        assert_eq!(
+            fields(failed),
+            r#"{"code":"ABORTED","message":"later","ordinal":7,"rpc":"NodeStageVolume","took_ms":12,"volume":"vol-1"}"#
+        );
+        let staged = DiskStaged { volume, node, path, readonly: false, formatted: true, raw: false };
+        assert_eq!(
+            fields(staged.clone()),
+            r#"{"formatted":true,"node":"node-a","path":"/s","readonly":false,"volume":"vol-1"}"#
+        );
+        assert_eq!(
+            fields(DiskStaged { raw: true, ..staged }),
+            r#"{"formatted":true,"node":"node-a","path":"/s","raw":true,"readonly":false,"volume":"vol-1"}"#
+        );
+        let violation = CsiViolation {
+            rpc: "ControllerUnpublishVolume".into(),
+            volume: None,
+            node: None,
+            target: None,
+            rule: Rule::UnpublishWhileStaged,
+            ordinal: 1,
+        };
+        assert_eq!(
+            fields(violation),
+            r#"{"ordinal":1,"rpc":"ControllerUnpublishVolume","rule":"unpublish-while-staged"}"#
+        );
+        assert_eq!(fields(CsiSocket { state: SocketState::Gone }), r#"{"state":"gone"}"#);
+    }
+
+    #[test]
+    fn a_rule_is_written_as_it_is_called() {
+        for rule in [
+            Rule::DeleteWhilePublished,
+            Rule::PublishBeforeStage,
+            Rule::PublishToSecondNode,
+            Rule::StageWithoutAttach,
+            Rule::UnpublishWhileStaged,
+            Rule::UnstageWhilePublished,
+        ] {
+            assert_eq!(substrate::json::to_value(&rule).unwrap(), json!(rule.name()));
+        }
+    }
+
+    #[test]
+    fn each_kind_is_one() {
+        let kinds: BTreeSet<_> = EVENTS.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds.len(), EVENTS.len());
+    }
+}

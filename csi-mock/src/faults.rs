@@ -1,0 +1,230 @@
+//! What can be broken in a driver: its calls, and the disk under it.
+
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values, Words};
+use substrate::fault::{Kind, Moment, Plane};
+
+use crate::disk::ERRNOS;
+
+/// The gRPC codes of failure, as the specification spells them.
+pub const FAILURES: &[&str] = &[
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// Moments of a call that changes nothing.
+const AROUND: &[Moment] = &[Moment::Before, Moment::BeforeReply];
+/// Moments of a disk's operation: there is nothing between what it does and its answer.
+const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
+
+const fn told(name: &'static str, about: &'static str) -> Attribute {
+    Attribute { name, about, values: Words::Any }
+}
+
+const VOLUME: Attribute = told("volume", "the volume's id, as the request names it");
+const SOURCE: Attribute = told("volume", "the id of the volume that a snapshot is taken of");
+const INSTANCE: Attribute = told("node", "the node's id, which is its instance");
+const NODE: Attribute = told("node", "the node's name");
+const PATH: Attribute = told("target", "the staging, target or volume path");
+const NAME: Attribute = told("target", "the name of what is to be made");
+const SNAPSHOT: Attribute = told("target", "the id of the snapshot or of the group");
+
+const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
+    Possible { effect, at, values, shows }
+}
+
+/// What any call can suffer at `at`.
+const fn common(at: &'static [Moment]) -> [Possible; 6] {
+    [
+        possible(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
+        possible(Kind::Error, at, Values::Text(&[]), "csi.done has the code INTERNAL and this word in its message"),
+        possible(
+            Kind::Http,
+            at,
+            Values::Number { least: 400, most: 599 },
+            "csi.done has the code UNAVAILABLE and this status in its message",
+        ),
+        possible(Kind::DropRequest, BEFORE, Values::Flag, "nothing is done, and csi.done has the code UNAVAILABLE"),
+        possible(Kind::DropReply, at, Values::Flag, "all is done, and csi.done has the code UNAVAILABLE"),
+        possible(
+            Kind::ResetStream,
+            at,
+            Values::Flag,
+            "csi.done has the code UNAVAILABLE, and a unix socket is away for a second (csi.socket)",
+        ),
+    ]
+}
+
+const LOOK: &[Possible] = &common(AROUND);
+const ACT: &[Possible] = &common(ALL);
+const ATTACH: &[Possible] = &{
+    let [a, b, c, d, e, f] = common(ALL);
+    let shows = "the publish context names another device, and the node tells so (csi.wrong_device)";
+    [a, b, c, d, e, f, possible(Kind::WrongDevice, DONE, Values::Flag, shows)]
+};
+
+/// A call that changes nothing.
+const fn look(name: &'static str, attributes: &'static [Attribute], about: &'static str) -> Operation {
+    Operation { plane: Plane::Csi, name, classes: &[], about, attributes, moments: AROUND, can: LOOK }
+}
+
+/// A call that does something.
+const fn act(name: &'static str, attributes: &'static [Attribute], about: &'static str) -> Operation {
+    Operation { plane: Plane::Csi, name, classes: &[], about, attributes, moments: ALL, can: ACT }
+}
+
+/// Identity, which every driver has.
+pub const IDENTITY: &[Operation] = &[
+    look("GetPluginInfo", &[], "tells the driver's name and version"),
+    look("GetPluginCapabilities", &[], "tells which services the driver has"),
+    look("Probe", &[], "tells whether the driver is ready"),
+];
+
+/// Controller, GroupController and SnapshotMetadata.
+pub const CONTROLLER: &[Operation] = &[
+    act("CreateVolume", &[NAME], "makes a volume"),
+    act("DeleteVolume", &[VOLUME], "deletes a volume"),
+    Operation { can: ATTACH, ..act("ControllerPublishVolume", &[VOLUME, INSTANCE], "attaches a volume to a node") },
+    act("ControllerUnpublishVolume", &[VOLUME, INSTANCE], "detaches a volume from a node"),
+    look("ValidateVolumeCapabilities", &[VOLUME], "tells whether a volume can be used so"),
+    look("ListVolumes", &[], "lists volumes"),
+    look("GetCapacity", &[], "tells how much room there is for volumes"),
+    act("CreateSnapshot", &[SOURCE, NAME], "takes a snapshot of a volume"),
+    act("DeleteSnapshot", &[SNAPSHOT], "deletes a snapshot"),
+    look("ListSnapshots", &[SOURCE], "lists snapshots"),
+    look("GetSnapshot", &[SNAPSHOT], "looks at a snapshot"),
+    act("ControllerExpandVolume", &[VOLUME], "makes a volume larger"),
+    look("ControllerGetVolume", &[VOLUME], "looks at a volume"),
+    act("ControllerModifyVolume", &[VOLUME], "changes type, IOPS, throughput or tags of a volume"),
+    look("ControllerGetCapabilities", &[], "tells what the controller service can do"),
+    look("GroupControllerGetCapabilities", &[], "tells what the group controller service can do"),
+    act("CreateVolumeGroupSnapshot", &[NAME], "takes snapshots of several volumes at one moment"),
+    act("DeleteVolumeGroupSnapshot", &[SNAPSHOT], "deletes a group of snapshots"),
+    look("GetVolumeGroupSnapshot", &[SNAPSHOT], "looks at a group of snapshots"),
+    look("GetMetadataAllocated", &[SNAPSHOT], "begins to stream the blocks of a snapshot"),
+    look("GetMetadataDelta", &[SNAPSHOT], "begins to stream the blocks that differ between two snapshots"),
+];
+
+/// Node.
+pub const NODE_SERVICE: &[Operation] = &[
+    act("NodeStageVolume", &[VOLUME, NODE, PATH], "mounts a volume on a node"),
+    act("NodeUnstageVolume", &[VOLUME, NODE, PATH], "unmounts a volume from a node"),
+    act("NodePublishVolume", &[VOLUME, NODE, PATH], "makes a volume visible at a pod's path"),
+    act("NodeUnpublishVolume", &[VOLUME, NODE, PATH], "takes a volume away from a pod's path"),
+    look("NodeGetVolumeStats", &[VOLUME, NODE, PATH], "tells how full a volume is"),
+    act("NodeExpandVolume", &[VOLUME, NODE, PATH], "makes a filesystem as large as its volume"),
+    look("NodeGetCapabilities", &[NODE], "tells what the node service can do"),
+    look("NodeGetInfo", &[NODE], "tells the node's id, zone and limit of volumes"),
+];
+
+/// Registration of a node's driver with kubelet.
+pub const REGISTRATION: &[Operation] = &[
+    look("GetInfo", &[], "tells kubelet where the driver answers"),
+    act("NotifyRegistrationStatus", &[], "kubelet tells the driver whether it is registered"),
+];
+
+const DEVICE: Attribute = told("path", "the cloud's name of the device");
+const MOUNT: Attribute = told("path", "the path of the mount");
+const FILE: Attribute = told("path", "the path of the file or directory");
+const RAW: Attribute = told("path", "where the device is published");
+const HOLDS: Attribute = told("volume", "the volume's id");
+const ABOVE: Attribute = told("volume", "the id of the volume that is mounted above the path");
+
+/// What any operation of a disk can suffer.
+const FAILS: Possible = possible(
+    Kind::IoError,
+    DONE,
+    Values::OneOf(ERRNOS),
+    "the operation fails with this errno; at after_effect it is done",
+);
+const ERRS: Possible = Possible { effect: Kind::Error, ..FAILS };
+const PAUSES: Possible = possible(Kind::PauseIo, DONE, Values::Span, "it takes that much longer");
+/// What some can suffer.
+const WRONG: Possible =
+    possible(Kind::WrongDevice, BEFORE, Values::Flag, "it fails: the device found holds another volume");
+const TEARS: Possible =
+    possible(Kind::TornWrite, BEFORE, Values::Flag, "half of the bytes are written, and it fails with EIO");
+const LOSES: Possible = possible(Kind::LoseUnsynced, BEFORE, Values::Flag, "nothing is done, and it says that all is");
+
+const DISK_COMMON: &[Possible] = &[FAILS, ERRS, PAUSES];
+const DISK_DEVICE: &[Possible] = &[FAILS, ERRS, PAUSES, WRONG];
+const DISK_WRITE: &[Possible] = &[FAILS, ERRS, PAUSES, TEARS, LOSES];
+const DISK_SYNC: &[Possible] = &[FAILS, ERRS, PAUSES, LOSES];
+
+const fn disk(
+    name: &'static str,
+    attributes: &'static [Attribute],
+    can: &'static [Possible],
+    about: &'static str,
+) -> Operation {
+    Operation { plane: Plane::Disk, name, classes: &[], about, attributes, moments: DONE, can }
+}
+
+/// The operations of a node's disk, in whichever process asks for them.
+pub const DISK: &[Operation] = &[
+    disk("plug", &[HOLDS, NODE, DEVICE], DISK_COMMON, "makes the device of an attached volume appear"),
+    disk("unplug", &[HOLDS, NODE], DISK_DEVICE, "takes the device of a volume away"),
+    disk("resize", &[HOLDS, NODE], DISK_DEVICE, "tells a device that its volume has grown"),
+    disk("find", &[HOLDS, NODE], DISK_DEVICE, "looks for the device of a volume"),
+    disk("stage", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "makes a filesystem where there is none, and mounts it"),
+    disk("unstage", &[HOLDS, NODE, MOUNT], DISK_COMMON, "flushes and unmounts a filesystem"),
+    disk("publish", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "binds a filesystem or a device at a pod's path"),
+    disk("unpublish", &[HOLDS, NODE, MOUNT], DISK_COMMON, "takes it away from a pod's path"),
+    disk("map", &[HOLDS, NODE, RAW], DISK_DEVICE, "makes a raw device known to a pod, and opens it"),
+    disk("unmap", &[HOLDS, NODE, RAW], DISK_COMMON, "closes a raw device and takes it away from a pod"),
+    disk("expand", &[HOLDS, NODE, MOUNT], DISK_DEVICE, "makes device and filesystem as large as the volume"),
+    disk("give", &[ABOVE, NODE, MOUNT], DISK_COMMON, "gives a filesystem to a group"),
+    disk("usage", &[ABOVE, NODE, MOUNT], DISK_COMMON, "tells how full a filesystem is"),
+    disk("make_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "makes a directory"),
+    disk("remove_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "removes an empty directory"),
+    disk("list_dir", &[ABOVE, NODE, FILE], DISK_COMMON, "lists a directory"),
+    disk("append", &[ABOVE, NODE, FILE], DISK_WRITE, "adds bytes to a file"),
+    disk("write", &[ABOVE, NODE, FILE], DISK_COMMON, "replaces a small file in one step"),
+    disk("sync", &[ABOVE, NODE, FILE], DISK_SYNC, "makes a file or an open raw device durable"),
+    disk("read", &[ABOVE, NODE, FILE], DISK_COMMON, "reads a file"),
+    disk("remove_file", &[ABOVE, NODE, FILE], DISK_COMMON, "removes a file"),
+    disk("read_at", &[HOLDS, NODE, RAW], DISK_COMMON, "reads from an open raw device"),
+    disk("write_at", &[HOLDS, NODE, RAW], DISK_WRITE, "writes to an open raw device"),
+];
+
+const GROUPS: [&[Operation]; 5] = [IDENTITY, CONTROLLER, NODE_SERVICE, REGISTRATION, DISK];
+
+const fn count() -> usize {
+    let (mut all, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        all += GROUPS[group].len();
+        group += 1;
+    }
+    all
+}
+
+const fn joined() -> [Operation; count()] {
+    let mut all = [IDENTITY[0]; count()];
+    let (mut at, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        let mut one = 0;
+        while one < GROUPS[group].len() {
+            all[at] = GROUPS[group][one];
+            at += 1;
+            one += 1;
+        }
+        group += 1;
+    }
+    all
+}
+
+/// All of it: what a whole driver has.
+pub const OPERATIONS: &[Operation] = &joined();

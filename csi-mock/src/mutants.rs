@@ -1,0 +1,37 @@
+//! Planted defects of the driver and of its disk: what they are, and where they come from.
+
+use substrate::mutant::Mutant;
+
+/// All of them. Each is asked for where the code would go wrong, and only with the feature `mutants`.
+pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "unstage-forgets-unmount",
+        about: "NodeUnstageVolume answers OK and leaves the filesystem mounted at its staging path",
+        recreates: "sergelogvinov/proxmox-csi-plugin#601",
+    },
+    Mutant {
+        name: "unstage-leaves-directory",
+        about: "NodeUnstageVolume leaves a file in the staging directory, which so cannot be removed",
+        recreates: "kubernetes#105536",
+    },
+    Mutant {
+        name: "unpublish-leaves-directory",
+        about: "NodeUnpublishVolume leaves the target directory with a file in it, which so cannot be removed",
+        recreates: "kubernetes#60987",
+    },
+    Mutant {
+        name: "sync-does-nothing",
+        about: "a disk in memory answers that bytes are durable when they are not, and an unmount writes nothing back",
+        recreates: "kubernetes#83590",
+    },
+    Mutant {
+        name: "unpublish-answers-early",
+        about: "ControllerUnpublishVolume answers OK without the cloud's detach",
+        recreates: "kubernetes-csi/external-attacher#164",
+    },
+    Mutant {
+        name: "detach-is-not-waited-for",
+        about: "ControllerUnpublishVolume answers OK as soon as the cloud has begun to detach",
+        recreates: "kubernetes-sigs/aws-ebs-csi-driver#375",
+    },
+];

@@ -1,0 +1,130 @@
+//! The planted defects of the driver: with the feature each changes what comes out of a story, without it none does.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use csi_mock::capabilities::Capabilities;
+use csi_mock::events::DiskUnstaged;
+use csi_mock::mutants::MUTANTS;
+use csi_proto::csi::*;
+use substrate::world::Options;
+
+use crate::bench::*;
+
+const FILE: &str = "/pods/p/mount/f";
+
+/// What is seen of the way of a volume that a pod wrote to, after all calls were answered with OK.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    /// Mounts that are left.
+    mounts: usize,
+    /// Whether the staging and the target directory can be removed.
+    staging_goes: bool,
+    target_goes: bool,
+    /// What was synced and is durable.
+    bytes: Option<Vec<u8>>,
+    unstaged: usize,
+    /// How the cloud has the attachment right after the answer, and a minute later.
+    attached: bool,
+    attached_later: bool,
+}
+
+async fn is_attached(b: &Bench) -> bool {
+    let attached = |v: &serde_json::Value| v["attachments"].as_object().is_some_and(|a| !a.is_empty());
+    b.ec2.dump()["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|v| v["tags"].get("CSIVolumeName").is_some())
+        .any(attached)
+}
+
+fn seen(mutant: Option<&str>) -> Seen {
+    let mutants: BTreeSet<String> = mutant.map(str::to_owned).into_iter().collect();
+    let out = std::cell::RefCell::new(Seen::default());
+    once_with(Options { mutants, ..Options::default() }, false, Capabilities::all(), async |b| {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        b.stage(&volume).await;
+        b.publish(&volume).await;
+        let disk = csi_mock::disk::faulty(&b.ctx, b.disk.clone());
+        disk.append(Path::new(FILE), b"record").await.unwrap();
+        disk.sync(Path::new(FILE)).await.unwrap();
+        b.unpublish(&volume).await;
+        let target_goes = b.disk.remove_dir(Path::new(TARGET)).await.is_ok();
+        let request = NodeUnstageVolumeRequest { volume_id: volume.clone(), staging_target_path: STAGING.into() };
+        b.node().node_unstage_volume(request).await.unwrap();
+        let staging_goes = b.disk.remove_dir(Path::new(STAGING)).await.is_ok();
+        let request =
+            ControllerUnpublishVolumeRequest { volume_id: volume.clone(), node_id: b.node_id(), ..Default::default() };
+        b.controller().controller_unpublish_volume(request).await.unwrap();
+        let attached = is_attached(&b).await;
+        b.ctx.sleep(std::time::Duration::from_secs(60)).await;
+        let events = b.world.trace().events();
+        *out.borrow_mut() = Seen {
+            mounts: b.disk.mounts().await.unwrap().len(),
+            staging_goes,
+            target_goes,
+            bytes: b.disks.durable(&volume, "f"),
+            unstaged: events.iter().filter(|e| e.is::<DiskUnstaged>()).count(),
+            attached,
+            attached_later: is_attached(&b).await,
+        };
+    });
+    out.into_inner()
+}
+
+fn right() -> Seen {
+    Seen {
+        mounts: 0,
+        staging_goes: true,
+        target_goes: true,
+        bytes: Some(b"record".to_vec()),
+        unstaged: 1,
+        attached: false,
+        attached_later: false,
+    }
+}
+
+#[test]
+fn without_one_all_is_right() {
+    assert_eq!(seen(None), right());
+    if !cfg!(feature = "mutants") {
+        for mutant in MUTANTS {
+            assert_eq!(seen(Some(mutant.name)), right(), "{} is not built in", mutant.name);
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn each_does_what_it_says_and_nothing_else() {
+    for mutant in MUTANTS {
+        let wrong = match mutant.name {
+            // The machine keeps a device that is mounted, so the cloud detaches it only when it is forced.
+            "unstage-forgets-unmount" => continue,
+            "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
+            "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
+            "sync-does-nothing" => Seen { bytes: None, ..right() },
+            "unpublish-answers-early" => Seen { attached: true, attached_later: true, ..right() },
+            "detach-is-not-waited-for" => Seen { attached: true, ..right() },
+            other => panic!("nobody looks at {other}"),
+        };
+        assert_eq!(seen(Some(mutant.name)), wrong, "{}", mutant.about);
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
+    let mutants = BTreeSet::from(["unstage-forgets-unmount".to_owned()]);
+    once_with(Options { mutants, ..Options::default() }, false, Capabilities::all(), async |b| {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        b.stage(&volume).await;
+        let request = NodeUnstageVolumeRequest { volume_id: volume.clone(), staging_target_path: STAGING.into() };
+        b.node().node_unstage_volume(request).await.unwrap();
+        assert_eq!(b.disk.mounts().await.unwrap().len(), 1);
+        assert!(!b.world.trace().events().iter().any(|e| e.is::<DiskUnstaged>()), "the trace does not lie");
+    });
+}

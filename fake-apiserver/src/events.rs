@@ -1,0 +1,329 @@
+//! What the API server tells the trace.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use substrate::json::{Text, Value};
+
+use crate::kinds::Kind;
+use crate::state::EventType;
+
+substrate::events! {
+    /// A revision was committed.
+    pub struct Commit = "api.commit" {
+        /// How a node is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Box<Node>>,
+        /// The object's key: `namespace/name`, or `name`.
+        pub object: Arc<str>,
+        /// How far a pod is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub pod: Option<Box<Pod>>,
+        /// What a volume is bound to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub pv: Option<Box<Volume>>,
+        /// What a claim is bound to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub pvc: Option<Box<Claim>>,
+        /// The resource, as URLs name it.
+        pub resource: Text,
+        /// The revision.
+        pub rv: u64,
+        /// What became of the object.
+        pub r#type: EventType,
+        /// Who asked for it.
+        pub user: Text,
+        /// The verb of the request, or what the server did by itself (`bootstrap`, `expire`).
+        pub verb: Text,
+        /// How far an attachment is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volumeattachment: Option<Box<Attachment>>,
+    }
+
+    /// A watch stream began. Only for observers, and at the trace level.
+    pub struct WatchOpened = "watch.opened" {
+        /// Whether the client asked for bookmarks.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub bookmarks: bool,
+        /// Who watches: the User-Agent.
+        pub caller: Text,
+        /// Whether labels or fields select other than by name or node.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub filtered: bool,
+        /// The revision that the stream begins at: that of what is there, or that after which it goes on.
+        pub from_rv: u64,
+        /// The API group; empty for core.
+        pub group: Text,
+        /// Whether the stream begins with what is there.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub initial: bool,
+        /// The namespace, for a watch of one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub namespace: Option<Text>,
+        /// The node whose pods are watched (`spec.nodeName=`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// The name of the one object that is watched (`metadata.name=`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub object: Option<Text>,
+        /// The resource, as URLs name it.
+        pub resource: Text,
+        /// The number of the stream: one of a kind for a server.
+        pub stream: u64,
+    }
+
+    /// An event went out on a watch stream. Only for observers, and at the trace level.
+    pub struct WatchSent = "watch.sent" {
+        /// Whether it tells of what was there when the stream began, or that all of that has been told.
+        #[serde(default, skip_serializing_if = "is_false")]
+        pub initial: bool,
+        /// The object's key; none for a bookmark or an error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub object: Option<Arc<str>>,
+        /// The revision that it tells of.
+        pub rv: u64,
+        /// The number of the stream.
+        pub stream: u64,
+        /// What the watcher is told.
+        pub r#type: Told,
+    }
+
+    /// A fault did something to a watch stream. Only for observers, and at the trace level.
+    pub struct WatchSpoiled = "watch.spoiled" {
+        /// The fault.
+        pub fault: String,
+        /// The object of the event that it met.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub object: Option<Arc<str>>,
+        /// The revision of the event that it met.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rv: Option<u64>,
+        /// The number of the stream.
+        pub stream: u64,
+    }
+
+    /// A watch stream ended. Only for observers, and at the trace level.
+    pub struct WatchClosed = "watch.closed" {
+        /// The number of the stream.
+        pub stream: u64,
+    }
+
+    /// A saved state took the place of this one; all streams ended.
+    pub struct Load = "api.load" {
+        /// How many objects it has.
+        pub objects: u64,
+        /// The revision that it has now.
+        pub rv: u64,
+    }
+
+    /// Everything was wiped; all streams ended.
+    pub struct Reset = "api.reset" {}
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// What an event of a watch stream says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Told {
+    /// An object is there.
+    Added,
+    /// It is different.
+    Modified,
+    /// It is gone, or is not selected any more.
+    Deleted,
+    /// Everything up to a revision has been told.
+    Bookmark,
+    /// The stream ends with a failure.
+    Error,
+}
+
+impl From<EventType> for Told {
+    fn from(told: EventType) -> Self {
+        match told {
+            EventType::Added => Self::Added,
+            EventType::Modified => Self::Modified,
+            EventType::Deleted => Self::Deleted,
+        }
+    }
+}
+
+/// A pod in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pod {
+    /// The claims that it uses, by name.
+    pub claims: Vec<Text>,
+    /// Whether it is being deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deleting: bool,
+    /// The node that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Text>,
+    /// Its phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Text>,
+}
+
+/// A claim in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Text>,
+    /// The volume that it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Text>,
+}
+
+/// A volume in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// How it may be mounted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_modes: Vec<Text>,
+    /// The claim that it is for: `namespace/name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Text>,
+    /// The id that the driver knows it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Text>,
+    /// Its phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Text>,
+}
+
+/// An attachment in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    /// Whether the driver said that it is attached.
+    pub attached: bool,
+    /// Whether it is being deleted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub deleting: bool,
+    /// The node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Text>,
+    /// The volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pv: Option<Text>,
+}
+
+/// A node in [`Commit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// The status of its condition `Ready`: `True`, `False` or `Unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Text>,
+    /// Its taints, `key:Effect`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Text>,
+    /// The volumes that are attached to it, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes_attached: Vec<Text>,
+    /// The volumes that its kubelet uses, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes_in_use: Vec<Text>,
+}
+
+fn word(value: &Value) -> Option<Text> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn words<'a>(list: &'a Value, word: impl Fn(&'a Value) -> Option<Text>) -> Vec<Text> {
+    list.as_array().into_iter().flatten().filter_map(word).collect()
+}
+
+fn is_deleting(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+impl Commit {
+    /// Adds the few words of a storage object by which a reader follows a volume without the API: claims, volumes, pods,
+    /// attachments and nodes say what they are bound to and how far they are; other kinds nothing.
+    pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {
+        match kind.kind {
+            "PersistentVolumeClaim" => self.pvc = Some(Box::new(Claim::of(object))),
+            "PersistentVolume" => self.pv = Some(Box::new(Volume::of(object))),
+            "Pod" => self.pod = Some(Box::new(Pod::of(object))),
+            "Node" => self.node = Some(Node::of(object)).filter(|node| *node != Node::default()).map(Box::new),
+            "VolumeAttachment" => self.volumeattachment = Some(Box::new(Attachment::of(object))),
+            _ => {}
+        }
+    }
+
+    /// Whether an object of `kind` has something to say.
+    pub(crate) fn says(kind: &Kind) -> bool {
+        matches!(kind.kind, "PersistentVolumeClaim" | "PersistentVolume" | "Pod" | "Node" | "VolumeAttachment")
+    }
+}
+
+impl Claim {
+    fn of(object: &Value) -> Self {
+        Self { phase: word(&object["status"]["phase"]), volume: word(&object["spec"]["volumeName"]) }
+    }
+}
+
+impl Volume {
+    fn of(object: &Value) -> Self {
+        let spec = &object["spec"];
+        let claim = &spec["claimRef"];
+        let claim = claim["name"]
+            .as_str()
+            .map(|name| [claim["namespace"].as_str().unwrap_or_default(), "/", name].into_iter().collect());
+        Self {
+            access_modes: words(&spec["accessModes"], word),
+            claim,
+            handle: word(&spec["csi"]["volumeHandle"]),
+            phase: word(&object["status"]["phase"]),
+        }
+    }
+}
+
+impl Pod {
+    fn of(object: &Value) -> Self {
+        let spec = &object["spec"];
+        Self {
+            claims: words(&spec["volumes"], |volume| word(&volume["persistentVolumeClaim"]["claimName"])),
+            deleting: is_deleting(object),
+            node: word(&spec["nodeName"]),
+            phase: word(&object["status"]["phase"]),
+        }
+    }
+}
+
+impl Node {
+    fn of(object: &Value) -> Self {
+        let status = &object["status"];
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let taint =
+            |taint: &Value| Some([taint["key"].as_str()?, ":", taint["effect"].as_str()?].into_iter().collect());
+        Self {
+            ready: conditions.find(|c| c["type"] == "Ready").and_then(|c| word(&c["status"])),
+            taints: words(&object["spec"]["taints"], taint),
+            volumes_attached: words(&status["volumesAttached"], |volume| word(&volume["name"])),
+            volumes_in_use: words(&status["volumesInUse"], word),
+        }
+    }
+}
+
+impl Attachment {
+    fn of(object: &Value) -> Self {
+        let spec = &object["spec"];
+        Self {
+            attached: object["status"]["attached"] == true,
+            deleting: is_deleting(object),
+            node: word(&spec["nodeName"]),
+            pv: word(&spec["source"]["persistentVolumeName"]),
+        }
+    }
+}

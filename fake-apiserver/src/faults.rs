@@ -1,0 +1,164 @@
+//! What can be broken in the API server, as data.
+
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Possible, Values, Words};
+use substrate::fault::{Kind, Moment, Operation, Plane};
+
+/// Reasons with which a request can fail, each with its HTTP status (apimachinery `metav1.StatusReason`).
+pub(crate) const CODES: &[(&str, u16)] = &[
+    ("BadRequest", 400),
+    ("Unauthorized", 401),
+    ("Forbidden", 403),
+    ("NotFound", 404),
+    ("MethodNotAllowed", 405),
+    ("NotAcceptable", 406),
+    ("Conflict", 409),
+    ("AlreadyExists", 409),
+    ("Expired", 410),
+    ("Gone", 410),
+    ("RequestEntityTooLarge", 413),
+    ("UnsupportedMediaType", 415),
+    ("Invalid", 422),
+    ("TooManyRequests", 429),
+    ("InternalError", 500),
+    ("ServerTimeout", 500),
+    ("ServiceUnavailable", 503),
+    ("Timeout", 504),
+];
+
+const REASONS: &[&str] = &{
+    let mut reasons = [""; CODES.len()];
+    let mut i = 0;
+    while i < CODES.len() {
+        reasons[i] = CODES[i].0;
+        i += 1;
+    }
+    reasons
+};
+
+/// After the work, before the answer leaves.
+const AFTER: &[Moment] = &[Moment::AfterEffect, Moment::BeforeReply];
+
+const ERROR: Possible = Possible {
+    effect: Kind::Error,
+    at: ALL,
+    values: Values::OneOf(REASONS),
+    shows: "the caller gets a Status with this reason; later than `before` the work is done all the same",
+};
+const HTTP: Possible = Possible {
+    effect: Kind::Http,
+    at: ALL,
+    values: Values::Number { least: 400, most: 599 },
+    shows: "the caller gets this HTTP status; later than `before` the work is done all the same",
+};
+const DROP_REQUEST: Possible = Possible {
+    effect: Kind::DropRequest,
+    at: BEFORE,
+    values: Values::Flag,
+    shows: "nothing is done and the caller sees a broken connection",
+};
+const DROP_REPLY: Possible = Possible {
+    effect: Kind::DropReply,
+    at: AFTER,
+    values: Values::Flag,
+    shows: "the work is done and the caller sees a broken connection",
+};
+const STALE: Possible = Possible {
+    effect: Kind::StaleRead,
+    at: BEFORE,
+    values: Values::Number { least: 1, most: 1_000_000 },
+    shows: "the answer is what was there this many revisions ago",
+};
+const STALE_WATCH: Possible = Possible {
+    shows: "a stream that begins with what is there begins with what was there this many revisions ago, and then \
+            tells what has happened since",
+    ..STALE
+};
+const DUPLICATE: Possible = Possible {
+    effect: Kind::Duplicate,
+    at: BEFORE,
+    values: Values::Number { least: 2, most: 100 },
+    shows: "the request arrives again and is done again; the caller sees the last answer",
+};
+const WATCH: Possible = Possible {
+    effect: Kind::Watch,
+    at: BEFORE,
+    values: Values::OneOf(&["drop", "gone", "gap", "stall"]),
+    shows: "the stream breaks, ends with 410 Expired, lacks its next event, or is silent from there on",
+};
+const RESET_STREAM: Possible =
+    Possible { effect: Kind::ResetStream, at: BEFORE, values: Values::Flag, shows: "the connection breaks" };
+const STALL_STREAM: Possible =
+    Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "nothing arrives any more" };
+
+const RESOURCE: Attribute =
+    Attribute { name: "resource", about: "the resource in the URL, `persistentvolumes`", values: Words::Any };
+const SUBRESOURCE: Attribute =
+    Attribute {
+        name: "subresource", about: "`status`, `binding` …; empty for the object itself", values: Words::Any
+    };
+const NAMESPACE: Attribute =
+    Attribute { name: "namespace", about: "the namespace; empty where the URL names none", values: Words::Any };
+const OBJECT: Attribute = Attribute {
+    name: "object",
+    about: "`namespace/name` or `name`; `namespace/` or nothing for a collection",
+    values: Words::Any,
+};
+const CALLER: Attribute =
+    Attribute { name: "caller", about: "who calls, by its User-Agent header", values: Words::Any };
+const USER_AGENT: Attribute = Attribute { name: "userAgent", about: "the User-Agent header", values: Words::Any };
+const TYPE: Attribute = Attribute {
+    name: "type",
+    about: "what the watcher is told",
+    values: Words::OneOf(&["ADDED", "MODIFIED", "DELETED"]),
+};
+
+macro_rules! request {
+    ($name:literal, $class:literal, $about:literal, [$($can:expr),*]) => {
+        Operation {
+            plane: Plane::K8s,
+            name: $name,
+            classes: &[$class],
+            about: $about,
+            attributes: &[
+                RESOURCE,
+                SUBRESOURCE,
+                Attribute { name: "verb", about: "the same as the operation", values: Words::OneOf(&[$name]) },
+                NAMESPACE,
+                OBJECT,
+                CALLER,
+                USER_AGENT,
+            ],
+            moments: ALL,
+            can: &[ERROR, HTTP, DROP_REQUEST, DROP_REPLY $(, $can)*],
+        }
+    };
+}
+
+/// The operations of the API server at which it asks for faults.
+pub const OPERATIONS: &[Operation] = &[
+    request!("get", "read", "one object is read", [STALE]),
+    request!("list", "read", "objects of a resource are listed", [STALE]),
+    request!("watch", "read", "a watch stream begins", [STALE_WATCH, WATCH]),
+    request!("create", "write", "an object is made, or something is asked of one (`binding`, `eviction`)", [DUPLICATE]),
+    request!("update", "write", "an object is replaced", [DUPLICATE]),
+    request!("patch", "write", "an object is patched or applied", [DUPLICATE]),
+    request!("delete", "write", "an object is deleted", [DUPLICATE]),
+    request!("deletecollection", "write", "objects of a resource are deleted", [DUPLICATE]),
+    Operation {
+        plane: Plane::K8s,
+        name: "watch-event",
+        classes: &[],
+        about: "an event goes out on a watch stream",
+        attributes: &[
+            RESOURCE,
+            Attribute { name: "verb", about: "that of the stream", values: Words::OneOf(&["watch"]) },
+            NAMESPACE,
+            OBJECT,
+            TYPE,
+            CALLER,
+            USER_AGENT,
+        ],
+        moments: BEFORE,
+        can: &[WATCH, RESET_STREAM, STALL_STREAM],
+    },
+];

@@ -1,0 +1,37 @@
+//! Planted defects of the API server, for the checkers to be proved by.
+
+use substrate::mutant::Mutant;
+
+/// All of them. They are there with the cargo feature `mutants` only.
+pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "watch-gap",
+        about: "a watch that goes on after an old resourceVersion lacks the first event that it missed",
+        recreates: "etcd#18089",
+    },
+    Mutant {
+        name: "watch-duplicate",
+        about: "the first new event of each watch is sent twice",
+        recreates: "etcd#17247",
+    },
+    Mutant {
+        name: "watch-out-of-order",
+        about: "the first new event of each watch is sent after the second one",
+        recreates: "etcd#15271",
+    },
+    Mutant {
+        name: "bookmark-ahead",
+        about: "bookmarks name a revision that is not there yet, and what it brings is missed by who goes on from it",
+        recreates: "etcd#15220",
+    },
+    Mutant {
+        name: "finalizer-ignored",
+        about: "a deleted object goes at once, whatever finalizers it has",
+        recreates: "kubernetes#110521",
+    },
+    Mutant {
+        name: "stale-write-accepted",
+        about: "an update with an old resourceVersion overwrites what was written since",
+        recreates: "kubernetes#4982",
+    },
+];

@@ -1,0 +1,203 @@
+//! What the server tells the trace: commits, with the few words of each kind, and what goes out on watch streams.
+
+use std::sync::{Arc, Mutex};
+
+use fake_apiserver::events::{Told, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use substrate::Event;
+
+use super::*;
+
+const NODES: &str = "/api/v1/nodes";
+
+/// What the line of the last commit says after the number of the event.
+fn last(client: &client::Client) -> String {
+    let lines = client.world.trace().lines();
+    let commits: Vec<_> = lines.iter().filter(|line| line.kind == "api.commit").collect();
+    let line = commits.last().unwrap();
+    let mut fields = substrate::json::to_value(&line.fields).unwrap();
+    for changing in ["rv", "user", "verb"] {
+        assert!(fields.as_object_mut().unwrap().remove(changing).is_some(), "{changing}");
+    }
+    fields.to_string()
+}
+
+#[test]
+fn commits_say_how_far_storage_objects_are() {
+    story(|client| async move {
+        let mut bound = pod("p");
+        bound["spec"]["nodeName"] = "n".into();
+        client.post(PODS, bound).await;
+        let said = r#"{"object":"default/p","pod":{"claims":[],"node":"n","phase":"Pending"},"resource":"pods","type":"ADDED"}"#;
+        assert_eq!(last(&client), said);
+        client.delete(&format!("{PODS}/p")).await;
+        assert!(last(&client).contains(r#""pod":{"claims":[],"deleting":true,"node":"n","phase":"Pending"}"#));
+
+        client.post(CLAIMS, claim("c")).await;
+        assert_eq!(
+            last(&client),
+            r#"{"object":"default/c","pvc":{"phase":"Pending"},"resource":"persistentvolumeclaims","type":"ADDED"}"#
+        );
+
+        let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "c"},
+            "csi": {"driver": "d", "volumeHandle": "vol-1"}}});
+        client.post("/api/v1/persistentvolumes", volume).await;
+        assert!(last(&client).contains(
+            r#""pv":{"access_modes":["ReadWriteOnce"],"claim":"default/c","handle":"vol-1","phase":"Pending"}"#
+        ));
+
+        let attachment = json!({"metadata": {"name": "a", "finalizers": ["x.io/y"]}, "spec": {"attacher": "d",
+            "nodeName": "n", "source": {"persistentVolumeName": "v"}}});
+        let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
+        client.post(attachments, attachment).await;
+        assert!(last(&client).contains(r#""volumeattachment":{"attached":false,"node":"n","pv":"v"}"#));
+        client.delete(&format!("{attachments}/a")).await;
+        assert!(last(&client).contains(r#""volumeattachment":{"attached":false,"deleting":true,"node":"n","pv":"v"}"#));
+
+        client.post(NODES, json!({"metadata": {"name": "n"}})).await;
+        assert!(last(&client).contains(r#""node":{"taints":["node.kubernetes.io/not-ready:NoSchedule"]}"#));
+        client.merge(&format!("{NODES}/n"), json!({"spec": {"taints": null}})).await;
+        assert_eq!(last(&client), r#"{"object":"n","resource":"nodes","type":"MODIFIED"}"#);
+        let taints = json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}});
+        client.merge(&format!("{NODES}/n"), taints).await;
+        let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}],
+            "volumesAttached": [{"name": "kubernetes.io/csi/d^vol-1", "devicePath": ""}],
+            "volumesInUse": ["kubernetes.io/csi/d^vol-1"]}});
+        assert_eq!(client.merge(&format!("{NODES}/n/status"), status).await.0, 200);
+        assert_eq!(
+            last(&client),
+            r#"{"node":{"ready":"False","taints":["k:NoExecute"],"volumes_attached":["kubernetes.io/csi/d^vol-1"],"volumes_in_use":["kubernetes.io/csi/d^vol-1"]},"object":"n","resource":"nodes","type":"MODIFIED"}"#
+        );
+    });
+}
+
+/// What an observer hears of streams, in short.
+fn hear(client: &client::Client) -> Arc<Mutex<Vec<String>>> {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = heard.clone();
+    client.world.trace().observe(move |event: &Event| {
+        let said = if let Some(e) = event.get::<WatchOpened>() {
+            assert_eq!((&*e.resource, &*e.caller), ("configmaps", "test"));
+            let object = e.object.as_deref().unwrap_or("-");
+            Some(format!("opened {} {object} from {} state={} filtered={}", e.stream, e.from_rv, e.initial, e.filtered))
+        } else if let Some(e) = event.get::<WatchSent>() {
+            let told = if e.r#type == Told::Bookmark { "bookmark".to_owned() } else { format!("{:?}", e.r#type) };
+            let object = e.object.as_deref().unwrap_or("-");
+            Some(format!("sent {} {told} {object} {} initial={}", e.stream, e.rv, e.initial))
+        } else if let Some(e) = event.get::<WatchSpoiled>() {
+            let object = e.object.as_deref().unwrap_or("-");
+            Some(format!("spoiled {} {} {object} {:?}", e.stream, e.fault, e.rv))
+        } else {
+            event.get::<WatchClosed>().map(|e| format!("closed {}", e.stream))
+        };
+        into.lock().unwrap().extend(said);
+    });
+    heard
+}
+
+async fn revision(client: &client::Client) -> u64 {
+    client.get("/admin/v1/state").await.1["revision"].as_u64().unwrap()
+}
+
+const LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+
+#[test]
+fn observers_hear_what_goes_out_on_a_stream_and_what_a_fault_keeps_from_it() {
+    story(|client| async move {
+        client.post(CONFIGS, config("a")).await;
+        let at = revision(&client).await;
+        let heard = hear(&client);
+        let mut watch = client.watch(&format!("{CONFIGS}?{LIST}")).await;
+        assert_eq!(watch.told().await, ["ADDED a", "BOOKMARK"]);
+        let fault = json!({"name": "hole", "match": {"plane": "k8s", "op": "watch-event"}, "when": {"nth": 1},
+            "effect": {"watch": "gap"}});
+        client.post("/admin/v1/faults", fault).await;
+        client.post(CONFIGS, config("b")).await;
+        client.post(CONFIGS, config("c")).await;
+        assert_eq!(watch.told().await, ["ADDED c"]);
+        drop(watch);
+        let (b, c) = (at + 1, at + 2);
+        assert_eq!(
+            *heard.lock().unwrap(),
+            [
+                format!("opened 1 - from {at} state=true filtered=false"),
+                format!("sent 1 Added default/a {at} initial=true"),
+                format!("sent 1 bookmark - {at} initial=true"),
+                format!("spoiled 1 hole default/b Some({b})"),
+                format!("sent 1 Added default/c {c} initial=false"),
+                "closed 1".to_owned(),
+            ]
+        );
+    });
+}
+
+#[test]
+fn observers_hear_how_a_stream_is_selected_and_where_it_goes_on() {
+    story(|client| async move {
+        client.post(CONFIGS, config("a")).await;
+        let at = revision(&client).await;
+        client.post(CONFIGS, config("b")).await;
+        let heard = hear(&client);
+        drop(
+            client
+                .watch(&format!("{CONFIGS}?watch=1&resourceVersion={at}&fieldSelector=metadata.name=b"))
+                .await
+                .told()
+                .await,
+        );
+        drop(client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={at}&labelSelector=x=y")).await.told().await);
+        assert_eq!(
+            *heard.lock().unwrap(),
+            [
+                format!("opened 1 b from {at} state=false filtered=false"),
+                format!("sent 1 Added default/b {} initial=false", at + 1),
+                "closed 1".to_owned(),
+                format!("opened 2 - from {at} state=false filtered=true"),
+                "closed 2".to_owned(),
+            ]
+        );
+    });
+}
+
+#[test]
+fn a_stale_list_begins_with_the_past_and_goes_on_to_the_present() {
+    story(|client| async move {
+        client.post(CONFIGS, config("a")).await;
+        client.post(CONFIGS, config("b")).await;
+        let at = revision(&client).await;
+        client.delete(&format!("{CONFIGS}/a")).await;
+        client.merge(&format!("{CONFIGS}/b"), json!({"data": {"k": "new"}})).await;
+        let fault = json!({"name": "old", "match": {"plane": "k8s", "op": "watch"}, "effect": {"stale_read": 2}});
+        client.post("/admin/v1/faults", fault).await;
+        let heard = hear(&client);
+        let mut watch = client.watch(&format!("{CONFIGS}?{LIST}")).await;
+        client.post(CONFIGS, config("c")).await;
+        assert_eq!(watch.told().await, ["ADDED a", "ADDED b", "BOOKMARK", "DELETED a", "MODIFIED b", "ADDED c"]);
+        assert_eq!(
+            heard.lock().unwrap()[..2],
+            [format!("opened 1 - from {at} state=true filtered=false"), "spoiled 1 old - None".to_owned()]
+        );
+        // Without the end of a list the past is told by the same stream.
+        let mut plain = client.watch(&format!("{CONFIGS}?watch=1")).await;
+        assert_eq!(plain.told().await, ["ADDED b", "MODIFIED b", "ADDED c"]);
+    });
+}
+
+#[test]
+fn a_hang_ends_with_its_fault_and_with_its_lease() {
+    story(|client| async move {
+        let hang = |lease: Value| json!({"name": "f", "match": {"plane": "k8s", "op": "get"}, "effect": {"hang": true}, "lease": lease});
+        client.post("/admin/v1/faults", hang(json!({}))).await;
+        let (one, other) = (client.clone(), client.clone());
+        let asked = async move { one.get(&format!("{CONFIGS}/a")).await.0 };
+        let ended = async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            other.delete("/admin/v1/faults/f").await;
+        };
+        let (code, ()) = tokio::join!(asked, ended);
+        assert_eq!((code, client.ctx.now().mono), (404, Duration::from_secs(60)));
+        client.post("/admin/v1/faults", hang(json!({"ttl": "30s"}))).await;
+        assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
+        assert_eq!(client.ctx.now().mono, Duration::from_secs(90));
+    });
+}

@@ -1,0 +1,62 @@
+//! Planted defects: each does what it says when it is on, and the server is right when it is off.
+
+use fake_apiserver::mutants::MUTANTS;
+use fake_apiserver::{Apiserver, Config};
+use substrate::world::{Options, simulate};
+use substrate::{Level, Seed};
+
+use super::*;
+
+/// What a client sees that would notice any of them.
+fn seen(mutant: Option<&str>) -> Vec<String> {
+    let mutants = mutant.into_iter().map(str::to_owned).collect();
+    simulate(Options { level: Level::Info, mutants, ..Options::default() }, |world| async move {
+        let client = client::serve(&world, &Apiserver::new(&Seed::root(1), Config::default())).await;
+        let held = json!({"metadata": {"name": "a", "finalizers": ["x.io/y"]}, "data": {"k": "v"}});
+        let old = client.post(CONFIGS, held).await.1["metadata"]["resourceVersion"].clone();
+        client.merge(&format!("{CONFIGS}/a"), json!({"data": {"k": "new"}})).await;
+        let stale =
+            json!({"metadata": {"name": "a", "resourceVersion": old, "finalizers": ["x.io/y"]}, "data": {"k": "old"}});
+        let mut seen = vec![format!("stale {}", client.put(&format!("{CONFIGS}/a"), stale).await.0)];
+        let version = old.as_str().unwrap();
+        let mut watch =
+            client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}&allowWatchBookmarks=true")).await;
+        for name in ["b", "c"] {
+            client.post(CONFIGS, config(name)).await;
+        }
+        seen.extend(watch.told().await);
+        client.delete(&format!("{CONFIGS}/a")).await;
+        seen.push(format!("deleted {}", client.get(&format!("{CONFIGS}/a")).await.0));
+        let at = client.get("/admin/v1/state").await.1["revision"].as_u64().unwrap();
+        while let Some(event) = watch.next_within(Duration::from_secs(100)).await {
+            if event["type"] == "BOOKMARK" {
+                let told: u64 = event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                seen.push(format!("bookmark {:+}", told as i64 - at as i64));
+                break;
+            }
+        }
+        seen
+    })
+}
+
+#[test]
+fn each_defect_shows_and_none_without() {
+    let right = ["stale 409", "MODIFIED a", "ADDED b", "ADDED c", "deleted 200", "bookmark +0"];
+    assert_eq!(seen(None), right);
+    for mutant in MUTANTS {
+        let mut expected: Vec<&str> = right.to_vec();
+        match mutant.name {
+            "watch-gap" => drop(expected.remove(1)),
+            "watch-duplicate" => expected.insert(2, "ADDED b"),
+            "watch-out-of-order" => expected.swap(2, 3),
+            "bookmark-ahead" => expected[5] = "bookmark +1",
+            "finalizer-ignored" => expected[4] = "deleted 404",
+            "stale-write-accepted" => {
+                expected[0] = "stale 200";
+                expected.insert(2, "MODIFIED a");
+            }
+            other => panic!("{other} is not looked at"),
+        }
+        assert_eq!(seen(Some(mutant.name)), expected, "{}", mutant.name);
+    }
+}

@@ -1,0 +1,90 @@
+//! What the processes of a cluster are called, and what can be broken in it.
+//!
+//! | Process | Runs |
+//! |---|---|
+//! | `mock-ec2`, `fake-apiserver`, `csi-controller` | the servers |
+//! | `kube-controller-manager`, `kube-scheduler`, `csi-attacher`, `csi-provisioner`, `csi-resizer` | control loops; a second replica is `csi-attacher-2` |
+//! | `node-a` | the machine: its containers and the device plug |
+//! | `node-a/csi-node` | the driver's node service there |
+//! | `node-a/kubelet` | the node agent there |
+//!
+//! `controllers` stands for all processes of control loops, a node's name for all that run on it.
+
+use std::collections::BTreeMap;
+
+use substrate::fault::{Catalogue, Names};
+
+use super::ClusterSpec;
+
+/// The group of all processes of control loops.
+pub const CONTROLLERS: &str = "controllers";
+
+/// The node agent of a node.
+pub fn kubelet(node: &str) -> String {
+    format!("{node}/kubelet")
+}
+
+/// The driver's node service of a node.
+pub fn csi_node(node: &str) -> String {
+    format!("{node}/csi-node")
+}
+
+/// The replicas of a process of control loops, the first with its plain name.
+pub fn replicas(process: &str, count: usize) -> Vec<String> {
+    (1..=count.max(1)).map(|i| if i == 1 { process.to_owned() } else { format!("{process}-{i}") }).collect()
+}
+
+/// The processes of control loops of `spec`, each with what it is a replica of.
+pub fn loops(spec: &ClusterSpec) -> Vec<(String, &'static str)> {
+    let running = controllers::PROCESSES.iter().filter(|process| controllers::runs(process, &spec.without));
+    running
+        .flat_map(|process| replicas(process, spec.replicas_of(process)).into_iter().map(move |name| (name, *process)))
+        .collect()
+}
+
+/// The names that faults may use in a cluster of `spec`.
+pub fn of(spec: &ClusterSpec) -> Names {
+    let loops: Vec<String> = loops(spec).into_iter().map(|(name, _)| name).collect();
+    let nodes = spec.nodes.iter().map(|node| node.name.clone());
+    let on_nodes = spec.nodes.iter().flat_map(|node| {
+        let (own, driver) = (!spec.without.contains("kubelet"), !spec.without.contains("csi-mock"));
+        let parts = [Some(node.name.clone()), own.then(|| kubelet(&node.name)), driver.then(|| csi_node(&node.name))];
+        parts.into_iter().flatten()
+    });
+    let servers = ["mock-ec2", "fake-apiserver", "csi-controller", "user"].map(str::to_owned);
+    let of_node = |node: &str| {
+        let driver = [format!("csi-{node}"), format!("csi-registration-{node}")].map(|s| (s, csi_node(node)));
+        let machine = (format!("runtime-{node}"), node.to_owned());
+        let cloud = (format!("imds-{node}"), "mock-ec2".to_owned());
+        driver.into_iter().chain([machine, cloud, (format!("kubelet-{node}"), kubelet(node))])
+    };
+    Names {
+        processes: servers.into_iter().chain(loops.iter().cloned()).chain(on_nodes).collect(),
+        groups: BTreeMap::from([(CONTROLLERS.to_owned(), loops)]),
+        nodes: nodes.collect(),
+        servers: [("ec2", "mock-ec2"), ("apiserver", "fake-apiserver"), ("csi-controller", "csi-controller")]
+            .map(|(server, process)| (server.to_owned(), process.to_owned()))
+            .into_iter()
+            .chain(spec.nodes.iter().flat_map(|node| of_node(&node.name)))
+            .collect(),
+    }
+}
+
+/// What can be broken in a cluster of `spec`: what every server exports.
+pub fn catalogue(spec: &ClusterSpec) -> Catalogue {
+    let mut all = Catalogue::default();
+    for operations in OPERATIONS {
+        all.add(operations);
+    }
+    all.name(of(spec));
+    all.watch();
+    all
+}
+
+/// The tables of all servers.
+pub const OPERATIONS: &[&[substrate::fault::Operation]] = &[
+    mock_ec2::faults::OPERATIONS,
+    fake_apiserver::faults::OPERATIONS,
+    csi_mock::faults::OPERATIONS,
+    substrate::fault::catalogue::OWN,
+];

@@ -1,0 +1,147 @@
+//! The processes of a node: the machine, the driver's node service, the node agent.
+
+use std::future::{Future, pending};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controllers::kube::Client;
+use controllers::machine::{self, MachineConfig};
+use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
+use csi_mock::disk::{self, Disk, Pace};
+use csi_mock::node::NodeConfig;
+use csi_mock::plug::{self, PlugConfig};
+use substrate::events::ProcessFailed;
+use substrate::{Ctx, Process, WorldKind};
+
+use super::assemble::Yard;
+use super::{NodeSpec, names};
+use crate::scenario::model::LatencyProfile;
+
+/// What the processes of one node share.
+#[derive(Clone)]
+pub(super) struct Machine {
+    pub(super) node: NodeSpec,
+    /// The id of its instance.
+    pub(super) instance: String,
+    /// kubelet's directory.
+    pub(super) root: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+}
+
+impl Yard {
+    /// Starts the processes of a node; the machine is the first.
+    pub(super) fn start_node(&self, machine: &Machine) -> Vec<Process> {
+        let name = machine.node.name.as_str();
+        let mut started = vec![self.process(name, machine, Self::run_machine)];
+        if !self.is_without("csi-mock") {
+            started.push(self.process(&names::csi_node(name), machine, Self::run_driver));
+        }
+        if !self.is_without("kubelet") {
+            started.push(self.process(&names::kubelet(name), machine, Self::run_kubelet));
+        }
+        started
+    }
+
+    fn process<F>(&self, name: &str, machine: &Machine, run: impl Fn(Self, Ctx, Machine) -> F + Send + Sync + 'static) -> Process
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let (yard, machine) = (self.clone(), machine.clone());
+        Process::start(&self.world, name, move |ctx| {
+            let work = run(yard.clone(), ctx.clone(), machine.clone());
+            async move {
+                if let Err(error) = work.await {
+                    ctx.emit(ProcessFailed { error });
+                }
+            }
+        })
+    }
+
+    /// The disk as process `ctx` sees it: real ones take their own time, and faults act where they are used.
+    fn disk(&self, ctx: &Ctx, machine: &Machine) -> Arc<dyn Disk> {
+        let disk = match pace(self.spec.latency) {
+            Some(pace) if self.world.kind() == WorldKind::Simulated => disk::paced(ctx, machine.disk.clone(), pace),
+            _ => machine.disk.clone(),
+        };
+        disk::faulty(ctx, disk)
+    }
+
+    /// What has power as long as the machine has: containers, and the slots for devices.
+    async fn run_machine(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
+        let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
+        let ec2 = self.wiring.connect(&ctx, "ec2")?;
+        let token = self.spec.admin_token.as_ref().map(|t| t.reveal().to_owned());
+        let config = PlugConfig { token, ..PlugConfig::new(ec2, &machine.instance, name, disk.clone()) };
+        ctx.spawn(plug::run(ctx.clone(), config));
+        if !self.is_without("kubelet") {
+            let config = MachineConfig {
+                container_start: container_start(self.spec.latency),
+                ..MachineConfig::new(name, disk)
+            };
+            self.wiring.publish(&ctx, &runtime(name), machine::start(&ctx, config))?;
+        }
+        pending().await
+    }
+
+    /// The driver's node service.
+    async fn run_driver(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
+        let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
+        let mut config = NodeConfig::new(name, &machine.instance, &machine.node.zone, disk);
+        config.driver_name = self.spec.driver_name.clone();
+        let csi = format!("csi-{name}");
+        self.wiring.publish(&ctx, &csi, csi_mock::node::start(&ctx, config))?;
+        let registration = csi_mock::registration::start(&ctx, &self.spec.driver_name, &csi);
+        self.wiring.publish(&ctx, &format!("csi-registration-{name}"), registration)?;
+        pending().await
+    }
+
+    /// The node agent.
+    async fn run_kubelet(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
+        let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
+        let client = Client::new(&ctx, self.wiring.connect(&ctx, "apiserver")?, "kubelet");
+        let plugins = if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
+            // As kubelet does: whoever the driver is, it shows up there.
+            Plugins::Directory(machine.root.join(PLUGINS_REGISTRY))
+        } else {
+            Plugins::Known {
+                registration: self.wiring.connect(&ctx, &format!("csi-registration-{name}"))?,
+                csi: self.wiring.connect(&ctx, &format!("csi-{name}"))?,
+            }
+        };
+        let runtime = self.wiring.connect(&ctx, &runtime(name))?;
+        let config = NodeAgentConfig {
+            region: self.spec.region.clone(),
+            instance_type: machine.node.instance_type.clone(),
+            root: machine.root.clone(),
+            ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
+        };
+        self.wiring.publish(&ctx, &format!("kubelet-{name}"), node_agent::service(&ctx, &config.logs, config.runtime.clone()))?;
+        node_agent::run(ctx, client, config).await;
+        Ok(())
+    }
+}
+
+/// The name under which a machine's container runtime is reached.
+fn runtime(node: &str) -> String {
+    format!("runtime-{node}")
+}
+
+/// How long mkfs and mounts take.
+fn pace(profile: LatencyProfile) -> Option<Pace> {
+    match profile {
+        LatencyProfile::Instant => None,
+        LatencyProfile::Aws => Some(Pace::aws()),
+        LatencyProfile::AwsRecent => Some(Pace::aws_recent()),
+    }
+}
+
+/// How long a container takes from its mounts to running: 1–3 s where operators measured (the image is there).
+fn container_start(profile: LatencyProfile) -> (Duration, Duration) {
+    match profile {
+        LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
+        LatencyProfile::Aws | LatencyProfile::AwsRecent => {
+            (Duration::from_secs(1), Duration::from_secs(3))
+        }
+    }
+}

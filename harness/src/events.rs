@@ -1,0 +1,51 @@
+//! Events of the harness itself, and the list of all kinds of events of the program.
+
+use substrate::EventKind;
+use substrate::json::Text;
+
+substrate::events! {
+    /// A node of the cluster, and the instance that it runs on.
+    pub struct ClusterNode = "cluster.node" {
+        /// The node.
+        pub node: Text,
+        /// Its instance.
+        pub instance: Text,
+        /// Its zone.
+        pub zone: Text,
+    }
+
+    /// A step of a scenario begins.
+    pub struct ScenarioStep = "scenario.step" {
+        /// Its position in the file, from 0.
+        pub step: usize,
+        /// What it does, in words.
+        pub does: String,
+    }
+}
+
+/// Every kind of event that a component can record.
+pub fn all() -> Vec<EventKind> {
+    let lists = [
+        substrate::events::EVENTS,
+        mock_ec2::events::EVENTS,
+        fake_apiserver::events::EVENTS,
+        csi_mock::events::EVENTS,
+        controllers::events::EVENTS,
+        controllers::node_agent::events::EVENTS,
+        controllers::machine::events::EVENTS,
+        EVENTS,
+    ];
+    lists.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_kind_is_defined_once() {
+        let all = super::all();
+        let kinds: BTreeSet<&str> = all.iter().map(|kind| kind.kind).collect();
+        assert_eq!(kinds.len(), all.len());
+    }
+}

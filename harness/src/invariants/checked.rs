@@ -1,0 +1,97 @@
+//! How often each invariant was looked at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+macro_rules! ids {
+    ($($name:ident $of:literal,)*) => {
+        /// An invariant.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "the table of the module says what each is")]
+        pub enum Id { $($name,)* }
+
+        impl Id {
+            /// All invariants.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// As it is written: `I2`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What its count counts.
+            pub fn of(self) -> &'static str {
+                match self { $(Self::$name => $of,)* }
+            }
+        }
+    };
+}
+
+ids! {
+    I1 "moves to another node",
+    I2 "detaches of staged volumes",
+    I3 "stages and publishes",
+    I4 "attachments compared",
+    I5 "volumes that had to go",
+    I6 "starts on synced bytes",
+    I7 "watch events",
+    I8 "times to converge",
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Id {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|id| id.name() == text);
+        found.copied().ok_or_else(|| format!("`{text}` is no invariant: there are I1 to I8"))
+    }
+}
+
+/// On how many occasions each invariant could have been broken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    counts: BTreeMap<Id, u64>,
+    /// Volumes that I1 does not judge: those that several nodes may write to.
+    pub shared_volumes: u64,
+    /// Watch streams whose completeness could not be judged: they select by labels.
+    pub unjudged_streams: u64,
+}
+
+impl Checked {
+    /// Counts `occasions` of an invariant.
+    pub fn add(&mut self, id: Id, occasions: u64) {
+        *self.counts.entry(id).or_default() += occasions;
+    }
+
+    /// How many occasions there were.
+    pub fn get(&self, id: Id) -> u64 {
+        self.counts.get(&id).copied().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, id) in Id::ALL.iter().enumerate() {
+            let dot = if at == 0 { "" } else { " · " };
+            write!(f, "{dot}{id} {}", self.get(*id))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Checked {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = Id::ALL.iter().map(|id| (id.name(), self.get(*id)));
+        let more = [("sharedVolumes", self.shared_volumes), ("unjudgedStreams", self.unjudged_streams)];
+        serializer.collect_map(counts.chain(more))
+    }
+}

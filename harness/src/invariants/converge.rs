@@ -1,0 +1,85 @@
+//! I8: what a cluster without faults has still to do.
+
+use std::fmt;
+
+use mock_ec2::events::AttachmentPhase;
+
+use super::facts::Facts;
+
+/// Something that is not as it will be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pending {
+    /// The object.
+    pub what: String,
+    /// What it waits for.
+    pub waits_for: String,
+}
+
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waits for {}", self.what, self.waits_for)
+    }
+}
+
+impl Facts {
+    /// What has still to happen before nothing happens any more. A pod that fits on no node, and a claim that nobody
+    /// can provision, have their answer.
+    pub(super) fn pending(&self) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        let mut add = |what: String, waits_for: String| pending.push(Pending { what, waits_for });
+        for (name, node) in &self.nodes {
+            if node.ready.as_deref() != Some("True") {
+                add(format!("node/{name}"), "Ready=True from its kubelet".to_owned());
+            }
+        }
+        for (name, pod) in &self.pods {
+            let Some(node) = &pod.node else {
+                if pod.deleting {
+                    add(format!("pod/{name}"), "its end: it is terminating".to_owned());
+                }
+                continue;
+            };
+            if pod.deleting {
+                add(format!("pod/{name}"), format!("its end on {node}: it is terminating"));
+            } else if pod.phase == "Pending" {
+                add(format!("pod/{name}"), format!("its volumes and containers on {node}"));
+            }
+        }
+        for (name, va) in &self.attachments {
+            let (pv, node) = (&va.pv, &va.node);
+            if va.deleting {
+                add(format!("volumeattachment/{name}"), format!("the detach of {pv} from {node}"));
+            } else if !va.attached {
+                add(format!("volumeattachment/{name}"), format!("the attach of {pv} to {node}"));
+            } else if !self.is_wanted(pv, node) {
+                add(format!("volumeattachment/{name}"), format!("its deletion: nothing on {node} wants {pv}"));
+            }
+        }
+        for ((volume, node), hold) in &self.holds {
+            let pv = self.volumes.iter().find(|(_, pv)| pv.handle == *volume);
+            if hold.staged.is_some() && pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
+                add(format!("{volume} on {node}"), "NodeUnstageVolume: nothing there wants it".to_owned());
+            }
+        }
+        for ((volume, node), state) in &self.cloud {
+            if *state != AttachmentPhase::Attached {
+                add(format!("{volume} on {node}"), format!("the cloud: its attachment is {}", state.as_str()));
+            }
+        }
+        for call in self.open.values() {
+            add(call.clone(), "its answer".to_owned());
+        }
+        pending
+    }
+
+    /// Whether a pod on the node has the volume.
+    fn is_wanted(&self, pv: &str, node: &str) -> bool {
+        let Some(claim) = self.volumes.get(pv).and_then(|pv| pv.claim.as_deref()) else { return false };
+        self.users_of(claim).any(|pod| pod.node.as_deref() == Some(node))
+    }
+
+    /// When something last changed that is no heartbeat, and what it was.
+    pub(super) fn unrest(&self) -> (u64, String) {
+        self.last_unrest.clone()
+    }
+}

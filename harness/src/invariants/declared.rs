@@ -1,0 +1,135 @@
+//! Deviations of upstream that are known: what a faithful loop does wrong because its original does.
+//!
+//! They stand once, in `scenarios/upstream-bugs.yaml`. A scenario names those that it expects; the violation must then
+//! occur in it, and it hides nothing with another signature.
+
+use cel::{Context, Program};
+use serde::Deserialize;
+
+use super::Violation;
+
+/// The file, as it was when the program was built.
+const FILE: &str = include_str!("../../../scenarios/upstream-bugs.yaml");
+
+/// A known deviation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviation {
+    /// Names it.
+    pub id: String,
+    /// What happens, in a few sentences.
+    pub about: String,
+    /// Where upstream says or shows so.
+    pub citation: String,
+    /// The invariant that it breaks.
+    pub invariant: String,
+    /// The process in which it shows.
+    pub process: String,
+    /// The operation that breaks the invariant.
+    pub operation: String,
+    /// CEL over `violation`, which has `message`, `volume`, `node` and `details`.
+    pub that: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    deviations: Vec<Deviation>,
+}
+
+/// All known deviations.
+///
+/// # Errors
+/// When the file is not as it must be, which a test excludes.
+pub fn all() -> Result<Vec<Deviation>, String> {
+    serde_saphyr::from_str::<File>(FILE).map(|file| file.deviations).map_err(|e| format!("upstream-bugs.yaml: {e}"))
+}
+
+impl Deviation {
+    /// Whether `violation` is this deviation.
+    ///
+    /// # Errors
+    /// When the condition cannot be read or is not about truth.
+    pub fn is(&self, violation: &Violation) -> Result<bool, String> {
+        let signature = (self.invariant.as_str(), self.process.as_str(), self.operation.as_str());
+        if signature != (violation.id, violation.process.as_str(), violation.operation.as_str()) {
+            return Ok(false);
+        }
+        let bad = |why: String| format!("upstream-bugs.yaml: {}: that: {why}", self.id);
+        let program = Program::compile(&self.that).map_err(|e| bad(e.to_string()))?;
+        let mut context = Context::default();
+        context.add_variable("violation", violation).map_err(|e| bad(e.to_string()))?;
+        match program.execute(&context).map_err(|e| bad(e.to_string()))? {
+            cel::Value::Bool(is) => Ok(is),
+            other => Err(bad(format!("gives {other:?}, not true or false"))),
+        }
+    }
+}
+
+/// Marks in `violations` those that a scenario expects, and says which of the expected ones did not occur.
+///
+/// # Errors
+/// When a declaration cannot be read.
+pub fn mark(violations: &mut [Violation], expected: &[String]) -> Result<Vec<String>, String> {
+    let known = all()?;
+    let mut missing = Vec::new();
+    for id in expected {
+        let deviation = known.iter().find(|d| d.id == *id).ok_or_else(|| format!("no deviation is called {id}"))?;
+        let mut occurred = false;
+        for violation in violations.iter_mut() {
+            if deviation.is(violation)? {
+                violation.declared = Some(id.clone());
+                occurred = true;
+            }
+        }
+        if !occurred {
+            missing.push(id.clone());
+        }
+    }
+    Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violation() -> Violation {
+        Violation {
+            id: "I2",
+            process: "csi-controller".to_owned(),
+            operation: "ControllerUnpublishVolume".to_owned(),
+            details: [("published", 0.into()), ("kubeletRestartedSinceUnpublish", true.into())].into(),
+            ..Violation::default()
+        }
+    }
+
+    #[test]
+    fn every_declaration_can_be_read_and_has_a_citation() {
+        for deviation in all().unwrap() {
+            deviation.is(&Violation { id: "I2", ..violation() }).unwrap();
+            assert!(deviation.citation.contains("kubernetes"), "{deviation:?}");
+            assert!(super::super::Id::ALL.iter().any(|id| id.name() == deviation.invariant));
+        }
+    }
+
+    #[test]
+    fn a_declaration_hides_nothing_with_another_signature() {
+        let expected = ["kubelet-forgets-staged-volume".to_owned()];
+        let mut same = [violation()];
+        assert_eq!(mark(&mut same, &expected).unwrap(), Vec::<String>::new());
+        assert_eq!(same[0].declared.as_deref(), Some("kubelet-forgets-staged-volume"));
+        let others = [
+            Violation { id: "I1", ..violation() },
+            Violation { operation: "DetachVolume".to_owned(), ..violation() },
+            Violation { process: "csi-attacher".to_owned(), ..violation() },
+            Violation { details: [("published", 1.into()), ("kubeletRestartedSinceUnpublish", true.into())].into(), ..violation() },
+            Violation { details: [("published", 0.into()), ("kubeletRestartedSinceUnpublish", false.into())].into(), ..violation() },
+        ];
+        for other in others {
+            let mut other = [other];
+            assert_eq!(mark(&mut other, &expected).unwrap(), expected);
+            assert_eq!(other[0].declared, None, "{other:?}");
+        }
+        assert!(mark(&mut [], &["no-such".to_owned()]).unwrap_err().contains("no-such"));
+    }
+}

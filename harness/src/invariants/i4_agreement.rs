@@ -1,0 +1,72 @@
+//! I4: at quiescence the cloud, Kubernetes and the nodes agree on what is attached where, and on what is mounted.
+//!
+//! Compared are, by volume and node: attachments in the cloud; VolumeAttachments with `attached: true`;
+//! `status.volumesAttached` and `status.volumesInUse` of the nodes; devices and mounts that are really there; what the
+//! driver said that it staged. Attachments of volumes that Kubernetes never knew were made by somebody else and are left
+//! out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::Facts;
+
+/// What is really there: read from the cloud and from the disks, not from the trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machines {
+    /// Volume and instance of each attachment of the cloud that is `attached`, root volumes left out.
+    pub cloud: Vec<(String, String)>,
+    /// By node: the volumes whose devices are plugged in.
+    pub devices: BTreeMap<String, BTreeSet<String>>,
+    /// By node: the volumes whose filesystem is staged.
+    pub staged: BTreeMap<String, BTreeSet<String>>,
+}
+
+type Pairs = BTreeSet<(String, String)>;
+
+/// What does not agree, a sentence each, and how many attachments were compared.
+pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<String>, u64) {
+    let handles: BTreeSet<&str> = facts.volumes.values().map(|pv| pv.handle.as_str()).collect();
+    let known = |volume: &str| handles.contains(volume);
+    let cloud: Pairs = machines
+        .cloud
+        .iter()
+        .filter(|(volume, _)| known(volume))
+        .map(|(volume, instance)| (volume.clone(), facts.name(instance).to_owned()))
+        .collect();
+    let objects: Pairs = facts
+        .attachments
+        .values()
+        .filter(|va| va.attached)
+        .filter_map(|va| Some((facts.volumes.get(&va.pv)?.handle.clone(), va.node.clone())))
+        .collect();
+    let of_nodes = |list: fn(&super::facts::Node) -> &BTreeSet<String>| -> Pairs {
+        let pairs = facts.nodes.iter().flat_map(|(node, object)| {
+            list(object).iter().filter_map(move |name| Some((name.split_once('^')?.1.to_owned(), node.clone())))
+        });
+        pairs.collect()
+    };
+    let (attached, in_use) = (of_nodes(|n| &n.attached), of_nodes(|n| &n.in_use));
+    let here = |by_node: &BTreeMap<String, BTreeSet<String>>| -> Pairs {
+        let pairs = by_node.iter().flat_map(|(node, volumes)| volumes.iter().map(|v| (v.clone(), node.clone())));
+        pairs.filter(|(volume, _)| known(volume)).collect()
+    };
+    let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
+    let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.staged.is_some() && known(volume));
+    let staged: Pairs = holds.clone().map(|(key, _)| key.clone()).collect();
+    let with_filesystem: Pairs = holds.filter(|(_, hold)| !hold.raw).map(|(key, _)| key.clone()).collect();
+    let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
+    let mut said = Vec::new();
+    let mut same = |one: &str, a: &Pairs, other: &str, b: &Pairs| {
+        for (volume, node) in a.difference(b) {
+            said.push(format!("{volume} on {node} is {one}, and not {other}"));
+        }
+        for (volume, node) in b.difference(a) {
+            said.push(format!("{volume} on {node} is {other}, and not {one}"));
+        }
+    };
+    same("attached in the cloud", &cloud, "attached by its VolumeAttachment", &objects);
+    same("attached by its VolumeAttachment", &objects, "in status.volumesAttached of the node", &attached);
+    same("attached in the cloud", &cloud, "plugged in as a device", &devices);
+    same("mounted on the node", &mounted, "staged by the word of the driver", &with_filesystem);
+    same("staged by the word of the driver", &staged, "in status.volumesInUse of the node", &in_use);
+    (said, compared)
+}

@@ -1,0 +1,39 @@
+//! The planted defects of all components.
+
+use substrate::mutant::Mutant;
+use substrate::words::nearest;
+
+/// All planted defects; none without the feature `mutants`.
+pub fn all() -> Vec<Mutant> {
+    if cfg!(feature = "mutants") {
+        let lists = [
+            mock_ec2::mutants::MUTANTS,
+            fake_apiserver::mutants::MUTANTS,
+            csi_mock::mutants::MUTANTS,
+            controllers::mutants::MUTANTS,
+            controllers::node_agent::mutants::MUTANTS,
+        ];
+        lists.concat()
+    } else {
+        Vec::new()
+    }
+}
+
+/// Checks that `names` are planted defects of this build.
+///
+/// # Errors
+/// The first that is none.
+pub fn check(names: &[String]) -> Result<(), String> {
+    let all = all();
+    for name in names {
+        if all.iter().any(|mutant| mutant.name == *name) {
+            continue;
+        }
+        if all.is_empty() {
+            return Err("--mutant: this build has no planted defects; build it with `--features mutants`".to_owned());
+        }
+        let near = nearest(name, all.iter().map(|m| m.name)).map(|n| format!("; did you mean `{n}`?"));
+        return Err(format!("--mutant: `{name}` is no planted defect{}", near.unwrap_or_default()));
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! What the cloud really has: read from its admin API, not from the trace.
+
+use http::Request;
+use serde_json::Value;
+use substrate::body::{call, collect, empty};
+
+use crate::cluster::Cluster;
+
+/// Longest state that is read.
+const LIMIT: usize = 64 << 20;
+
+/// A volume that is no instance's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CloudVolume {
+    /// Its id.
+    pub id: String,
+    /// The instances that it is attached to, in whatever state.
+    pub attachments: Vec<String>,
+}
+
+/// All volumes of the cloud, root volumes left out.
+///
+/// # Errors
+/// When the cloud does not answer, or answers something else.
+pub(super) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, substrate::BoxError> {
+    let mut request = Request::get("/admin/v1/state").header("host", "localhost");
+    if let Some(token) = &cluster.spec().admin_token {
+        request = request.header("authorization", format!("Bearer {}", token.reveal()));
+    }
+    let response = call(cluster.ec2().clone(), request.body(empty())?).await?;
+    let bytes = collect(response.into_body(), LIMIT).await?;
+    read(&serde_json::from_slice(&bytes)?).ok_or_else(|| "its state has no volumes".into())
+}
+
+fn read(state: &Value) -> Option<Vec<CloudVolume>> {
+    let volumes = state["volumes"].as_object()?;
+    let own = volumes.iter().filter(|(_, volume)| volume["root"] != true);
+    let volume = |(id, volume): (&String, &Value)| {
+        let attachments = volume["attachments"].as_object()?.keys().cloned().collect();
+        Some(CloudVolume { id: id.clone(), attachments })
+    };
+    own.map(volume).collect()
+}

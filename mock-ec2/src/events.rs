@@ -1,0 +1,331 @@
+//! The events of the cloud: what stands in the trace.
+
+use serde::{Deserialize, Serialize};
+use substrate::json::Text;
+
+use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
+use crate::state::instance::InstanceState;
+pub use crate::state::modification::ModificationState;
+use crate::state::snapshot::SnapshotState;
+use crate::state::volume::{AttachmentState, VolumeState};
+
+macro_rules! phases {
+    ($(#[$about:meta])* $name:ident { $($(#[$said:meta])* $phase:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$said])* #[serde(rename = $text)] $phase,)*
+        }
+
+        impl $name {
+            /// The name in the trace.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$phase => $text,)*
+                }
+            }
+        }
+    };
+}
+
+phases! {
+    /// What a volume has become: its state, or gone.
+    VolumePhase {
+        /// Not usable yet.
+        Creating = "creating",
+        /// Free.
+        Available = "available",
+        /// Has at least one attachment.
+        InUse = "in-use",
+        /// About to be gone.
+        Deleting = "deleting",
+        /// Broken.
+        Error = "error",
+        /// Gone.
+        Deleted = "deleted",
+    }
+}
+
+impl From<VolumeState> for VolumePhase {
+    fn from(state: VolumeState) -> Self {
+        match state {
+            VolumeState::Creating => Self::Creating,
+            VolumeState::Available => Self::Available,
+            VolumeState::InUse => Self::InUse,
+            VolumeState::Deleting => Self::Deleting,
+            VolumeState::Error => Self::Error,
+        }
+    }
+}
+
+phases! {
+    /// What an attachment has become: its state, or gone.
+    AttachmentPhase {
+        /// The device is not there yet.
+        Attaching = "attaching",
+        /// The device is there.
+        Attached = "attached",
+        /// The device is about to go.
+        Detaching = "detaching",
+        /// The device should go and is mounted.
+        Busy = "busy",
+        /// Gone.
+        Detached = "detached",
+    }
+}
+
+impl From<AttachmentState> for AttachmentPhase {
+    fn from(state: AttachmentState) -> Self {
+        match state {
+            AttachmentState::Attaching => Self::Attaching,
+            AttachmentState::Attached => Self::Attached,
+            AttachmentState::Detaching => Self::Detaching,
+            AttachmentState::Busy => Self::Busy,
+        }
+    }
+}
+
+phases! {
+    /// What an instance has become, or what befell it.
+    InstancePhase {
+        /// Boots.
+        Pending = "pending",
+        /// Runs.
+        Running = "running",
+        /// Lost its power; the cloud still calls it running.
+        Impaired = "impaired",
+        /// Was rebooted, and runs.
+        Rebooted = "rebooted",
+        /// Is about to stop.
+        Stopping = "stopping",
+        /// Is switched off.
+        Stopped = "stopped",
+        /// Is about to be gone.
+        ShuttingDown = "shutting-down",
+        /// Gone.
+        Terminated = "terminated",
+    }
+}
+
+impl From<InstanceState> for InstancePhase {
+    fn from(state: InstanceState) -> Self {
+        match state {
+            InstanceState::Pending => Self::Pending,
+            InstanceState::Running => Self::Running,
+            InstanceState::ShuttingDown => Self::ShuttingDown,
+            InstanceState::Terminated => Self::Terminated,
+            InstanceState::Stopping => Self::Stopping,
+            InstanceState::Stopped => Self::Stopped,
+        }
+    }
+}
+
+phases! {
+    /// What a snapshot has become: its state, or gone.
+    SnapshotPhase {
+        /// Its bytes are under way.
+        Pending = "pending",
+        /// It can be restored.
+        Completed = "completed",
+        /// Its bytes never arrived.
+        Error = "error",
+        /// In the recycle bin.
+        Recoverable = "recoverable",
+        /// On its way back from the recycle bin.
+        Recovering = "recovering",
+        /// Gone.
+        Deleted = "deleted",
+    }
+}
+
+impl From<SnapshotState> for SnapshotPhase {
+    fn from(state: SnapshotState) -> Self {
+        match state {
+            SnapshotState::Pending => Self::Pending,
+            SnapshotState::Completed => Self::Completed,
+            SnapshotState::Error => Self::Error,
+            SnapshotState::Recoverable => Self::Recoverable,
+            SnapshotState::Recovering => Self::Recovering,
+        }
+    }
+}
+
+fn is_not(flag: &bool) -> bool {
+    !flag
+}
+
+substrate::events! {
+    /// A volume entered a state.
+    pub struct VolumeChanged = "ec2.volume" {
+        /// The volume.
+        pub volume: VolumeId,
+        /// What it has become.
+        pub state: VolumePhase,
+        /// Its zone.
+        pub zone: Text,
+        /// Its size in GiB.
+        pub size_gib: u64,
+        /// Whether several instances may hold it at once; absent when they may not.
+        #[serde(default, skip_serializing_if = "is_not")]
+        pub multi_attach: bool,
+    }
+
+    /// An attachment entered a state. Root volumes have no such events: their device is the instance's own.
+    pub struct AttachmentChanged = "ec2.attachment" {
+        /// The volume.
+        pub volume: VolumeId,
+        /// The instance.
+        pub instance: InstanceId,
+        /// The device name.
+        pub device: Text,
+        /// What it has become.
+        pub state: AttachmentPhase,
+        /// Whether the detach is forced.
+        pub forced: bool,
+    }
+
+    /// An instance entered a state, or something befell it.
+    pub struct InstanceChanged = "ec2.instance" {
+        /// The instance.
+        pub instance: InstanceId,
+        /// What it has become.
+        pub state: InstancePhase,
+    }
+
+    /// A modification of a volume entered a state.
+    pub struct ModificationChanged = "ec2.modification" {
+        /// The volume.
+        pub volume: VolumeId,
+        /// What the modification has become.
+        pub state: ModificationState,
+        /// The volume's size in GiB now.
+        pub size_gib: u64,
+    }
+
+    /// A snapshot entered a state.
+    pub struct SnapshotChanged = "ec2.snapshot" {
+        /// The snapshot.
+        pub snapshot: SnapshotId,
+        /// The volume that it is of.
+        pub volume: VolumeId,
+        /// What it has become.
+        pub state: SnapshotPhase,
+        /// Its size in GiB.
+        pub size_gib: u64,
+    }
+
+    /// The bytes of a volume or a snapshot could not be brought to what it has become: a file stays, or is too short.
+    pub struct FileLeft = "ec2.file_left" {
+        /// The volume or the snapshot.
+        pub volume: Text,
+        /// What the filesystem says.
+        pub error: String,
+    }
+
+    /// The backing file of a volume is shorter than the volume, as the filesystem has no larger ones.
+    pub struct FileShort = "ec2.file_short" {
+        /// The volume.
+        pub volume: VolumeId,
+        /// The length of its file.
+        pub bytes: u64,
+    }
+
+    /// A copy of bytes failed, or is not the source at one point in time.
+    pub struct CopyImperfect = "ec2.copy_imperfect" {
+        /// The volume or the snapshot that was to get the bytes.
+        pub id: Text,
+        /// Why.
+        pub reason: String,
+    }
+
+    /// A request of the EC2 API ended. Only at the trace level.
+    pub struct RequestEnded = "ec2.request" {
+        /// The action.
+        pub action: Text,
+        /// The caller's access key id.
+        pub caller: Text,
+        /// The error code, or how else it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<Text>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::{Clock, EventType, Level, Trace};
+
+    use super::*;
+
+    /// The fields of `event` as a line shows them, read back into the same type on the way.
+    fn line<T: EventType + PartialEq + Clone>(event: T) -> String {
+        let (trace, other) = (Trace::new(Clock::live(), Level::Info), Trace::new(Clock::live(), Level::Info));
+        trace.info(&"p".into(), event.clone());
+        let line = trace.lines().remove(0);
+        other.adopt(EVENTS, line.clone()).unwrap();
+        assert_eq!(other.events()[0].get::<T>(), Some(&event));
+        let text = line.text();
+        text[text.find(r#""kind""#).unwrap()..].trim_end_matches('}').to_owned()
+    }
+
+    #[test]
+    fn lines_are_what_readers_of_text_know() {
+        let (volume, instance): (VolumeId, InstanceId) =
+            ("vol-0123456789abcdef0".parse().unwrap(), "i-0123456789abcdef0".parse().unwrap());
+        let (zone, state) = ("us-east-1a".into(), VolumePhase::InUse);
+        let used = VolumeChanged { volume: volume.clone(), state, zone, size_gib: 4, multi_attach: false };
+        assert_eq!(
+            line(used.clone()),
+            r#""kind":"ec2.volume","size_gib":4,"state":"in-use","volume":"vol-0123456789abcdef0","zone":"us-east-1a""#
+        );
+        assert_eq!(
+            line(VolumeChanged { multi_attach: true, ..used }),
+            r#""kind":"ec2.volume","multi_attach":true,"size_gib":4,"state":"in-use","volume":"vol-0123456789abcdef0","zone":"us-east-1a""#
+        );
+        let (device, state) = ("/dev/xvdba".into(), AttachmentPhase::Detached);
+        assert_eq!(
+            line(AttachmentChanged { volume: volume.clone(), instance: instance.clone(), device, state, forced: true }),
+            r#""kind":"ec2.attachment","device":"/dev/xvdba","forced":true,"instance":"i-0123456789abcdef0","state":"detached","volume":"vol-0123456789abcdef0""#
+        );
+        assert_eq!(
+            line(InstanceChanged { instance, state: InstancePhase::ShuttingDown }),
+            r#""kind":"ec2.instance","instance":"i-0123456789abcdef0","state":"shutting-down""#
+        );
+        assert_eq!(
+            line(ModificationChanged { volume: volume.clone(), state: ModificationState::Optimizing, size_gib: 8 }),
+            r#""kind":"ec2.modification","size_gib":8,"state":"optimizing","volume":"vol-0123456789abcdef0""#
+        );
+        let snapshot = "snap-0123456789abcdef0".parse().unwrap();
+        assert_eq!(
+            line(SnapshotChanged { snapshot, volume: volume.clone(), state: SnapshotPhase::Completed, size_gib: 8 }),
+            r#""kind":"ec2.snapshot","size_gib":8,"snapshot":"snap-0123456789abcdef0","state":"completed","volume":"vol-0123456789abcdef0""#
+        );
+        assert_eq!(
+            line(FileLeft { volume: "vol-1".into(), error: "no".to_owned() }),
+            r#""kind":"ec2.file_left","error":"no","volume":"vol-1""#
+        );
+        assert_eq!(
+            line(FileShort { volume, bytes: 7 }),
+            r#""kind":"ec2.file_short","bytes":7,"volume":"vol-0123456789abcdef0""#
+        );
+        assert_eq!(
+            line(CopyImperfect { id: "snap-1".into(), reason: "no".to_owned() }),
+            r#""kind":"ec2.copy_imperfect","id":"snap-1","reason":"no""#
+        );
+        let ended = RequestEnded { action: "AttachVolume".into(), caller: "tester".into(), error: None };
+        assert_eq!(line(ended.clone()), r#""kind":"ec2.request","action":"AttachVolume","caller":"tester""#);
+        assert_eq!(
+            line(RequestEnded { error: Some("HTTP 503".into()), ..ended }),
+            r#""kind":"ec2.request","action":"AttachVolume","caller":"tester","error":"HTTP 503""#
+        );
+    }
+
+    #[test]
+    fn a_phase_is_written_as_it_is_called() {
+        for phase in [VolumePhase::Creating, VolumePhase::InUse, VolumePhase::Deleted] {
+            assert_eq!(serde_json::to_value(phase).unwrap(), phase.as_str());
+        }
+        for state in [InstanceState::Pending, InstanceState::ShuttingDown, InstanceState::Stopped] {
+            assert_eq!(InstancePhase::from(state).as_str(), state.wire().0);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What can be broken in the cloud: each operation at which it asks for faults, as data.
+
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values, Words};
+use substrate::fault::{Kind, Moment, Plane};
+
+/// The pseudo-operation of a device: each line of the device stream that makes one appear.
+pub const DEVICES: &str = "Devices";
+/// The pseudo-operation of the metadata service: each request.
+pub const IMDS: &str = "Imds";
+
+/// Error codes that this cloud gives, and those that the EBS driver knows how to read. Any other code is possible.
+pub const ERROR_CODES: &[&str] = &[
+    "AttachmentLimitExceeded",
+    "AuthFailure",
+    "ConcurrentSnapshotLimitExceeded",
+    "DryRunOperation",
+    "IdempotentParameterMismatch",
+    "IncompleteSignature",
+    "IncorrectInstanceState",
+    "IncorrectModificationState",
+    "IncorrectState",
+    "InsufficientVolumeCapacity",
+    "InternalError",
+    "InternalFailure",
+    "InvalidAction",
+    "InvalidAttachment.NotFound",
+    "InvalidInstanceID.Malformed",
+    "InvalidInstanceID.NotFound",
+    "InvalidNextToken",
+    "InvalidParameter",
+    "InvalidParameterCombination",
+    "InvalidParameterDependency",
+    "InvalidParameterValue",
+    "InvalidRequest",
+    "InvalidSnapshot.NotFound",
+    "InvalidSubnetID.NotFound",
+    "InvalidVolume.NotFound",
+    "InvalidVolume.ZoneMismatch",
+    "InvalidVolumeModification.NotFound",
+    "InvalidZone.NotFound",
+    "MaxIOPSLimitExceeded",
+    "MissingAuthenticationToken",
+    "MissingParameter",
+    "OperationNotPermitted",
+    "RequestExpired",
+    "RequestLimitExceeded",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "SlowDown",
+    "SnapshotCreationPerVolumeRateExceeded",
+    "SnapshotLimitExceeded",
+    "TagLimitExceeded",
+    "ThrottlingException",
+    "UnauthorizedOperation",
+    "Unavailable",
+    "UnknownParameter",
+    "UnknownVolumeType",
+    "UnsupportedOperation",
+    "VolumeIOPSLimit",
+    "VolumeInUse",
+    "VolumeLimitExceeded",
+    "VolumeModificationRateExceeded",
+];
+
+/// Revisions that are remembered while reads lag behind: what `stale_read` can ask for.
+pub const OLDEST_REVISION: u64 = 63;
+
+const AFTER: &[Moment] = &[Moment::AfterEffect, Moment::BeforeReply];
+
+const fn attribute(name: &'static str, about: &'static str) -> Attribute {
+    Attribute { name, about, values: Words::Any }
+}
+
+const VOLUME: Attribute = attribute("volume", "a volume that the request or its answer names");
+const INSTANCE: Attribute = attribute("instance", "an instance that the request or its answer names");
+const SNAPSHOT: Attribute = attribute("snapshot", "a snapshot that the request or its answer names");
+const ZONE: Attribute = attribute("zone", "the zone of what the request names, or in which it makes something");
+const CALLER: Attribute = attribute("caller", "the access key id");
+const USER_AGENT: Attribute = attribute("userAgent", "the User-Agent header");
+const PATH: Attribute = attribute("path", "the path of the request");
+
+const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
+    Possible { effect, at, values, shows }
+}
+
+const ERROR: Possible = possible(
+    Kind::Error,
+    ALL,
+    Values::Text(ERROR_CODES),
+    "the caller gets the error; before, nothing was done, and ec2.request names it",
+);
+const HTTP: Possible = possible(
+    Kind::Http,
+    ALL,
+    Values::Number { least: 400, most: 599 },
+    "the caller gets the bare status; before, nothing was done, and ec2.request names it",
+);
+const DROP_REPLY: Possible =
+    possible(Kind::DropReply, ALL, Values::Flag, "it is done, and the caller sees its connection break");
+const DUPLICATE: Possible =
+    possible(Kind::Duplicate, BEFORE, Values::Number { least: 2, most: 100 }, "ec2.request, so many times");
+const STALE: Possible = possible(
+    Kind::StaleRead,
+    BEFORE,
+    Values::Number { least: 1, most: OLDEST_REVISION },
+    "the answer is that of so many changes ago",
+);
+const VANISH: Possible =
+    possible(Kind::Vanish, ALL, Values::Flag, "ec2.volume deleted, for the volumes that the operation names");
+const VANISH_MADE: Possible =
+    possible(Kind::Vanish, AFTER, Values::Flag, "ec2.volume deleted, for the volume that was made");
+
+const fn stick(states: &'static [&'static str]) -> Possible {
+    possible(Kind::Stick, BEFORE, Values::OneOf(states), "the state does not end before the fault does")
+}
+
+/// Defines one action.
+macro_rules! action {
+    ($class:literal $name:literal, $about:literal, [$($attribute:expr),*], [$($can:expr),*]) => {
+        Operation {
+            plane: Plane::Ec2,
+            name: $name,
+            classes: &[$class],
+            about: $about,
+            attributes: &[CALLER, USER_AGENT, $($attribute),*],
+            moments: ALL,
+            can: &[ERROR, HTTP, DROP_REPLY, $($can),*],
+        }
+    };
+}
+
+/// Each operation at which the cloud asks for faults.
+pub const OPERATIONS: &[Operation] = &[
+    action!(
+        "write" "AttachVolume", "attaches a volume to an instance",
+        [VOLUME, INSTANCE, ZONE], [DUPLICATE, VANISH, stick(&["attaching"])]
+    ),
+    action!("write" "CopySnapshot", "copies a snapshot", [SNAPSHOT], [DUPLICATE, stick(&["pending"])]),
+    action!(
+        "write" "CopyVolumes", "makes a volume of another one's bytes",
+        [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["creating"])]
+    ),
+    action!(
+        "write" "CreateSnapshot", "makes a snapshot of a volume",
+        [VOLUME, SNAPSHOT, ZONE], [DUPLICATE, VANISH, stick(&["pending"])]
+    ),
+    action!(
+        "write" "CreateSnapshots", "makes snapshots of all volumes of an instance",
+        [INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, stick(&["pending"])]
+    ),
+    action!("write" "CreateTags", "sets tags", [VOLUME, INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, VANISH]),
+    action!(
+        "write" "CreateVolume", "makes a volume",
+        [VOLUME, SNAPSHOT, ZONE], [DUPLICATE, VANISH_MADE, stick(&["creating"])]
+    ),
+    action!("write" "DeleteSnapshot", "deletes a snapshot", [SNAPSHOT], [DUPLICATE]),
+    action!("write" "DeleteTags", "removes tags", [VOLUME, INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, VANISH]),
+    action!("write" "DeleteVolume", "deletes a volume", [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["deleting"])]),
+    action!("read" "DescribeAvailabilityZones", "lists zones", [], []),
+    action!("read" "DescribeInstanceStatus", "lists what works of instances", [INSTANCE, ZONE], [STALE]),
+    action!("read" "DescribeInstanceTypes", "lists instance types", [], []),
+    action!("read" "DescribeInstances", "lists instances", [INSTANCE, ZONE], [STALE]),
+    action!("read" "DescribeRegions", "lists regions", [], []),
+    action!("read" "DescribeSnapshots", "lists snapshots", [SNAPSHOT], [STALE]),
+    action!("read" "DescribeTags", "lists tags", [], [STALE]),
+    action!("read" "DescribeVolumeAttribute", "tells an attribute of a volume", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVolumeStatus", "lists what works of volumes", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVolumes", "lists volumes", [VOLUME, ZONE], [STALE, VANISH]),
+    action!("read" "DescribeVolumesModifications", "lists modifications", [VOLUME, ZONE], [STALE, VANISH]),
+    action!(
+        "write" "DetachVolume", "detaches a volume from an instance",
+        [VOLUME, INSTANCE, ZONE], [DUPLICATE, VANISH, stick(&["detaching", "busy"])]
+    ),
+    action!(
+        "write" "EnableFastSnapshotRestores", "prepares snapshots to be restored without initialization",
+        [SNAPSHOT], [DUPLICATE]
+    ),
+    action!("write" "LockSnapshot", "keeps a snapshot from being deleted", [SNAPSHOT], [DUPLICATE]),
+    action!(
+        "write" "ModifyVolume", "changes size, type or speed of a volume",
+        [VOLUME, ZONE], [DUPLICATE, VANISH, stick(&["modifying", "optimizing"])]
+    ),
+    action!("write" "ModifyVolumeAttribute", "changes an attribute of a volume", [VOLUME, ZONE], [DUPLICATE, VANISH]),
+    action!("write" "RebootInstances", "reboots instances", [INSTANCE, ZONE], [DUPLICATE]),
+    action!("write" "RunInstances", "starts new instances", [INSTANCE, ZONE], [DUPLICATE, stick(&["pending"])]),
+    action!("write" "StartInstances", "starts instances again", [INSTANCE, ZONE], [DUPLICATE, stick(&["pending"])]),
+    action!("write" "StopInstances", "stops instances", [INSTANCE, ZONE], [DUPLICATE, stick(&["stopping"])]),
+    action!(
+        "write" "TerminateInstances", "ends instances for good",
+        [INSTANCE, ZONE], [DUPLICATE, stick(&["shutting-down"])]
+    ),
+    Operation {
+        plane: Plane::Ec2,
+        name: DEVICES,
+        classes: &[],
+        about: "a device appears on an instance",
+        attributes: &[VOLUME, INSTANCE],
+        moments: BEFORE,
+        can: &[
+            possible(Kind::DropReply, BEFORE, Values::Flag, "it never appears"),
+            possible(
+                Kind::WrongDevice,
+                BEFORE,
+                Values::Flag,
+                "it has the bytes of another volume: the one that was made last",
+            ),
+        ],
+    },
+    Operation {
+        plane: Plane::Ec2,
+        name: IMDS,
+        classes: &[],
+        about: "a request to the metadata service of an instance",
+        attributes: &[INSTANCE, PATH, USER_AGENT],
+        moments: BEFORE,
+        can: &[
+            possible(Kind::Http, BEFORE, Values::Number { least: 400, most: 599 }, "the caller gets the bare status"),
+            possible(Kind::DropReply, BEFORE, Values::Flag, "the caller sees its connection break"),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::command::ACTIONS;
+
+    #[test]
+    fn every_action_is_in_the_table_once_and_reads_are_those_that_change_nothing() {
+        let names: Vec<&str> =
+            OPERATIONS.iter().map(|o| o.name).filter(|name| ![DEVICES, IMDS].contains(name)).collect();
+        assert_eq!(names, ACTIONS);
+        for operation in OPERATIONS.iter().filter(|o| !o.classes.is_empty()) {
+            let reads = operation.name.starts_with("Describe");
+            assert_eq!(operation.classes, [if reads { "read" } else { "write" }], "{}", operation.name);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What an event is: a struct in the crate that emits it, with its kind as a constant.
+//!
+//! The trace keeps the struct. Whoever reads events takes them by type ([`Event::get`]), so a field that nobody emits
+//! does not compile. Text is made only when somebody reads text ([`Event::line`]).
+
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::line::Line;
+use super::Trace;
+use crate::json::{Map, Value, from_value, to_value};
+
+/// A type of event. Made by [`events!`](crate::events), which also lists the fields.
+pub trait EventType: Serialize + DeserializeOwned + Debug + Any + Send + Sync {
+    /// What happened, as `<component>.<verb>`; one of a kind in the program.
+    const KIND: &'static str;
+    /// What it says, in one sentence.
+    const ABOUT: &'static str;
+    /// Its fields, in the order of the struct.
+    const FIELDS: &'static [FieldType];
+}
+
+/// A field of a type of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldType {
+    /// Its name in the text form.
+    pub name: &'static str,
+    /// Its Rust type.
+    pub of: &'static str,
+    /// What it says.
+    pub about: &'static str,
+}
+
+/// A type of event as a value: what lists of types are made of.
+#[derive(Clone, Copy)]
+pub struct EventKind {
+    /// [`EventType::KIND`].
+    pub kind: &'static str,
+    /// [`EventType::ABOUT`].
+    pub about: &'static str,
+    /// [`EventType::FIELDS`].
+    pub fields: &'static [FieldType],
+    record: fn(&Trace, u64, Arc<str>, Value) -> Result<(), serde_json::Error>,
+}
+
+impl EventKind {
+    /// The type `T`.
+    pub const fn of<T: EventType>() -> Self {
+        Self { kind: T::KIND, about: T::ABOUT, fields: T::FIELDS, record: adopt::<T> }
+    }
+
+    /// Reads an event of this type from its fields and records it.
+    pub(super) fn record(&self, trace: &Trace, line: Line) -> Result<(), serde_json::Error> {
+        (self.record)(trace, line.ms, line.process, line.fields.into())
+    }
+}
+
+impl Debug for EventKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("EventKind").field(&self.kind).finish()
+    }
+}
+
+fn adopt<T: EventType>(trace: &Trace, ms: u64, process: Arc<str>, fields: Value) -> Result<(), serde_json::Error> {
+    trace.record(ms, process, from_value::<T>(fields)?);
+    Ok(())
+}
+
+/// What an event carries, whatever its type.
+pub trait Content: Any + Debug + Send + Sync {
+    /// [`EventType::KIND`].
+    fn kind(&self) -> &'static str;
+    /// The fields as text shows them, in the order of their names.
+    fn fields(&self) -> Map;
+}
+
+impl<T: EventType> Content for T {
+    fn kind(&self) -> &'static str {
+        T::KIND
+    }
+
+    fn fields(&self) -> Map {
+        match to_value(self) {
+            Ok(Value::Object(map)) => map,
+            Ok(Value::Null) => Map::new(),
+            Ok(other) => Map::from_iter([("value", other)]),
+            Err(error) => Map::from_iter([("unwritable", Value::from(error.to_string()))]),
+        }
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug)]
+pub struct Event<T: ?Sized = dyn Content> {
+    /// Milliseconds since the world began.
+    pub ms: u64,
+    /// Position in the total order of the run, from 1.
+    pub n: u64,
+    /// The process that it happened in.
+    pub process: Arc<str>,
+    of: TypeId,
+    content: T,
+}
+
+impl<T: EventType> Event<T> {
+    pub(super) fn new(ms: u64, n: u64, process: Arc<str>, content: T) -> Self {
+        Self { ms, n, process, of: TypeId::of::<T>(), content }
+    }
+}
+
+impl Event {
+    /// What happened, if it is a `T`.
+    pub fn get<T: EventType>(&self) -> Option<&T> {
+        // Most events are looked at for many types, so the id lies in the event and needs no call.
+        if self.of != TypeId::of::<T>() {
+            return None;
+        }
+        let content: &dyn Any = &self.content;
+        content.downcast_ref()
+    }
+
+    /// Whether it is a `T`.
+    pub fn is<T: EventType>(&self) -> bool {
+        self.of == TypeId::of::<T>()
+    }
+
+    /// What happened, as `<component>.<verb>`.
+    pub fn kind(&self) -> &'static str {
+        self.content.kind()
+    }
+
+    /// The event as text shows it.
+    pub fn line(&self) -> Line {
+        Line {
+            ms: self.ms,
+            n: self.n,
+            process: self.process.clone(),
+            kind: self.kind().into(),
+            fields: self.content.fields().into(),
+        }
+    }
+}
+
+/// Defines types of events and a list of them, `EVENTS`.
+///
+/// ```
+/// substrate::events! {
+///     /// A door was opened.
+///     pub struct Opened = "door.opened" {
+///         /// Who opened it.
+///         pub by: String,
+///         /// The key, if it took one.
+///         #[serde(default, skip_serializing_if = "Option::is_none")]
+///         pub key: Option<String>,
+///     }
+/// }
+/// assert_eq!(EVENTS[0].fields[1].name, "key");
+/// ```
+#[macro_export]
+macro_rules! events {
+    ($(
+        $(#[doc = $about:literal])+
+        pub struct $name:ident = $kind:literal {
+            $(
+                $(#[doc = $said:literal])+
+                $(#[serde($($serde:tt)*)])?
+                pub $field:ident: $of:ty
+            ),* $(,)?
+        }
+    )*) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+            #[serde(deny_unknown_fields)]
+            pub struct $name {
+                $(
+                    $(#[doc = $said])+
+                    $(#[serde($($serde)*)])?
+                    pub $field: $of,
+                )*
+            }
+
+            impl $crate::trace::EventType for $name {
+                const KIND: &'static str = $kind;
+                const ABOUT: &'static str = concat!($($about),+);
+                const FIELDS: &'static [$crate::trace::FieldType] = &[$(
+                    $crate::trace::FieldType {
+                        name: stringify!($field),
+                        of: stringify!($of),
+                        about: concat!($($said),+),
+                    }
+                ),*];
+            }
+        )*
+
+        /// The types of events that are defined here.
+        pub const EVENTS: &[$crate::trace::EventKind] = &[$($crate::trace::EventKind::of::<$name>()),*];
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+    use crate::{Clock, Level};
+
+    events! {
+        /// A door was opened.
+        pub struct Opened = "door.opened" {
+            /// Who opened it.
+            pub by: String,
+            /// The key, if it took one.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub key: Option<u32>,
+        }
+
+        /// A door was closed.
+        pub struct Closed = "door.closed" {}
+    }
+
+    fn trace() -> Trace {
+        Trace::new(Clock::live(), Level::Info)
+    }
+
+    #[test]
+    fn an_event_is_taken_by_its_type_and_written_in_the_order_of_names() {
+        let trace = trace();
+        trace.info(&"house".into(), Opened { by: "me".into(), key: Some(7) });
+        trace.info(&"house".into(), Closed {});
+        let events = trace.events();
+        assert_eq!(events[0].get(), Some(&Opened { by: "me".into(), key: Some(7) }));
+        assert!(events[0].get::<Closed>().is_none() && events[1].is::<Closed>());
+        let text = events[0].line().text();
+        assert!(text.ends_with(r#""n":1,"process":"house","kind":"door.opened","by":"me","key":7}"#), "{text}");
+        assert!(events[1].line().text().ends_with(r#""kind":"door.closed"}"#));
+        assert_eq!((EVENTS[0].fields[0].of, EVENTS[0].about.trim()), ("String", "A door was opened."));
+    }
+
+    #[test]
+    fn a_line_of_another_process_becomes_the_same_type_again_and_an_unknown_one_is_refused() {
+        let (there, here) = (trace(), trace());
+        there.info(&"house".into(), Opened { by: "me".into(), key: None });
+        let line: Line = serde_json::from_str(&there.lines()[0].text()).unwrap();
+        here.adopt(EVENTS, line.clone()).unwrap();
+        assert_eq!(here.events()[0].get(), Some(&Opened { by: "me".into(), key: None }));
+        let strange = Line { kind: "door.painted".into(), ..line.clone() };
+        assert_eq!(
+            here.adopt(EVENTS, strange).unwrap_err().to_string(),
+            "no event is of the kind `door.painted`"
+        );
+        let other = Line { fields: json!({ "by": "me", "colour": 1 }).as_object().cloned().unwrap().into(), ..line };
+        let error = here.adopt(EVENTS, other).unwrap_err().to_string();
+        assert!(error.contains("door.opened") && error.contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn an_observer_that_comes_late_sees_the_world_from_its_first_event() {
+        use std::sync::{Arc, Mutex};
+        let trace = trace();
+        trace.info(&"house".into(), Opened { by: "me".into(), key: None });
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let into = seen.clone();
+        trace.observe(move |event| into.lock().unwrap().push(event.n));
+        trace.info(&"house".into(), Closed {});
+        assert_eq!(*seen.lock().unwrap(), [1, 2]);
+    }
+}

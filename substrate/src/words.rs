@@ -1,0 +1,26 @@
+//! The nearest right word to one that is wrong, for error messages.
+
+/// The word of `known` that `word` most likely means, if one is near.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = word.to_ascii_lowercase();
+    let score = |candidate: &str| strsim::jaro_winkler(&plain, &candidate.to_ascii_lowercase());
+    let best = known.into_iter().map(|candidate| (score(candidate), candidate));
+    // Of equally near ones the first counts.
+    let best = best.fold(None, |best: Option<(f64, &str)>, next| match best {
+        Some(best) if best.0 >= next.0 => Some(best),
+        _ => Some(next),
+    });
+    best.filter(|(score, _)| *score > 0.7).map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_understood_and_another_word_is_not() {
+        assert_eq!(nearest("controler", ["csi-controller", "controllers", "node-a"]), Some("controllers"));
+        assert_eq!(nearest("ABORTD", ["ABORTED", "ABANDONED"]), Some("ABORTED"));
+        assert_eq!(nearest("xyz", ["ABORTED"]), None);
+    }
+}
