@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use substrate::HttpService;
 use substrate::admin::{self, FaultsApi, Secret};
@@ -82,12 +83,26 @@ fn refuse(status: StatusCode, message: &str) -> Response {
     admin::error(status, message).map(axum::body::Body::new)
 }
 
-/// A change, read from the body of a request.
-fn change<T: serde::de::DeserializeOwned>(what: &str, headers: &HeaderMap, body: &Bytes) -> Result<T, Response> {
-    if !admin::is_json(headers) {
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json"));
+/// Why a change was not made.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        refuse(self.0, &self.1)
     }
-    serde_json::from_slice(body).map_err(|error| refuse(StatusCode::BAD_REQUEST, &format!("{what}: {error}")))
+}
+
+fn want_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    if admin::is_json(headers) {
+        return Ok(());
+    }
+    Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json".to_owned()))
+}
+
+/// A change, read from the body of a request.
+fn change<T: DeserializeOwned>(what: &str, headers: &HeaderMap, body: &Bytes) -> Result<T, Refusal> {
+    want_json(headers)?;
+    serde_json::from_slice(body).map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("{what}: {error}")))
 }
 
 async fn violations(State(Desk { calls, .. }): State<Desk>) -> Response {
@@ -102,11 +117,11 @@ async fn change_settings(
     State(Desk { calls, .. }): State<Desk>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Response> {
+) -> Result<Response, Refusal> {
     let change: Change = change("settings", &headers, &body)?;
     match calls.settings().change(&change) {
         Ok(()) => Ok(answer(&calls.settings().dump())),
-        Err(error) => Err(refuse(StatusCode::BAD_REQUEST, &error)),
+        Err(error) => Err(Refusal(StatusCode::BAD_REQUEST, error)),
     }
 }
 
@@ -125,16 +140,16 @@ async fn drop_socket(
     State(Desk { calls, .. }): State<Desk>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Response> {
+) -> Result<Response, Refusal> {
     let absence: Absence = change("socket", &headers, &body)?;
     let absence = Duration::from_millis(absence.absent_ms);
     if absence > LONGEST_ABSENCE {
-        return Err(refuse(StatusCode::BAD_REQUEST, "absentMs: must be at most an hour"));
+        return Err(Refusal(StatusCode::BAD_REQUEST, "absentMs: must be at most an hour".to_owned()));
     }
     if calls.drop_socket(absence) {
         return Ok(answer(&json!({ "absentMs": absence.as_millis() as u64 })));
     }
-    Err(refuse(StatusCode::CONFLICT, "this driver has no unix socket of its own"))
+    Err(Refusal(StatusCode::CONFLICT, "this driver has no unix socket of its own".to_owned()))
 }
 
 /// Healthy as Probe is: ready, and able to read its disk.
@@ -178,14 +193,12 @@ async fn state(State(Desk { calls, disk }): State<Desk>) -> Response {
 }
 
 /// Ends the faults that act on the driver and empties its log; those of other servers of the world stay.
-async fn reset(State(desk): State<Desk>, headers: HeaderMap) -> Response {
-    if !admin::is_json(&headers) {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
-    }
+async fn reset(State(desk): State<Desk>, headers: HeaderMap) -> Result<Response, Refusal> {
+    want_json(&headers)?;
     let faults = desk.calls.ctx().faults();
     for report in faults.list().into_iter().filter(|r| desk.planes().contains(&r.fault.matches.plane)) {
         faults.remove(&report.fault.name);
     }
     desk.calls.clear();
-    answer(&json!({}))
+    Ok(answer(&json!({})))
 }

@@ -11,6 +11,9 @@ use crate::state::EventType;
 substrate::events! {
     /// A revision was committed.
     pub struct Commit = "api.commit" {
+        /// The API group of a custom kind; nothing for built-in kinds, whose resources have different names.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub group: Option<Text>,
         /// How a node is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub node: Option<Box<Node>>,
@@ -264,6 +267,22 @@ impl Commit {
     /// Whether an object of `kind` has something to say.
     pub(crate) fn says(kind: &Kind) -> bool {
         matches!(kind.kind, "PersistentVolumeClaim" | "PersistentVolume" | "Pod" | "Node" | "VolumeAttachment")
+    }
+}
+
+impl WatchOpened {
+    /// Whether the stream is about the resource, namespace and name of a commit; what else selects is not looked at.
+    pub fn concerns(&self, commit: &Commit) -> bool {
+        let built_in = |kind: &Kind| kind.plural == self.resource && kind.group == self.group;
+        let own_group = match &commit.group {
+            Some(group) => *group == self.group,
+            None => crate::kinds::all().iter().any(built_in),
+        };
+        let (namespace, name) = commit.object.split_once('/').unwrap_or(("", &commit.object));
+        self.resource == commit.resource
+            && own_group
+            && self.namespace.as_ref().is_none_or(|wanted| *wanted == namespace)
+            && self.object.as_ref().is_none_or(|wanted| *wanted == name)
     }
 }
 

@@ -166,6 +166,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let scale = TimeScale::new(flags.time_scale);
         let process = std::env::var(substrate::host::PROCESS_NAME).ok();
         let world = World::live(Options { seed: flags.seed, level, scale, process, ..Options::default() });
+        stop.obey(&world);
         substrate::host::end_on_crash_fault("mock-ec2", &world);
         // Nobody asks for past events; whoever wants them follows the stream or names a file.
         world.trace().keep(0);

@@ -83,7 +83,7 @@ impl FaultsApi {
             (&Method::GET, "") => reply(StatusCode::OK, &json!({ "faults": self.own(owner.as_deref()) })),
             (&Method::POST, "") => match self.add(&parts.headers, body) {
                 Ok(report) => reply(StatusCode::CREATED, &report),
-                Err(refusal) => refusal,
+                Err(refusal) => *refusal,
             },
             (&Method::DELETE, "") => {
                 let names: Vec<String> = self.own(owner.as_deref()).into_iter().map(|r| r.fault.name).collect();
@@ -141,21 +141,22 @@ impl FaultsApi {
         reports
     }
 
-    fn add(&self, headers: &HeaderMap, body: &Bytes) -> Result<Report, Response<Body>> {
+    fn add(&self, headers: &HeaderMap, body: &Bytes) -> Result<Report, Box<Response<Body>>> {
         if !is_json(headers) {
-            return Err(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json"));
+            let message = "Content-Type: must be application/json";
+            return Err(Box::new(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)));
         }
-        let fault: Fault =
-            serde_json::from_slice(body).map_err(|e| error(StatusCode::BAD_REQUEST, &format!("fault: {e}")))?;
+        let bad = |e: serde_json::Error| Box::new(error(StatusCode::BAD_REQUEST, &format!("fault: {e}")));
+        let fault: Fault = serde_json::from_slice(body).map_err(bad)?;
         let plane = fault.matches.plane;
         if !self.planes.contains(&plane) {
             let own: Vec<&str> = self.planes.iter().map(|p| p.name()).collect();
             let message = format!("this server acts on faults of the plane {}, not {}", own.join(", "), plane.name());
-            return Err(refusal(&Mistake::new("match.plane", message)));
+            return Err(Box::new(refusal(&Mistake::new("match.plane", message))));
         }
         let name = fault.name.clone();
-        self.ctx.faults().add(self.ctx.clock().mono(), fault).map_err(|mistake| refusal(&mistake))?;
-        self.ctx.faults().get(&name).ok_or_else(|| unknown(&name))
+        self.ctx.faults().add(self.ctx.clock().mono(), fault).map_err(|mistake| Box::new(refusal(&mistake)))?;
+        self.ctx.faults().get(&name).ok_or_else(|| Box::new(unknown(&name)))
     }
 
     fn tell(&self) {

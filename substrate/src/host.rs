@@ -110,7 +110,8 @@ pub fn end_on_crash_fault(name: &str, world: &World) {
     let (name, trace) = (name.to_owned(), world.trace().clone());
     world.observe_faults(move |_, firing| {
         if matches!(&firing.effect, Effect::Crash(who) if who == "self") {
-            eprintln!("{name}: crashed by fault {}", firing.name);
+            // Nobody may be listening; it ends all the same.
+            let _ = writeln!(std::io::stderr(), "{name}: crashed by fault {}", firing.name);
             // The trace is a report of what happened up to here; it is lost only if it cannot be written.
             let _ = trace.flush();
             std::process::exit(CRASHED);
@@ -160,8 +161,8 @@ impl Stop {
         })
     }
 
-    /// Lets the starter's orders act in `world`.
-    fn obey(&self, world: &World) {
+    /// Lets the starter's orders about faults act in `world`.
+    pub fn obey(&self, world: &World) {
         // The first world stays; a process has one.
         let _ = self.world.set(world.clone());
     }

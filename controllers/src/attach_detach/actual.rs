@@ -145,6 +145,7 @@ impl ActualStateOfWorld {
     /// Takes over a node's `status.volumesInUse`; true when that changed something.
     pub fn set_mounted(&mut self, node: &str, in_use: &[String]) -> bool {
         let mut changed = false;
+        let in_use: BTreeSet<&String> = in_use.iter().collect();
         for volume in self.by_node.get(node).into_iter().flatten() {
             if let Some(on) = self.volumes.get_mut(volume).and_then(|entry| entry.nodes.get_mut(node)) {
                 let mounted = in_use.contains(volume);

@@ -93,7 +93,7 @@ fn containers_outlive_who_asked_for_them_and_are_found_again() {
         rig.kubelet.crash();
         seconds(5).await;
         rig.kubelet.restart();
-        assert_eq!(rig.list().await, [first.clone()]);
+        assert_eq!(rig.list().await, std::slice::from_ref(&first));
         assert_eq!(rig.run("p", 0).await, first, "what runs is not started twice");
         assert_eq!(rig.count::<WorkloadSynced>(), 6);
         let (code, lines) = rig.ask(Method::GET, "/v1/pods/p/logs/app?tailLines=1", &Value::Null).await;

@@ -21,12 +21,15 @@ pub const FILE: &str = "mooring-records";
 /// How much of a raw device is read at once, in bytes.
 const PIECE: usize = 128 * slots::SLOT;
 
+/// The end of a volume's history; nothing while nobody knows it.
+type End = Arc<tokio::sync::Mutex<Option<Chain>>>;
+
 /// The end of each volume's history on this machine; pods that share a volume write one history.
 #[derive(Debug, Default)]
-pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, Arc<tokio::sync::Mutex<Option<Chain>>>>>);
+pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, End>>);
 
 impl Chains {
-    fn of(&self, volume: &Arc<str>) -> Arc<tokio::sync::Mutex<Option<Chain>>> {
+    fn of(&self, volume: &Arc<str>) -> End {
         let mut chains = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         chains.entry(volume.clone()).or_default().clone()
     }

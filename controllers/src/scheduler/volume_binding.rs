@@ -85,7 +85,7 @@ pub fn pre_filter(world: &World, pod: &Pod) -> Result<PodClaims, String> {
             let candidates = if annotation(&claim.metadata, SELECTED_NODE).is_some() {
                 Candidates::default()
             } else {
-                candidates(claim, world.volumes_of_class(claim_class(claim)))
+                candidates(claim, world.volumes_for(claim))
             };
             claims.waiting.push(Waiting { claim: claim.clone(), candidates });
         } else {

@@ -95,8 +95,10 @@ pub struct World {
     users: BTreeMap<ClaimKey, usize>,
     /// Where each attachment is.
     attached: BTreeMap<String, String>,
-    /// Names of the volumes of each class.
-    by_class: BTreeMap<String, BTreeSet<String>>,
+    /// Names of the volumes of each class that no claim is named in.
+    free: BTreeMap<String, BTreeSet<String>>,
+    /// Names of the volumes that name a claim.
+    reserved: BTreeMap<ClaimKey, BTreeSet<String>>,
     /// Nodes that exist.
     count: usize,
 }
@@ -178,30 +180,38 @@ impl World {
     /// Takes a volume.
     pub fn store_volume(&mut self, volume: Arc<PersistentVolume>) {
         let name = volume.name().to_owned();
-        self.remove_volume_from_class(&name);
-        self.by_class.entry(volume_class(&volume).to_owned()).or_default().insert(name.clone());
+        self.forget_place_of_volume(&name);
+        let names = match ClaimKey::of_volume(&volume) {
+            Some(claim) => self.reserved.entry(claim).or_default(),
+            None => self.free.entry(volume_class(&volume).to_owned()).or_default(),
+        };
+        names.insert(name.clone());
         self.volumes.store(name, volume);
     }
 
     /// Forgets a deleted volume.
     pub fn remove_volume(&mut self, name: &str) {
-        self.remove_volume_from_class(name);
+        self.forget_place_of_volume(name);
         self.volumes.remove(&name.to_owned());
     }
 
-    fn remove_volume_from_class(&mut self, name: &str) {
-        let Some(old) = self.volumes.api(&name.to_owned()).map(|v| volume_class(v).to_owned()) else { return };
-        if let Some(names) = self.by_class.get_mut(&old) {
-            names.remove(name);
-            if names.is_empty() {
-                self.by_class.remove(&old);
-            }
+    fn forget_place_of_volume(&mut self, name: &str) {
+        let Some(old) = self.volumes.api(&name.to_owned()) else { return };
+        match ClaimKey::of_volume(old) {
+            Some(claim) => take_out(&mut self.reserved, &claim, name),
+            None => take_out(&mut self.free, &volume_class(old).to_owned(), name),
         }
     }
 
-    /// The volumes of the claim's class (`pvCache.ListPVs`).
-    pub fn volumes_of_class(&self, class: &str) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        self.by_class.get(class).into_iter().flatten().filter_map(|name| self.volumes.get(name))
+    /// The volumes of the claim's class that may be for it, by name: those that name no claim, or this one. Upstream
+    /// lists the whole class (`pvCache.ListPVs`), most of which names other claims.
+    pub fn volumes_for(&self, claim: &PersistentVolumeClaim) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        let class = claim_class(claim);
+        let free = self.free.get(class).into_iter().flatten();
+        let reserved = self.reserved.get(&ClaimKey::of(claim)).into_iter().flatten();
+        let mut names: Vec<&String> = free.chain(reserved).collect();
+        names.sort();
+        names.into_iter().filter_map(|name| self.volumes.get(name)).filter(move |volume| volume_class(volume) == class)
     }
 
     /// Takes a node's CSINode.
@@ -250,6 +260,15 @@ impl World {
     }
 }
 
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<String>>, key: &K, name: &str) {
+    if let Some(names) = index.get_mut(key) {
+        names.remove(name);
+        if names.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
 /// A volume as limits count it.
 pub fn counted_volume(volume: &PersistentVolume) -> Option<CountedVolume> {
     let csi = volume_spec(volume).csi.as_ref()?;
@@ -262,4 +281,41 @@ pub fn limits(csi_node: &CSINode) -> BTreeMap<String, i64> {
         Some((driver.name.clone(), i64::from(driver.allocatable.as_ref()?.count?)))
     };
     csi_node.spec.drivers.iter().filter_map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::{Value, json};
+
+    use super::*;
+
+    fn volume(name: &str, class: &str, claim: Option<&str>) -> Arc<PersistentVolume> {
+        let claim = claim.map_or(Value::Null, |name| json!({ "namespace": "default", "name": name }));
+        let spec = json!({ "storageClassName": class, "claimRef": claim });
+        let volume = json!({ "metadata": { "name": name }, "spec": spec });
+        Arc::new(substrate::json::from_value(volume).expect("a volume"))
+    }
+
+    fn seen(world: &World, claim: &str) -> Vec<String> {
+        let claim =
+            json!({ "metadata": { "namespace": "default", "name": claim }, "spec": { "storageClassName": "gp3" } });
+        let claim: PersistentVolumeClaim = substrate::json::from_value(claim).expect("a claim");
+        world.volumes_for(&claim).map(|volume| volume.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_claim_sees_the_volumes_of_its_class_that_name_it_or_nobody() {
+        let mut world = World::default();
+        world.store_volume(volume("d", "gp3", None));
+        world.store_volume(volume("c", "gp3", Some("data")));
+        world.store_volume(volume("b", "gp3", Some("other")));
+        world.store_volume(volume("a", "io2", None));
+        world.store_volume(volume("e", "io2", Some("data")));
+        assert_eq!(seen(&world, "data"), ["c", "d"]);
+        assert_eq!(seen(&world, "other"), ["b", "d"]);
+        world.store_volume(volume("d", "gp3", Some("other")));
+        world.remove_volume("b");
+        assert_eq!(seen(&world, "data"), ["c"]);
+        assert_eq!(seen(&world, "other"), ["d"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Which pods are to be deleted when (`processPodOnNode` and the timed workers upstream).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
@@ -41,6 +41,8 @@ pub struct Evictions {
     scale: substrate::clock::TimeScale,
     /// A pod that was deleted keeps its entry, so that it is not deleted again.
     workers: BTreeMap<PodKey, Option<Timer>>,
+    /// The timers that run, by the time that they fire.
+    alarms: BTreeSet<(Duration, PodKey)>,
 }
 
 /// How long taints are tolerated together: nothing for not at all, `None` inside for ever.
@@ -59,7 +61,7 @@ fn tolerated(taints: &[Taint], tolerations: &[Toleration]) -> Option<Option<Dura
 impl Evictions {
     /// No timers. `scale` divides tolerationSeconds.
     pub fn new(scale: substrate::clock::TimeScale) -> Self {
-        Self { scale, workers: BTreeMap::new() }
+        Self { scale, workers: BTreeMap::new(), alarms: BTreeSet::new() }
     }
 
     /// Looks at a pod on a node with these NoExecute taints.
@@ -100,26 +102,25 @@ impl Evictions {
             self.workers.insert(key.clone(), None);
             return Some(Effect::Evict(key));
         }
+        self.alarms.insert((fires, key.clone()));
         self.workers.insert(key, Some(Timer { created, fires }));
         None
     }
 
     /// Calls a deletion off, with an event when it was still to come.
     pub fn cancel(&mut self, key: &PodKey) -> Option<Effect> {
-        match self.workers.remove(key) {
-            Some(Some(_)) => Some(Effect::Cancelled(key.clone())),
-            _ => None,
-        }
+        let timer = self.workers.remove(key)??;
+        self.alarms.remove(&(timer.fires, key.clone()));
+        Some(Effect::Cancelled(key.clone()))
     }
 
     /// The pods whose time has come.
     pub fn due(&mut self, now: Duration) -> Vec<PodKey> {
-        let due: Vec<PodKey> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.is_some_and(|timer| timer.fires <= now))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let mut due = Vec::new();
+        while self.alarms.first().is_some_and(|(fires, _)| *fires <= now) {
+            due.extend(self.alarms.pop_first().map(|(_, key)| key));
+        }
+        due.sort();
         for key in &due {
             self.workers.insert(key.clone(), None);
         }
@@ -135,7 +136,7 @@ impl Evictions {
 
     /// When the next pod's time comes.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.workers.values().flatten().map(|timer| timer.fires).min()
+        self.alarms.first().map(|(fires, _)| *fires)
     }
 }
 

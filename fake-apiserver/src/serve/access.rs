@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use substrate::admin::Secret;
 use substrate::body::{Body, HttpService, call, full};
 use substrate::json::json;
 use substrate::listen::PeerCertificate;
@@ -11,10 +12,9 @@ use substrate::listen::PeerCertificate;
 const PUBLIC: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// Wraps `service` so that requests need `Authorization: Bearer <token>` or a client certificate, health probes and the
-/// version apart. For
-/// every listener that is not bound to loopback; the guard goes around it.
+/// version apart. For every listener that is not bound to loopback; the guard goes around it.
 pub fn require_token(service: HttpService, token: &str) -> HttpService {
-    let token: Arc<str> = token.into();
+    let token = Arc::new(Secret::new(token));
     HttpService::new(move |request| {
         // The handshake has verified it.
         let certified = request.extensions().get::<PeerCertificate>().is_some();
@@ -26,15 +26,10 @@ pub fn require_token(service: HttpService, token: &str) -> HttpService {
     })
 }
 
-fn authorized(headers: &HeaderMap, token: &str) -> bool {
+fn authorized(headers: &HeaderMap, token: &Secret) -> bool {
     let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let given = given.and_then(|v| v.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    given.is_some_and(|(_, given)| same(given.trim().as_bytes(), token.as_bytes()))
-}
-
-/// Compares without telling by its duration where the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    given.is_some_and(|(_, given)| token.matches(given.trim()))
 }
 
 fn unauthorized() -> Response<Body> {
@@ -66,11 +61,12 @@ mod tests {
 
     #[test]
     fn only_the_token_itself_opens() {
-        assert!(authorized(&with("Bearer secret"), "secret"));
-        assert!(authorized(&with("bearer secret"), "secret"));
+        let token = Secret::new("secret");
+        assert!(authorized(&with("Bearer secret"), &token));
+        assert!(authorized(&with("bearer secret"), &token));
         for wrong in ["Bearer secre", "Bearer secrets", "Basic secret", "secret", "Bearer"] {
-            assert!(!authorized(&with(wrong), "secret"), "{wrong}");
+            assert!(!authorized(&with(wrong), &token), "{wrong}");
         }
-        assert!(!authorized(&HeaderMap::new(), "secret"));
+        assert!(!authorized(&HeaderMap::new(), &token));
     }
 }

@@ -14,6 +14,7 @@ mod flaws;
 mod hub;
 mod logs;
 mod metrics;
+mod opening;
 mod probe;
 mod query;
 mod respond;
@@ -27,11 +28,9 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
-use http_body_util::StreamBody;
-use substrate::body::{Body, BoxError, Calling, HttpService, boxed};
+use substrate::body::{Body, BoxError, Calling, HttpService};
 use substrate::fault::Moment;
 use substrate::json::{Text, Value, json};
-use substrate::seed::between;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
@@ -42,23 +41,18 @@ use self::hub::Hub;
 pub use self::logs::{NodeDial, NodeEndpoint};
 use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
 use self::review::is_review;
-use self::watch::{Plan, Registration, WatchStream};
 pub use self::webhook::{Dial, Endpoint};
-use crate::events::{Commit, WatchOpened, WatchSpoiled};
+use crate::events::Commit;
 use crate::faults::OPERATIONS;
 use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{
-    Defects, Event, Limits, ListOptions, Match, Started, Status, Store, Version, WatchOptions, key, scale_of,
-};
+use crate::state::{Defects, Event, Limits, ListOptions, Match, Status, Store, Version, key, scale_of};
 use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
 /// How long a read waits for a revision that is not yet there (R8).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
-/// The range of a watch's life when the client names none, in seconds (R16).
-const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
 /// The version that the server says it is.
 const GIT_VERSION: &str = "v1.36.2";
 
@@ -271,6 +265,7 @@ impl Server {
     fn trace(&self, event: &Event, verb: &str, user: &str) {
         let commit = || {
             let mut commit = Commit {
+                group: event.kind.custom.as_ref().map(|_| event.kind.group.into()),
                 node: None,
                 object: event.key.clone(),
                 pod: None,
@@ -431,71 +426,6 @@ impl Server {
         Ok(shown.answer(200, shown.list(&listed, now.wall)))
     }
 
-    async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
-        let selector = selector(call)?;
-        let options = WatchOptions {
-            version: Version::parse(call.query.get("resourceVersion"))?,
-            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
-            send_initial_events: call.query.flag("sendInitialEvents")?,
-            allow_bookmarks: call.query.flag("allowWatchBookmarks")?.unwrap_or(false),
-            continued: !call.query.get("continue").is_empty(),
-        };
-        options.check()?;
-        let lifetime = match call.query.number("timeoutSeconds")?.unwrap_or(0) {
-            0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
-            // A year is as good as for ever, and far from any overflow.
-            seconds => seconds.min(365 * 24 * 3600),
-        };
-        if let Some(revision) = options.needed() {
-            self.fresh(revision).await?;
-        }
-        let now = self.ctx.now();
-        self.catch_up(now);
-        let kind = kinds::stored(&call.kind);
-        let (started, ticket, receiver, epoch, stream) = {
-            let mut state = self.shared.lock();
-            // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
-            let namespace = call.namespace.as_deref();
-            let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, twist.stale) {
-                Err(status) if status.code == 410 => {
-                    return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
-                }
-                other => other?,
-            };
-            if substrate::mutant!(self.ctx, "watch-gap") && !started.state && !started.initial.is_empty() {
-                started.initial.remove(0);
-            }
-            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector.clone(), started.after);
-            state.streams += 1;
-            (started, ticket, receiver, state.epoch, state.streams)
-        };
-        let bookmarks = options.allow_bookmarks;
-        self.ctx.trace().whisper(self.ctx.name(), || opened(stream, call, &selector, bookmarks, &started));
-        if twist.stale > 0 && started.state {
-            let fault = || WatchSpoiled { fault: twist.fault.clone(), object: None, rv: None, stream };
-            self.ctx.trace().whisper(self.ctx.name(), fault);
-        }
-        let media = shown.stream_media();
-        let stream = WatchStream::new(Plan {
-            ctx: self.ctx.clone(),
-            call: call.clone(),
-            shown,
-            initial: started.initial,
-            initial_end: started.bookmark,
-            later: started.later,
-            stream,
-            after: started.after,
-            bookmarks: options.allow_bookmarks,
-            lifetime: Duration::from_secs(lifetime),
-            receiver,
-            registration: Registration { shared: self.shared.clone(), ticket, epoch },
-            fault: twist.watch.map(|watch| (twist.fault.clone(), watch)),
-        });
-        let mut response = Response::new(boxed(StreamBody::new(stream)));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-        Ok(response)
-    }
-
     /// Waits until a revision is there, at most three seconds (R8).
     async fn fresh(&self, revision: u64) -> Result<(), Status> {
         let mut current = self.shared.revision.subscribe();
@@ -544,24 +474,6 @@ impl Server {
         let mut response = typed(200, answer.content_type, answer.body);
         set_etag(&mut response, answer.etag.as_deref());
         response
-    }
-}
-
-fn opened(stream: u64, call: &Call, selector: &Selector, bookmarks: bool, started: &Started) -> WatchOpened {
-    const INDEXED: [&str; 2] = ["metadata.name", "spec.nodeName"];
-    let required = |field| selector.fields.required(field).map(Text::from);
-    WatchOpened {
-        bookmarks,
-        caller: call.agent.as_str().into(),
-        filtered: !selector.labels.is_empty() || selector.fields.is_more_than(&INDEXED),
-        from_rv: started.from,
-        group: call.kind.group.into(),
-        initial: started.state,
-        namespace: call.namespace.as_deref().map(Text::from),
-        node: required(INDEXED[1]),
-        object: required(INDEXED[0]),
-        resource: call.kind.plural.into(),
-        stream,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fake_apiserver::events::{Told, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{Commit, Told, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use substrate::Event;
 
 use super::*;
@@ -199,5 +199,35 @@ fn a_hang_ends_with_its_fault_and_with_its_lease() {
         client.post("/admin/v1/faults", hang(json!({"ttl": "30s"}))).await;
         assert_eq!(client.get(&format!("{CONFIGS}/a")).await.0, 404);
         assert_eq!(client.ctx.now().mono, Duration::from_secs(90));
+    });
+}
+
+#[test]
+fn a_stream_concerns_commits_of_its_own_resource_namespace_and_name() {
+    let definition = json!({"metadata": {"name": "configmaps.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced", "names": {"plural": "configmaps", "kind": "Setting"}, "versions": [{"name": "v1",
+        "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    story(|client| async move {
+        let custom = "/apis/example.com/v1/namespaces/default/configmaps";
+        client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        for uri in [
+            format!("{CONFIGS}?watch=1&fieldSelector=metadata.name=a"),
+            "/api/v1/configmaps?watch=1".to_owned(),
+            "/api/v1/namespaces/other/configmaps?watch=1".to_owned(),
+            format!("{custom}?watch=1"),
+        ] {
+            drop(client.watch(&uri).await);
+        }
+        assert_eq!(client.post(CONFIGS, config("a")).await.0, 201);
+        assert_eq!(client.post(CONFIGS, config("b")).await.0, 201);
+        assert_eq!(client.post(custom, json!({"metadata": {"name": "a"}})).await.0, 201);
+        let events = client.world.trace().events();
+        let streams: Vec<&WatchOpened> = events.iter().filter_map(|event| event.get()).collect();
+        let commits = events.iter().filter_map(|event| event.get::<Commit>()).filter(|c| c.resource == "configmaps");
+        let told: Vec<Vec<u64>> = commits
+            .filter(|commit| commit.object.starts_with("default/"))
+            .map(|commit| streams.iter().filter(|s| s.concerns(commit)).map(|s| s.stream).collect())
+            .collect();
+        assert_eq!(told, [vec![1, 2], vec![2], vec![4]]);
     });
 }

@@ -74,12 +74,14 @@ fn store(definitions: &[(&str, &str)]) -> Store {
 /// With kinds of the process instead of the store, the second store would have got other places.
 #[test]
 fn places_of_kinds_are_those_of_a_first_store_and_kinds_go_with_the_last_who_has_them() {
-    let kind = |store: &Store| store.find_kind("example.com", "v1", "buoys").unwrap();
-    let first = kind(&store(&[("buoys", "Buoy")])).index;
-    drop(store(OTHER));
+    let kind = |store: &Store, plural: &str| store.find_kind("example.com", "v1", plural).unwrap();
+    let first = kind(&store(&[("anchors", "Anchor")]), "anchors").index;
+    let other = store(OTHER);
+    assert_eq!((kind(&other, "buoys").index, kind(&other, "anchors").index), (first, first + 2));
+    drop(other);
     let again = store(&[("buoys", "Buoy")]);
-    assert_eq!(kind(&again).index, first);
-    let KindRef::Custom(held) = kind(&again) else { panic!("it is a custom kind") };
+    let KindRef::Custom(held) = kind(&again, "buoys") else { panic!("it is a custom kind") };
+    assert_eq!(held.index, first);
     let watched = Arc::downgrade(&held);
     drop(held);
     assert!(watched.upgrade().is_some());

@@ -33,11 +33,10 @@ pub(super) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, subst
 }
 
 fn read(state: &Value) -> Option<Vec<CloudVolume>> {
-    let volumes = state["volumes"].as_object()?;
-    let own = volumes.iter().filter(|(_, volume)| volume["root"] != true);
-    let volume = |(id, volume): (&String, &Value)| {
+    let own = state["volumes"].as_array()?.iter().filter(|volume| volume["root"] != true);
+    let volume = |volume: &Value| {
         let attachments = volume["attachments"].as_object()?.keys().cloned().collect();
-        Some(CloudVolume { id: id.clone(), attachments })
+        Some(CloudVolume { id: volume["id"].as_str()?.to_owned(), attachments })
     };
     own.map(volume).collect()
 }

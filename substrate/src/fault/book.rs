@@ -445,9 +445,11 @@ impl Entry {
                 let here = wild(pattern, process) || stands_for(names, pattern, process);
                 return (!here).then(|| (key, pattern, Some(Text::from(process))));
             }
-            let value = point.attributes.iter().find(|(k, _)| k == key).map(|(_, value)| *value);
-            let same = value.is_some_and(|value| wild(pattern, value));
-            (!same).then(|| (key, pattern, value.filter(|v| !v.is_empty()).map(Text::from)))
+            // An operation may be about several of a kind, and any of them counts.
+            let mut values = point.attributes.iter().filter(|(k, _)| k == key).map(|(_, value)| *value);
+            let first = values.clone().next();
+            let same = values.any(|value| wild(pattern, value));
+            (!same).then(|| (key, pattern, first.filter(|v| !v.is_empty()).map(Text::from)))
         });
         if let Some((key, wanted, was)) = differs {
             let why = Why::Attribute { key: key.clone(), wanted: wanted.clone(), was };

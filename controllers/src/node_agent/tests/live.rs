@@ -35,10 +35,17 @@ async fn story(root: &Path) {
     });
     let first = driver(&world, root, &disk);
     let (node_disk, node_root) = (disk.clone(), root.join("node"));
-    let machine = Rig::machine_process(&world, &disk);
+    let (runtime_socket, machine_disk) = (root.join("runtime.sock"), disk.clone());
+    let dialled = format!("unix://{}", runtime_socket.display());
+    let machine = Process::start(&world, "node-a", move |ctx| {
+        let runtime = machine::start(&ctx, MachineConfig::new("node-a", machine_disk.clone()));
+        csi_mock::serve::unix(&ctx, &runtime_socket, runtime).expect("the runtime's socket");
+        std::future::pending()
+    });
     let kubelet = Process::start(&world, "node-a/kubelet", move |ctx| {
         let plugins = Plugins::Directory(registry.clone());
-        let runtime = Link::connect(&ctx, "runtime-node-a");
+        let socket = substrate::dial::grpc(&dialled).expect("an endpoint");
+        let runtime = Link::over(&ctx, "runtime-node-a", socket);
         let config = NodeAgentConfig {
             root: node_root.clone(),
             ..NodeAgentConfig::new("node-a", "i-1", "us-east-1a", node_disk.clone(), plugins, runtime)
@@ -53,13 +60,22 @@ async fn story(root: &Path) {
     rig.run_pod("p").await;
     rig.until("records", 5, || rig.count("workload.synced") >= 3).await;
 
+    // Over sockets too, containers outlive the agent that asked for them.
+    let before = rig.toy.get("pods", "default", "p")["status"]["containerStatuses"].clone();
+    rig.node.kubelet.restart();
+    let synced = rig.count("workload.synced");
+    rig.until("registered anew", 5, || rig.count("node-agent.registered") == 2).await;
+    rig.until("more records", 5, || rig.count("workload.synced") > synced).await;
+    assert_eq!(rig.count("workload.started"), 1);
+    assert_eq!(rig.toy.get("pods", "default", "p")["status"]["containerStatuses"], before);
+
     // A driver that comes back makes its sockets anew: it is taken off the node and registered again.
     first.crash();
     std::fs::remove_file(root.join("plugins_registry/ebs.csi.aws.com-reg.sock")).expect("a stale socket");
     let drivers = || rig.toy.get("csinodes", "", "node-a")["spec"]["drivers"].as_array().map_or(0, Vec::len);
     rig.until("deregistered", 5, || drivers() == 0).await;
     let _second = driver(&world, root, &rig.disk);
-    rig.until("registered again", 5, || drivers() == 1 && rig.count("node-agent.registered") == 2).await;
+    rig.until("registered again", 5, || drivers() == 1 && rig.count("node-agent.registered") == 3).await;
 
     rig.delete_gracefully("p");
     rig.until("deleted", 5, || rig.toy.get("pods", "default", "p").is_null()).await;

@@ -4,7 +4,7 @@ use super::*;
 
 /// Tells a story of a world with the defect `name`.
 fn with<F: Future<Output = ()>>(name: &str, tell: impl FnOnce(World) -> F) {
-    assert!(mutants::MUTANTS.iter().any(|mutant| mutant.name == name), "{name} is in the list");
+    assert!(crate::node_agent::mutants::MUTANTS.iter().any(|mutant| mutant.name == name), "{name} is in the list");
     simulate(Options { mutants: [name.to_owned()].into(), ..Options::default() }, tell);
 }
 

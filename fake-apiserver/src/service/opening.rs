@@ -1,0 +1,107 @@
+//! How a watch stream begins: what it is asked for, what it starts with, what observers are told of it.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Response, header};
+use http_body_util::StreamBody;
+use substrate::body::{Body, boxed};
+use substrate::json::Text;
+use substrate::seed::between;
+
+use super::call::Call;
+use super::fault::Twist;
+use super::respond::{Shown, typed};
+use super::watch::{Plan, Registration, WatchStream};
+use super::{Server, selector};
+use crate::events::{WatchOpened, WatchSpoiled};
+use crate::kinds;
+use crate::state::selector::Selector;
+use crate::state::{Match, Started, Status, Version, WatchOptions};
+
+/// The range of a watch's life when the client names none, in seconds (R16).
+const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
+
+impl Server {
+    pub(super) async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        let selector = selector(call)?;
+        let options = WatchOptions {
+            version: Version::parse(call.query.get("resourceVersion"))?,
+            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
+            send_initial_events: call.query.flag("sendInitialEvents")?,
+            allow_bookmarks: call.query.flag("allowWatchBookmarks")?.unwrap_or(false),
+            continued: !call.query.get("continue").is_empty(),
+        };
+        options.check()?;
+        let lifetime = match call.query.number("timeoutSeconds")?.unwrap_or(0) {
+            0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
+            // A year is as good as for ever, and far from any overflow.
+            seconds => seconds.min(365 * 24 * 3600),
+        };
+        if let Some(revision) = options.needed() {
+            self.fresh(revision).await?;
+        }
+        let now = self.ctx.now();
+        self.catch_up(now);
+        let kind = kinds::stored(&call.kind);
+        let (started, ticket, receiver, epoch, stream) = {
+            let mut state = self.shared.lock();
+            // A revision that is gone is told on the stream: HTTP 200, one ERROR event, the end (R13).
+            let namespace = call.namespace.as_deref();
+            let mut started = match state.store.watch_behind(kind, namespace, &selector, &options, twist.stale) {
+                Err(status) if status.code == 410 => {
+                    return Ok(typed(200, shown.stream_media(), shown.error_event(&status)));
+                }
+                other => other?,
+            };
+            if substrate::mutant!(self.ctx, "watch-gap") && !started.state && !started.initial.is_empty() {
+                started.initial.remove(0);
+            }
+            let (ticket, receiver) = state.hub.subscribe(kind, call.namespace.clone(), selector.clone(), started.after);
+            state.streams += 1;
+            (started, ticket, receiver, state.epoch, state.streams)
+        };
+        let bookmarks = options.allow_bookmarks;
+        self.ctx.trace().whisper(self.ctx.name(), || opened(stream, call, &selector, bookmarks, &started));
+        if twist.stale > 0 && started.state {
+            let fault = || WatchSpoiled { fault: twist.fault.clone(), object: None, rv: None, stream };
+            self.ctx.trace().whisper(self.ctx.name(), fault);
+        }
+        let media = shown.stream_media();
+        let stream = WatchStream::new(Plan {
+            ctx: self.ctx.clone(),
+            call: call.clone(),
+            shown,
+            initial: started.initial,
+            initial_end: started.bookmark,
+            later: started.later,
+            stream,
+            after: started.after,
+            bookmarks: options.allow_bookmarks,
+            lifetime: Duration::from_secs(lifetime),
+            receiver,
+            registration: Registration { shared: self.shared.clone(), ticket, epoch },
+            fault: twist.watch.map(|watch| (twist.fault.clone(), watch)),
+        });
+        let mut response = Response::new(boxed(StreamBody::new(stream)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        Ok(response)
+    }
+}
+
+fn opened(stream: u64, call: &Call, selector: &Selector, bookmarks: bool, started: &Started) -> WatchOpened {
+    const INDEXED: [&str; 2] = ["metadata.name", "spec.nodeName"];
+    let required = |field| selector.fields.required(field).map(Text::from);
+    WatchOpened {
+        bookmarks,
+        caller: call.agent.as_str().into(),
+        filtered: !selector.labels.is_empty() || selector.fields.is_more_than(&INDEXED),
+        from_rv: started.from,
+        group: call.kind.group.into(),
+        initial: started.state,
+        namespace: call.namespace.as_deref().map(Text::from),
+        node: required(INDEXED[1]),
+        object: required(INDEXED[0]),
+        resource: call.kind.plural.into(),
+        stream,
+    }
+}
