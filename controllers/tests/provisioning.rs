@@ -258,7 +258,7 @@ fn a_claim_and_a_pod_become_a_volume_in_the_pods_zone_and_are_cleaned_up() {
 fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
     story(Options::default(), 3, |cluster| async move {
         cluster.fault(json!({
-            "name": "no room",
+            "name": "no-room",
             "match": { "plane": "csi", "op": "CreateVolume" },
             "when": { "first": 1 },
             "effect": { "grpc": "RESOURCE_EXHAUSTED" },
@@ -320,7 +320,7 @@ fn a_driver_that_hangs_is_left_after_the_timeout_and_asked_again() {
 fn a_claim_deleted_while_its_volume_is_in_the_making_leaks_nothing() {
     story(Options::default(), 1, |cluster| async move {
         cluster.fault(json!({
-            "name": "the answer is lost",
+            "name": "the-answer-is-lost",
             "match": { "plane": "csi", "op": "CreateVolume" },
             "when": { "first": 1 },
             "effect": { "grpc": "ABORTED" },

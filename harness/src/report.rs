@@ -178,24 +178,18 @@ pub fn trace_line(event: &Line) -> String {
 
 #[cfg(test)]
 mod tests {
-    use substrate::json::json;
+    use substrate::events::ProcessStarted;
+    use substrate::{Clock, Level, Trace};
 
     use super::*;
 
-    fn events(count: u64) -> Vec<Event> {
-        (1..=count)
-            .map(|n| Event {
-                ms: n * 100,
-                n,
-                process: "fake-apiserver".into(),
-                kind: "api.commit".into(),
-                fields: json!({ "object": "default/web", "verb": "patch", "rv": n, "pod": { "phase": "Running" } })
-                    .as_object()
-                    .cloned()
-                    .unwrap_or_default()
-                    .into(),
-            })
-            .collect()
+    fn events(count: u64) -> Vec<Arc<Event>> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        for n in 1..=count {
+            let started = ProcessStarted { incarnation: u32::try_from(n).expect("few") };
+            trace.info(&"fake-apiserver".into(), started);
+        }
+        trace.events()
     }
 
     fn report() -> Report {
@@ -219,9 +213,9 @@ scenarios/node-crash.yaml:51:5  evicted: expect that the time since step 4 began
              and counting
 
 the last 20 trace lines
-     1.100s #11    fake-apiserver api.commit         object=default/web pod={\"phase\":\"Running\"} rv=11 verb=patch
 ";
         assert!(text.starts_with(head), "{text}");
+        assert!(text.contains("s #11    fake-apiserver process.started    incarnation=11\n"), "{text}");
         assert_eq!(text.lines().count(), 6 + TAIL);
     }
 
@@ -235,7 +229,7 @@ the last 20 trace lines
 
     #[test]
     fn causes_come_to_one_exit_code() {
-        let violation = |id| Violation { id, message: "m".into(), ms: 1_500, n: 3 };
+        let violation = |id| Violation { id, message: "m".into(), ms: 1_500, n: 3, ..Violation::default() };
         let with = |violations| Report { violations, ..Report::new("t", "t.yaml", &[]) };
         assert_eq!(with(vec![]).exit(), Exit::Passed);
         assert_eq!(

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use csi_mock::events::CsiDone;
 use harness::cluster::{Cluster, ClusterSpec};
 use harness::output::Exit;
 use harness::runner::{self, Outcome};
 use harness::scenario;
+use substrate::events::FaultFired;
 use substrate::world::{Options, simulate};
 
 const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
@@ -56,7 +58,7 @@ fn a_volume_arrives_through_faults_on_every_plane() {
             outcome.violations,
             outcome.silent_faults
         );
-        assert!(outcome.events.iter().any(|e| e.kind == "fault.fired"));
+        assert!(outcome.events.iter().any(|e| e.is::<FaultFired>()));
     }
 }
 
@@ -64,7 +66,7 @@ fn a_volume_arrives_through_faults_on_every_plane() {
 fn a_fault_that_never_fires_fails_the_run() {
     let text = with_faults("  - {name: never, match: {plane: ec2, op: RebootInstances}, effect: {http: 503}}");
     let (outcome, exit) = run(&text, 1);
-    assert_eq!((outcome.silent_faults, exit), (vec!["never".to_owned()], Exit::Failed));
+    assert_eq!((outcome.silent_faults[0].name.as_str(), exit), ("never", Exit::Failed));
 }
 
 #[test]
@@ -120,7 +122,8 @@ fn a_volume_that_a_lost_kubelet_keeps_mounted_stays_busy_until_it_unmounts() {
     let (outcome, exit) = run(&format!("{before}{back}"), 1);
     assert_eq!(exit, Exit::Passed, "{:?} {:?} {:?}", outcome.failure, outcome.violations, outcome.leftovers);
     let at = |kind: &str, field: &str, value: &str| {
-        let found = outcome.events.iter().filter(|e| e.kind == kind && e.str(field) == Some(value));
+        let lines = outcome.events.iter().map(|e| e.line());
+        let found = lines.filter(|e| e.kind == kind && e.str(field) == Some(value));
         found.map(|e| e.ms).collect::<Vec<_>>()
     };
     let (busy, gone) = (at("ec2.attachment", "state", "busy"), at("ec2.attachment", "state", "detached"));
@@ -159,7 +162,7 @@ fn a_raw_device_moves_after_a_power_loss_with_what_was_synced() {
             let (outcome, exit) = run(&as_raw(text), seed);
             let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);
             assert_eq!(exit, Exit::Passed, "seed {seed}: {why:?}");
-            assert!(outcome.events.iter().any(|e| e.kind == "node-agent.mapped"));
+            assert!(outcome.events.iter().any(|e| e.kind() == "node-agent.mapped"));
         }
     }
 }
@@ -192,7 +195,7 @@ fn faults_of_disks_meet_raw_devices_too() {
         let (outcome, exit) = run(&text, seed);
         let why = (&outcome.failure, &outcome.violations, &outcome.leftovers);
         assert_eq!(exit, Exit::Passed, "{fault}: {why:?}");
-        assert!(outcome.events.iter().any(|e| e.kind == told), "{fault}: {told}");
+        assert!(outcome.events.iter().any(|e| e.kind() == told), "{fault}: {told}");
     }
 }
 
@@ -201,8 +204,8 @@ fn staging_takes_time_where_the_cloud_does() {
     let took = |latency: &str| {
         let (outcome, exit) = run(&FIRST_VOLUME.replacen("\nsteps:", &format!("\nlatency: {latency}\n\nsteps:"), 1), 1);
         assert_eq!(exit, Exit::Passed, "{:?} {:?}", outcome.failure, outcome.violations);
-        let staged = outcome.events.iter().find(|e| e.kind == "csi.done" && e.str("rpc") == Some("NodeStageVolume"));
-        staged.unwrap().fields["took_ms"].as_u64().unwrap()
+        let mut done = outcome.events.iter().filter_map(|e| e.get::<CsiDone>());
+        done.find(|done| done.rpc == "NodeStageVolume").unwrap().took_ms
     };
     assert_eq!(took("instant"), 0);
     // The range that operators quote for a new volume.
@@ -213,18 +216,20 @@ fn staging_takes_time_where_the_cloud_does() {
 fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
     for (crashed, fault) in [
         ("csi-controller", "match: {plane: csi, op: ControllerPublishVolume}, effect: {crash: self}, at: after_effect"),
-        ("node-a", "match: {plane: csi, op: NodeStageVolume}, effect: {crash: self}, at: after_effect"),
+        ("node-a/csi-node", "match: {plane: csi, op: NodeStageVolume}, effect: {crash: self}, at: after_effect"),
+        ("node-a/kubelet", "match: {plane: csi, op: NodeStageVolume}, effect: {crash: node-a/kubelet}"),
         ("node-a", "match: {plane: csi, op: NodePublishVolume}, effect: {reboot: node-a}"),
         ("mock-ec2", "match: {plane: ec2, op: AttachVolume}, effect: {crash: self}, at: after_effect"),
         (
             "fake-apiserver",
             "match: {plane: k8s, op: create, where: {resource: volumeattachments}}, effect: {crash: self}, at: after_effect",
         ),
-        ("controllers", "match: {plane: csi, op: CreateVolume}, effect: {crash: controllers}"),
+        ("csi-provisioner", "match: {plane: csi, op: CreateVolume}, effect: {crash: csi-provisioner}"),
+        ("kube-scheduler", "match: {plane: csi, op: CreateVolume}, effect: {crash: controllers}"),
     ] {
         let (outcome, exit) = run(&with_faults(&format!("  - {{name: f, {fault}, when: {{first: 1}}}}")), 1);
         assert_eq!(exit, Exit::Passed, "{fault}: {}", why(&outcome));
-        let told = |kind: &str| outcome.events.iter().filter(|e| e.kind == kind && &*e.process == crashed).count();
+        let told = |kind: &str| outcome.events.iter().filter(|e| e.kind() == kind && &*e.process == crashed).count();
         // The second crash of each is the end of the run.
         assert!(told("process.crashed") >= 1 && told("process.started") == 2, "{fault}");
     }
@@ -234,7 +239,7 @@ fn a_component_that_a_fault_crashes_comes_back_and_the_volume_arrives() {
 fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
     let text = with_faults("  - {name: f, match: {plane: k8s, op: get}, effect: {io_error: EIO}}");
     let error = scenario::parse("test.yaml", &text).unwrap_err().render(false, 100);
-    assert!(error.contains("effect.io_error: cannot happen on the plane k8s, which knows error, http"), "{error}");
+    assert!(error.contains("effect.io_error: cannot happen to get on the plane k8s, which knows count, crash, delay"), "{error}");
 }
 
 /// What a pod printed, by the API server and the node that runs it; and that a node without power is told at once.
@@ -250,7 +255,7 @@ fn logs_come_from_the_node_and_are_the_same_again() {
             }
             tokio::time::sleep(std::time::Duration::from_secs(60)).await;
             let text = cluster.objects().logs("default/web", "timestamps=true").await.unwrap();
-            let node = world.trace().events().into_iter().rfind(|e| e.kind == "workload.started").unwrap();
+            let node = world.trace().lines().into_iter().rfind(|e| e.kind == "workload.started").unwrap();
             cluster.crash(node.str("node").unwrap()).await.unwrap();
             let refused = cluster.objects().logs("default/web", "").await.unwrap_err().to_string();
             (text, refused)
@@ -284,9 +289,9 @@ fn a_machine_that_the_cloud_crashes_or_stops_runs_no_node_until_it_has_power_aga
         let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(2)).unwrap();
         let seconds = |n| tokio::time::sleep(std::time::Duration::from_secs(n));
         seconds(20).await;
-        let found = world.trace().events().into_iter().find(|e| e.kind == "cluster.node").unwrap();
+        let found = world.trace().lines().into_iter().find(|e| e.kind == "cluster.node").unwrap();
         let (node, instance) = (found.str("node").unwrap().to_owned(), found.str("instance").unwrap().to_owned());
-        let told = |kind: &str| world.trace().events().iter().filter(|e| e.kind == kind && *e.process == *node).count();
+        let told = |kind: &str| world.trace().events().iter().filter(|e| e.kind() == kind && *e.process == *node).count();
         poke(&cluster, &format!("/admin/v1/instances/{instance}/crash"), "").await;
         seconds(1).await;
         assert_eq!((cluster.down_nodes(), told("process.crashed")), (vec![node.clone()], 1));

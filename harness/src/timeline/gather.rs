@@ -12,6 +12,7 @@ use fake_apiserver::state::EventType;
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
 use substrate::Event;
 use substrate::events::ProcessCrashed;
+use substrate::json::Text;
 
 use super::{Row, Shape, Timeline, Volume};
 use crate::events::ClusterNode;
@@ -66,7 +67,7 @@ impl Names {
             self.claims.insert(commit.object.to_string(), self.count);
             self.count += 1;
         } else if let Some(pv) = &commit.pv {
-            if let Some(handle) = &pv.handle {
+            if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
                 self.pv_of_handle.insert(handle.to_string(), commit.object.to_string());
             }
             if let Some(index) = pv.claim.as_ref().and_then(|claim| self.claims.get(claim.as_str())) {
@@ -286,7 +287,8 @@ impl Gather {
             self.end(at, ms);
             self.attached.remove(&*commit.object);
         }
-        let (Some(pv), Some(node)) = (&va.pv, &va.node) else { return };
+        let named = |text: &Option<Text>| text.clone().filter(|text| !text.is_empty());
+        let (Some(pv), Some(node)) = (named(&va.pv), named(&va.node)) else { return };
         let Some(index) = self.names.claims_of_pv.get(pv.as_str()).copied() else { return };
         let row = |row: Row| Row { node: Some(node.to_string()), ..row };
         if commit.r#type == EventType::Added {

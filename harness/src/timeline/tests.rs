@@ -1,19 +1,36 @@
-use substrate::WorldKind;
 use substrate::json::{Value, json};
+use substrate::{Clock, Level, Line, Trace, WorldKind};
 
 use super::*;
 use crate::output::{Exit, Style};
 
 const VOL: &str = "vol-0123456789abcdef0";
 
-#[derive(Default)]
-struct Story(Vec<Event>, u64);
+/// A trace that is read from lines, as that of another process is.
+struct Story(Trace, u64);
+
+impl Default for Story {
+    fn default() -> Self {
+        Self(Trace::new(Clock::live(), Level::Info), 0)
+    }
+}
 
 impl Story {
     fn at(&mut self, ms: u64, process: &str, kind: &str, fields: Value) -> &mut Self {
-        let fields = fields.as_object().cloned().unwrap_or_default().into();
-        let n = self.0.len() as u64 + 1;
-        self.0.push(Event { ms, n, process: process.into(), kind: kind.into(), fields });
+        // What the timeline does not look at.
+        let mut whole = match kind {
+            "api.commit" => json!({ "rv": ms, "user": "u" }),
+            "ec2.attachment" => json!({ "forced": false }),
+            "k8s.event" => json!({ "source": "s" }),
+            "cluster.node" => json!({ "zone": "us-east-1a" }),
+            _ => json!({}),
+        };
+        if let (Value::Object(whole), Value::Object(fields)) = (&mut whole, fields) {
+            whole.extend(fields);
+        }
+        let fields = whole.as_object().cloned().unwrap_or_default().into();
+        let line = Line { ms, n: 0, process: process.into(), kind: kind.into(), fields };
+        self.0.adopt(&crate::events::all(), line).expect("a line of a trace");
         self
     }
 
@@ -61,8 +78,8 @@ impl Story {
 
     /// Claim, volume and a first stay on node-a.
     fn first_volume(&mut self) -> &mut Self {
-        self.at(0, "harness", "cluster.node", json!({ "node": "node-a", "instance": "i-a" }))
-            .at(0, "harness", "cluster.node", json!({ "node": "node-b", "instance": "i-b" }))
+        self.at(0, "harness", "cluster.node", json!({ "node": "node-a", "instance": "i-0aaaaaaaaaaaaaaaa" }))
+            .at(0, "harness", "cluster.node", json!({ "node": "node-b", "instance": "i-0bbbbbbbbbbbbbbbb" }))
             .commit(1_004, "persistentvolumeclaims", "default/data", "ADDED", "pvc", json!({ "phase": "Pending" }))
             .pod(1_006, "default/web", "ADDED", "")
             .pod(1_037, "default/web", "MODIFIED", "node-a")
@@ -95,7 +112,7 @@ impl Story {
                 "pvc",
                 json!({ "phase": "Bound", "volume": "pvc-1" }),
             );
-        self.stay("node-a", "i-a", "default/web", 3_210, 0)
+        self.stay("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 3_210, 0)
     }
 
     fn stay(&mut self, node: &str, instance: &str, pod: &str, ms: u64, found: u64) -> &mut Self {
@@ -181,21 +198,21 @@ impl Story {
             "ad.detach",
             json!({ "volume": VOL, "pv": "pvc-1", "node": "node-a", "forced": true, "reason": "timeout" }),
         )
-        .rpc(751_120, 752_200, "ControllerUnpublishVolume", VOL, "i-a", "OK")
+        .rpc(751_120, 752_200, "ControllerUnpublishVolume", VOL, "i-0aaaaaaaaaaaaaaaa", "OK")
         .va(752_220, "DELETED", "node-a", false)
-        .stay("node-b", "i-b", "default/web-2", 752_300, 25)
+        .stay("node-b", "i-0bbbbbbbbbbbbbbbb", "default/web-2", 752_300, 25)
     }
 }
 
 fn drawn(story: &Story) -> String {
-    Timeline::build(&story.0).render(Style::PLAIN, 4)
+    Timeline::build(&story.0.events()).render(Style::PLAIN, 4)
 }
 
 fn migration() -> Story {
     let mut story = Story::default();
-    story.first_volume().leave("node-a", "i-a", "default/web", 12_000);
+    story.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
     story.pod(13_000, "default/web", "ADDED", "").pod(13_020, "default/web", "MODIFIED", "node-b");
-    story.stay("node-b", "i-b", "default/web", 15_000, 5);
+    story.stay("node-b", "i-0bbbbbbbbbbbbbbbb", "default/web", 15_000, 5);
     story
 }
 
@@ -223,7 +240,7 @@ pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
 
 /// `phase node detail` of every row.
 fn phases(story: &Story) -> Vec<String> {
-    let timeline = Timeline::build(&story.0);
+    let timeline = Timeline::build(&story.0.events());
     let said = |r: &Row| format!("{} {} {}", r.phase, r.node.as_deref().unwrap_or_default(), r.detail);
     timeline.volumes[0].rows.iter().map(|r| said(r).split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
@@ -264,7 +281,7 @@ fn a_crash_shows_what_everybody_waited_for() {
     ] {
         assert_eq!(said.iter().filter(|s| *s == row).count(), 1, "{row} in {said:#?}");
     }
-    let timeline = Timeline::build(&story.0);
+    let timeline = Timeline::build(&story.0.events());
     let row = |phase: &str| timeline.volumes[0].rows.iter().find(|r| r.phase == phase).expect("a row").clone();
     assert_eq!((row("waits for unmount").start_ms, row("waits for unmount").end_ms), (391_000, Some(751_100)));
     assert_eq!((row("running").start_ms, row("running").end_ms), (6_010, Some(31_000)));
@@ -284,7 +301,7 @@ fn no_line_is_longer_than_100_columns() {
 
 #[test]
 fn colours_change_nothing_but_colour() {
-    let timeline = Timeline::build(&migration().0);
+    let timeline = Timeline::build(&migration().0.events());
     let coloured = timeline.render(Style { color: true, ..Style::PLAIN }, 4);
     assert!(coloured.contains("\x1b[36m"));
     let mut plain = String::new();
@@ -302,7 +319,7 @@ fn a_call_that_never_succeeded_says_so() {
     for ms in [12_000, 13_000] {
         story.rpc(ms, ms + 100, "NodeUnstageVolume", VOL, "node-a", "INTERNAL");
     }
-    let timeline = Timeline::build(&story.0);
+    let timeline = Timeline::build(&story.0.events());
     let row = timeline.volumes[0].rows.last().expect("a row");
     assert_eq!((row.detail.as_str(), row.shape, row.end_ms), ("2 tries, INTERNAL", Shape::Warning, Some(13_100)));
 }
@@ -315,7 +332,7 @@ fn a_claim_of_the_same_name_is_another_volume() {
         .commit(20_000, "persistentvolumeclaims", "default/data", "DELETED", "pvc", json!({ "phase": "Bound" }))
         .commit(21_000, "persistentvolumeclaims", "default/data", "ADDED", "pvc", json!({ "phase": "Pending" }))
         .commit(22_000, "persistentvolumeclaims", "default/data", "MODIFIED", "pvc", json!({ "phase": "Bound" }));
-    let timeline = Timeline::build(&story.0);
+    let timeline = Timeline::build(&story.0.events());
     let last = |v: &Volume| v.rows.last().map(|r| (r.phase.clone(), r.start_ms));
     assert_eq!(
         timeline.volumes.iter().map(last).collect::<Vec<_>>(),
@@ -352,7 +369,7 @@ fn of_many_volumes_the_first_are_shown_and_the_rest_is_counted() {
             json!({ "phase": "Pending" }),
         );
     }
-    let text = Timeline::build(&story.0).render(Style::PLAIN, 3);
+    let text = Timeline::build(&story.0.events()).render(Style::PLAIN, 3);
     assert_eq!(text.matches("claim created").count(), 3);
     assert!(text.ends_with("and 17 more volumes\n\n"));
 }
