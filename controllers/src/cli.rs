@@ -317,9 +317,10 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     let runtime_name = format!("runtime-{}", args.node_name);
     // Containers are a process of their own, as they outlive a kubelet.
     let machine = args.runtime.is_none().then(|| {
-        let (name, config) = (runtime_name.clone(), MachineConfig::new(&args.node_name, disk.clone()));
+        let (name, node, disk) = (runtime_name.clone(), args.node_name.clone(), disk.clone());
         Process::start(&world, &args.node_name, move |ctx| {
-            ctx.world().fabric().bind(&ctx, &name, machine::start(&ctx, config.clone()));
+            let config = MachineConfig::new(&node, disk::faulty(&ctx, disk.clone()));
+            ctx.world().fabric().bind(&ctx, &name, machine::start(&ctx, config));
             std::future::pending()
         })
     });
@@ -331,6 +332,7 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
         Some(socket) => Link::over(&ctx, &runtime_name, socket),
         None => Link::connect(&ctx, &runtime_name),
     };
+    let disk = disk::faulty(&ctx, disk);
     let (plugins, logs_from) = (Plugins::Directory(registry), runtime.clone());
     let mut config = NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, plugins, runtime);
     config.root = args.disk.root.clone();

@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::program;
+
 /// Seeds with which each scenario is run: other losses and other orders take other ways.
 const SEEDS: [&str; 3] = ["1", "2", "3"];
 
@@ -131,7 +133,7 @@ fn exercise(repository: &Path, mooring: &Path) -> Result<(), anyhow::Error> {
         let mut run = Command::new(mooring);
         quietly(run.arg("run").arg(scenario).args(options))
     };
-    for scenario in files(&scenarios, "yaml")? {
+    for scenario in program::scenarios(repository)? {
         for seed in SEEDS {
             run(&scenario, &["--seed", seed])?;
         }

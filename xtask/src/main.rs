@@ -1,11 +1,18 @@
-//! Work on the repository itself: generators, whose output is committed, and the program that is shipped.
+//! Work on the repository itself: generators, whose output is committed, the program that is shipped, and runs of many
+//! seeds.
 
 mod dist;
+mod docs;
 mod go;
 mod kinds;
+mod lots;
+mod program;
+mod replay;
 mod schema;
+mod seeds;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
@@ -38,9 +45,21 @@ enum Task {
         #[arg(long)]
         figures: bool,
     },
+    /// docs/events.md and docs/faults.md, from the types of events and the tables of faults
+    Docs {
+        /// Writes nothing; fails when what is committed differs
+        #[arg(long)]
+        check: bool,
+    },
+    /// Runs each seed of each scenario in two processes and once over pipes, and compares the traces byte for byte;
+    /// exit code 1 when they differ or a run does not pass. Runs what the variable MOORING names, or a release build
+    Replay(replay::Args),
+    /// Runs many seeds of a scenario, and prints those that fail; exit code 1 when there are any. Runs what the
+    /// variable MOORING names, or a release build
+    Seeds(seeds::Args),
 }
 
-fn main() -> Result<(), anyhow::Error> {
+fn main() -> Result<ExitCode, anyhow::Error> {
     let args = Args::parse();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     match args.task {
@@ -49,26 +68,38 @@ fn main() -> Result<(), anyhow::Error> {
             let discovery = root.join("testdata/discovery.json");
             let text = std::fs::read_to_string(&discovery).with_context(|| discovery.display().to_string())?;
             let resources = kinds::read(&serde_json::from_str(&text)?)?;
-            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check)?;
+            put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check, "kinds")?;
             if let Some(types) = types {
                 let text = schema::render(&types, &resources)?;
-                put(&root.join("src/kinds/schema.txt"), &text, check)?;
+                put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;
             }
-            Ok(())
         }
-        Task::Dist { figures } => dist::run(&repository, figures),
+        Task::Dist { figures } => dist::run(&repository, figures)?,
+        Task::Docs { check } => {
+            for (path, text) in docs::all(&repository)? {
+                put(&path, &text, check, "docs")?;
+            }
+        }
+        Task::Replay(args) => return replay::run(&repository, &args).map(verdict),
+        Task::Seeds(args) => return seeds::run(&repository, &args).map(verdict),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn put(path: &Path, text: &str, check: bool) -> Result<(), anyhow::Error> {
+fn verdict(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn put(path: &Path, text: &str, check: bool, task: &str) -> Result<(), anyhow::Error> {
     let shown = path.display();
     if check {
         let there = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
         if there != text {
-            bail!("{shown} is not what the generator writes: run `cargo run -p xtask -- kinds`");
+            bail!("{shown} is not what the generator writes: run `cargo run -p xtask -- {task}`");
         }
         println!("{shown}: as generated");
     } else {
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         std::fs::write(path, text).with_context(|| shown.to_string())?;
         println!("{shown}: written");
     }

@@ -6,15 +6,21 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use csi_mock::disk;
+use csi_mock::plug::{self, PlugConfig};
+use substrate::admin::Secret;
+use substrate::dial;
 use substrate::host::{self, HostOptions};
 use substrate::json::json;
+use substrate::link::Link;
 use substrate::process::Process;
 use substrate::world::World;
 
 use super::MachineConfig;
 use crate::cli::{DiskArgs, scale, socket, usage, wait};
 
-/// The container runtime of one node: the pods' containers, which are modelled writers, and their logs.
+/// The machine of one node: the pods' containers, which are modelled writers, with their logs, and the slots in which the
+/// cloud's volumes become devices.
 #[derive(Debug, Parser)]
 #[command(
     name = "machine",
@@ -30,6 +36,15 @@ struct Args {
     node_name: String,
     #[command(flatten)]
     disk: DiskArgs,
+    /// The cloud whose volumes become devices here; their devices are left to csi-mock when absent.
+    #[arg(long, value_name = "http://HOST:PORT", requires = "instance_id")]
+    ec2_endpoint: Option<String>,
+    /// The EC2 instance that the machine is.
+    #[arg(long, value_name = "i-…", requires = "ec2_endpoint")]
+    instance_id: Option<String>,
+    /// The bearer token of the cloud's admin endpoints, for the device stream.
+    #[arg(long, value_name = "TOKEN", value_parser = token, requires = "ec2_endpoint")]
+    ec2_admin_token: Option<Secret>,
     /// The root of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -42,6 +57,10 @@ struct Args {
     /// Is written once the socket is there.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
+}
+
+fn token(text: &str) -> Result<Secret, String> {
+    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
 }
 
 /// Runs the `machine` binary with the arguments `args` (the first one is the program's name).
@@ -65,6 +84,14 @@ async fn machine(world: World, args: Args) -> anyhow::Result<()> {
     let name = world.options().process.clone().unwrap_or_else(|| args.node_name.clone());
     let process = Process::start(&world, &name, |_| std::future::pending());
     let Some(ctx) = process.ctx() else { return Ok(()) };
+    let disk = disk::faulty(&ctx, disk);
+    if let (Some(endpoint), Some(instance)) = (&args.ec2_endpoint, &args.instance_id) {
+        let ec2 = dial::http(endpoint).map_err(|e| anyhow::anyhow!("--ec2-endpoint: {e}"))?;
+        let token = args.ec2_admin_token.as_ref().map(|token| token.reveal().to_owned());
+        let ec2 = Link::over(&ctx, "ec2", ec2);
+        let config = PlugConfig { token, ..PlugConfig::new(ec2, instance, &args.node_name, disk.clone()) };
+        ctx.spawn(plug::run(ctx.clone(), config));
+    }
     let service = super::start(&ctx, MachineConfig::new(&args.node_name, disk));
     csi_mock::serve::unix(&ctx, &path, service).context("--endpoint")?;
     if let Some(ready) = &args.ready_file {

@@ -92,7 +92,7 @@ impl Cluster {
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
             let machine = Machine { node: node.clone(), instance: instance.id.clone(), root, disk: disk.clone() };
             let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
-            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members, disk });
+            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members, disk, root: machine.root });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()

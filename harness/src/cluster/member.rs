@@ -49,9 +49,7 @@ impl Member {
             Self::Task(process) => process.restart(),
             Self::Os(process) => {
                 process.kill().await;
-                process.launch()?;
-                process.ready().await?;
-                process.brief().await;
+                process.start().await?;
             }
         }
         Ok(())

@@ -103,6 +103,8 @@ struct Node {
     /// The machine, and the processes on it; ended last to first, started first to last.
     members: Vec<Member>,
     disk: Arc<dyn Disk>,
+    /// kubelet's directory there.
+    root: PathBuf,
 }
 
 impl Cluster {
@@ -155,6 +157,11 @@ impl Cluster {
     /// The operator's client of the cloud.
     pub fn ec2(&self) -> &HttpService {
         &self.ec2
+    }
+
+    /// kubelet's directory on a node.
+    pub fn root(&self, node: &str) -> Option<&std::path::Path> {
+        self.nodes.get(node).map(|node| node.root.as_path())
     }
 
     /// The disk of a node.

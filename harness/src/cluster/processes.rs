@@ -4,18 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use csi_mock::settings::LockKey;
 use mock_ec2::InstanceSpec;
 use serde_json::Value;
-use substrate::events::ProcessFailed;
-use substrate::fault::Names;
-use substrate::host::{Order, PARENT_PIPE, PROCESS_NAME};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed};
+use substrate::fault::{Fault, Names, When};
+use substrate::host::{BRIEFS_FIRST, Order, PARENT_PIPE, PROCESS_NAME};
+use substrate::link::Link;
+use substrate::trace::EventType;
 use substrate::{Line, World, dial};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::oneshot;
 
 use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
@@ -25,17 +28,23 @@ use crate::events::{self, ClusterNode};
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// How long the last lines of a component that has ended may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// One component as an OS process.
 pub(super) struct OsProcess {
     world: World,
     name: String,
-    args: Vec<String>,
+    args: Mutex<Vec<String>>,
     ready: PathBuf,
     log: PathBuf,
     child: Mutex<Option<Child>>,
+    /// How often faults have fired in all its incarnations.
+    fired: Arc<Mutex<BTreeMap<String, u64>>>,
     /// Held for as long as the process is to live.
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
+    /// Whether all that its last incarnation said has been read: the other end is dropped then.
+    read: Mutex<Option<oneshot::Receiver<()>>>,
     names: Arc<Names>,
 }
 
@@ -52,7 +61,9 @@ impl OsProcess {
         let (ready, log) = (site.path().join(format!("{file}.ready")), site.path().join(format!("{file}.log")));
         let mut line = vec!["component".to_owned(), component.to_owned()];
         for (flag, value) in args {
-            line.extend([(*flag).to_owned(), value.clone()]);
+            line.push((*flag).to_owned());
+            // A switch has no value.
+            line.extend((!value.is_empty()).then(|| value.clone()));
         }
         let scale = world.scale().factor().to_string();
         line.extend(["--ready-file".to_owned(), ready.display().to_string(), "--trace".to_owned(), "-".to_owned()]);
@@ -60,11 +71,13 @@ impl OsProcess {
         Self {
             world: world.clone(),
             name: name.to_owned(),
-            args: line,
+            args: Mutex::new(line),
             ready,
             log,
             child: Mutex::default(),
+            fired: Arc::default(),
             stdin: tokio::sync::Mutex::default(),
+            read: Mutex::default(),
             names: names.clone(),
         }
     }
@@ -74,14 +87,39 @@ impl OsProcess {
         &self.name
     }
 
+    /// Lets the next incarnation listen where this one does, which took a free port.
+    fn pin(&self, flag: &str, endpoint: &str) {
+        let address = endpoint.rsplit("//").next().unwrap_or_default();
+        let mut args = lock(&self.args);
+        if let Some(at) = args.iter().position(|arg| arg == flag)
+            && let Some(value) = args.get_mut(at + 1)
+        {
+            address.clone_into(value);
+        }
+    }
+
+    /// Starts the process, which knows of all faults before it does anything, and returns what its ready file says.
+    ///
+    /// # Errors
+    /// When it does not become ready, with what it printed.
+    pub(super) async fn start(&self) -> Result<Value, String> {
+        self.launch()?;
+        self.brief().await;
+        self.order(&Order::Begin).await;
+        let ready = self.ready().await?;
+        // It refused what belongs to servers that it had not started yet.
+        self.brief().await;
+        Ok(ready)
+    }
+
     /// Starts the process; its events go into the world's trace as they come.
-    pub(super) fn launch(&self) -> Result<(), String> {
+    fn launch(&self) -> Result<(), String> {
         let failed = |e: std::io::Error| format!("{} does not start: {e}", self.name);
         // The file of an earlier incarnation says nothing about this one.
         let _ = std::fs::remove_file(&self.ready);
         let mut child = Command::new(std::env::current_exe().map_err(failed)?)
-            .args(&self.args)
-            .env(PARENT_PIPE, "1")
+            .args(&*lock(&self.args))
+            .env(PARENT_PIPE, BRIEFS_FIRST)
             .env(PROCESS_NAME, &self.name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -93,7 +131,7 @@ impl OsProcess {
         if let Some(stdout) = child.stdout.take() {
             self.follow(BufReader::new(stdout));
         }
-        *self.child() = Some(child);
+        *lock(&self.child) = Some(child);
         if let Ok(mut slot) = self.stdin.try_lock() {
             *slot = stdin;
         }
@@ -104,16 +142,22 @@ impl OsProcess {
         // The harness' own name for it: two drivers on two nodes have one name among themselves.
         let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
         let kinds = events::all();
+        let fired = self.fired.clone();
+        let (reading, read) = oneshot::channel::<()>();
+        *lock(&self.read) = Some(read);
         let reader =
             substrate::Process::start(&self.world, &format!("trace of {}", self.name), move |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };
         ctx.spawn(async move {
             // Keeps the process handle for as long as lines come.
-            let _reader = reader;
+            let _reader = (reader, reading);
             let mut lines = stdout.lines();
             while let Ok(Some(line)) = lines.next_line().await {
                 let read = serde_json::from_str::<Line>(&line).map_err(|e| format!("{e}: {line}"));
                 let adopted = read.and_then(|line| {
+                    if let (FaultFired::KIND, Some(fault)) = (&*line.kind, line.str("fault")) {
+                        *lock(&fired).entry(fault.to_owned()).or_default() += 1;
+                    }
                     // Each process counts time from its own start, so the event gets this world's time.
                     let ms = world.clock().mono().as_millis() as u64;
                     let line = Line { ms, process: name.clone(), ..line };
@@ -127,13 +171,16 @@ impl OsProcess {
     }
 
     /// Waits until the ready file is there and returns what it says.
-    pub(super) async fn ready(&self) -> Result<Value, String> {
+    async fn ready(&self) -> Result<Value, String> {
         let tries = START_LIMIT.as_millis() / 10;
         for _ in 0..tries {
             if let Ok(text) = std::fs::read(&self.ready) {
                 return serde_json::from_slice(&text).map_err(|e| format!("{}: ready file: {e}", self.name));
             }
-            let ended = self.child().as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let ended = match &mut *lock(&self.child) {
+                Some(child) => child.try_wait().ok().flatten(),
+                None => return Err(format!("{} was ended while it started", self.name)),
+            };
             if let Some(status) = ended {
                 let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 return Err(format!(
@@ -147,16 +194,23 @@ impl OsProcess {
         Err(format!("{} was not ready within {START_LIMIT:?}", self.name))
     }
 
-    /// Says which names and faults there are, to a process that has just become ready.
-    pub(super) async fn brief(&self) {
+    /// Says which names and faults there are.
+    async fn brief(&self) {
         self.order(&Order::Names(Names::clone(&self.names))).await;
         for report in self.world.faults().list() {
-            self.order(&Order::Fault(Box::new(report.fault))).await;
+            let fired = lock(&self.fired).get(&report.fault.name).copied().unwrap_or_default();
+            if let Some(rest) = rest(report.fault, fired) {
+                self.order(&Order::Fault(Box::new(rest))).await;
+            }
         }
     }
 
     /// Tells the process of a fault.
     pub(super) async fn order(&self, order: &Order) {
+        if let Order::End(fault) = order {
+            // Another one of that name begins anew.
+            lock(&self.fired).remove(fault);
+        }
         let mut line = serde_json::to_vec(order).unwrap_or_default();
         line.push(b'\n');
         if let Some(stdin) = &mut *self.stdin.lock().await {
@@ -167,17 +221,34 @@ impl OsProcess {
 
     /// Ends the process as `kill -9` does.
     pub(super) async fn kill(&self) {
-        let child = self.child().take();
+        let child = lock(&self.child).take();
         self.stdin.lock().await.take();
-        if let Some(mut child) = child {
-            // An error means that it has ended by itself.
-            let _ = child.kill().await;
+        let Some(mut child) = child else { return };
+        // An error means that it has ended by itself.
+        let _ = child.kill().await;
+        let read = lock(&self.read).take();
+        if let Some(read) = read {
+            // What it said before comes before its end; somebody else who holds its output would keep it open.
+            let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
+        self.world.trace().info(&self.name.as_str().into(), ProcessCrashed {});
     }
+}
 
-    fn child(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is left of a fault for a process in whose earlier incarnations it has fired `fired` times: that it was the first
+/// is not true of another one because the process has started again.
+fn rest(fault: Fault, fired: u64) -> Option<Fault> {
+    let When { first, nth, every, .. } = fault.when;
+    if nth.is_some() && fired > 0 {
+        return None;
     }
+    let Some(first) = first else { return Some(fault) };
+    let left = first.saturating_sub(fired * every.unwrap_or(1));
+    (left >= every.unwrap_or(1)).then(|| Fault { when: When { first: Some(left), ..fault.when }, ..fault })
 }
 
 /// Starts processes and remembers what they answered.
@@ -195,9 +266,7 @@ impl Launcher<'_> {
         args: &[(&str, String)],
     ) -> Result<(Arc<OsProcess>, Value), ClusterError> {
         let process = Arc::new(OsProcess::new(self.world, self.site, &self.names, name, component, args));
-        process.launch().map_err(ClusterError::Wiring)?;
-        let ready = process.ready().await.map_err(ClusterError::Wiring)?;
-        process.brief().await;
+        let ready = process.start().await.map_err(ClusterError::Wiring)?;
         Ok((process, ready))
     }
 
@@ -242,6 +311,7 @@ impl Cluster {
             )
             .await?;
         let ec2 = text(&ready, "endpoint");
+        cloud.pin("--listen", &ec2);
         members.insert("mock-ec2".to_owned(), Member::Os(cloud));
         let kubeconfig = site.path().join("kubeconfig");
         let (apiserver, ready) = start
@@ -256,10 +326,17 @@ impl Cluster {
             )
             .await?;
         let kubernetes = text(&ready, "httpEndpoint");
+        apiserver.pin("--listen", &text(&ready, "endpoint"));
+        apiserver.pin("--http-listen", &kubernetes);
         members.insert("fake-apiserver".to_owned(), Member::Os(apiserver));
         let socket = format!("unix://{}", start.sockets("csi-controller").display());
-        let csi =
-            [("--mode", "controller".to_owned()), ("--endpoint", socket.clone()), ("--ec2-endpoint", ec2.clone()), ("--lock", lock(spec.lock).to_owned())];
+        let csi = [
+            ("--mode", "controller".to_owned()),
+            ("--endpoint", socket.clone()),
+            ("--ec2-endpoint", ec2.clone()),
+            ("--lock", lock_key(spec.lock).to_owned()),
+            ("--batching", String::new()),
+        ];
         members
             .insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
         for (name, process) in names::loops(&spec) {
@@ -286,6 +363,7 @@ impl Cluster {
         };
         let user = substrate::Process::start(world, "user", |_| std::future::pending()).ctx();
         let user = user.ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
+        let (objects, cloud) = (Link::over(&user, "apiserver", objects), Link::over(&user, "ec2", cloud));
         let cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
         supervisor::start(world, &cluster);
         Ok(cluster)
@@ -321,10 +399,16 @@ impl Launcher<'_> {
             ("--node-id", id.clone()),
             ("--endpoint", format!("unix://{}", self.sockets(&node.name).display())),
             ("--registration-dir", registry.display().to_string()),
-            ("--ec2-endpoint", ec2.to_owned()),
+            // The machine has the slots for devices: they stay when the driver ends.
+            ("--no-plug", String::new()),
         ];
         let runtime = format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
-        let machine = self.start(&node.name, "machine", &[&place[..5], &[("--endpoint", runtime.clone())]].concat()).await?.0;
+        let slots = [
+            ("--endpoint", runtime.clone()),
+            ("--ec2-endpoint", ec2.to_owned()),
+            ("--instance-id", id.clone()),
+        ];
+        let machine = self.start(&node.name, "machine", &[&place[..5], &slots].concat()).await?.0;
         let name = names::csi_node(&node.name);
         let driver = self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0;
         let agent = [
@@ -336,7 +420,7 @@ impl Launcher<'_> {
         ];
         let agent = self.start(&names::kubelet(&node.name), "node-agent", &[&place[..], &agent].concat()).await?.0;
         let members = vec![Member::Os(machine), Member::Os(driver), Member::Os(agent)];
-        Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)? }))
+        Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)?, root }))
     }
 }
 
@@ -360,9 +444,31 @@ fn text(ready: &Value, key: &str) -> String {
     ready[key].as_str().unwrap_or_default().to_owned()
 }
 
-fn lock(key: LockKey) -> &'static str {
+fn lock_key(key: LockKey) -> &'static str {
     match key {
         LockKey::Volume => "volume",
         LockKey::VolumeAndNode => "volume-and-node",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_goes_on_where_an_earlier_incarnation_was_at() {
+        let left = |when: &str, fired: u64| {
+            let text = format!(
+                r#"{{"name": "f", "match": {{"plane": "csi"}}, "when": {when}, "effect": {{"crash": "self"}}}}"#
+            );
+            rest(serde_json::from_str(&text).expect("a fault"), fired).map(|fault| fault.when.first)
+        };
+        assert_eq!(left("{}", 7), Some(None));
+        assert_eq!([left(r#"{"first": 2}"#, 0), left(r#"{"first": 2}"#, 1)], [Some(Some(2)), Some(Some(1))]);
+        assert_eq!([left(r#"{"first": 2}"#, 2), left(r#"{"first": 2}"#, 3)], [None, None]);
+        assert_eq!([left(r#"{"nth": 3}"#, 0), left(r#"{"nth": 3}"#, 1)], [Some(None), None]);
+        let every = |fired| left(r#"{"first": 7, "every": 3}"#, fired);
+        assert_eq!([every(0), every(1), every(2)], [Some(Some(7)), Some(Some(4)), None]);
+        assert_eq!(left(r#"{"every": 3}"#, 5), Some(None));
     }
 }

@@ -41,7 +41,7 @@ struct Parts {
 enum Order {
     /// Start these again, which have ended.
     Revive(Vec<String>),
-    /// End these, which are OS processes, and start them again.
+    /// End these, which are OS processes or have nothing left to do, and start them again.
     Replace(Vec<String>),
     Reboot(String),
     PowerOff(String),
@@ -51,7 +51,7 @@ enum Order {
 /// What an event means for a process or a machine.
 fn order(event: &Event, instances: &BTreeMap<String, String>) -> Option<Order> {
     if event.is::<LeaderLost>() {
-        return Some(Order::Revive(vec![event.process.to_string()]));
+        return Some(Order::Replace(vec![event.process.to_string()]));
     }
     let InstanceChanged { instance, state } = event.get()?;
     let node = instances.get(instance.as_str())?.clone();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use controllers::attach_detach::ForcedReason;
 use controllers::events::Detach;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
@@ -31,6 +32,8 @@ pub(super) struct Hold {
     pub generation: u64,
     /// The kubelet of the node has started anew since the last target path went.
     pub forgotten: bool,
+    /// Why somebody forces a detach that is not legitimate.
+    pub wrongly_forced: Option<ForcedReason>,
 }
 
 impl Hold {
@@ -105,6 +108,8 @@ pub(super) struct Facts {
     /// Attachments in the cloud, with their state.
     pub cloud: BTreeMap<(String, String), AttachmentPhase>,
     multi_attach: BTreeSet<String>,
+    /// Volumes that the cloud has told of.
+    in_our_cloud: BTreeSet<String>,
     /// Volumes that were staged on a node since they were last attached to it.
     pub staged_since_attached: BTreeSet<(String, String)>,
     /// Since when nothing wants a volume on a node, in milliseconds.
@@ -143,16 +148,20 @@ impl Facts {
         }
     }
 
-    /// Whether the volume is attached to the node: by a VolumeAttachment where Kubernetes knows the volume, in the
-    /// cloud where somebody drives CSI without Kubernetes.
+    /// Whether the volume is attached to the node: in the cloud where the volume is of ours, and by a VolumeAttachment
+    /// where Kubernetes knows it.
     pub fn is_attached(&self, volume: &str, node: &str) -> bool {
         let node = self.name(node);
+        let in_cloud = self.cloud.get(&(volume.to_owned(), node.to_owned())) == Some(&AttachmentPhase::Attached);
+        if self.in_our_cloud.contains(volume) && !in_cloud {
+            return false;
+        }
         if self.known.contains(volume) {
             let of_volume = |a: &Attachment| self.volumes.get(&a.pv).is_some_and(|pv| pv.handle == volume);
             // The node is the cheaper question, and few attachments are of one node.
             return self.attachments.values().any(|a| a.attached && a.node == node && of_volume(a));
         }
-        self.cloud.get(&(volume.to_owned(), node.to_owned())) == Some(&AttachmentPhase::Attached)
+        in_cloud
     }
 
     /// The handle of a claim's volume.
@@ -187,6 +196,7 @@ impl Facts {
             self.on_cloud_attachment(changed);
         } else if let Some(changed) = event.get::<VolumeChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
+            self.in_our_cloud.insert(changed.volume.to_string());
             if changed.multi_attach {
                 self.multi_attach.insert(changed.volume.to_string());
             }
@@ -240,6 +250,7 @@ impl Facts {
         hold.raw = staged.raw;
         hold.forced = false;
         hold.forgotten = false;
+        hold.wrongly_forced = None;
         hold.generation += 1;
         let node = self.name(&staged.node).to_owned();
         self.staged_since_attached.insert((staged.volume.to_string(), node));
@@ -307,6 +318,7 @@ impl Facts {
         let legitimate = self.may_force(&key, ms);
         if let Some(hold) = self.holds.get_mut(&key) {
             hold.forced = legitimate;
+            hold.wrongly_forced = detach.reason.filter(|_| !legitimate);
         }
     }
 

@@ -69,7 +69,6 @@ pub struct Violation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// What else tells one cause from another.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<&'static str, serde_json::Value>,
     /// The declared deviation of upstream that this is, from `scenarios/upstream-bugs.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]

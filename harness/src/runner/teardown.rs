@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use controllers::node_agent::names::Paths;
+
 use super::cloud;
 use super::objects::ObjectError;
 use crate::cluster::Cluster;
@@ -80,6 +82,13 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
         left.mounts.extend(mounts.iter().map(|m| format!("{}: {}", node.name, m.path.display())));
         let devices = disk.devices().await.unwrap_or_default();
         left.devices.extend(devices.iter().map(|d| format!("{}: {}", node.name, d.name)));
+        let Some(root) = cluster.root(&node.name) else { continue };
+        let paths = Paths::new(root);
+        // Of pods and of staged volumes nothing may stay; the directory of a driver itself does.
+        for parent in [paths.pods(), paths.drivers().join(&cluster.spec().driver_name)] {
+            let names = disk.list_dir(&parent).await.unwrap_or_default().unwrap_or_default();
+            left.directories.extend(names.iter().map(|name| format!("{}: {}", node.name, parent.join(name).display())));
+        }
     }
     left
 }

@@ -87,7 +87,8 @@ fn what_serde_can_see_is_refused_at_its_place(
 #[case(&with_line("objects: [{apiVersion: v1, kind: StorageClass, metadata: {name: x}}]"),
     "t.yaml:3:11: this cluster has no kind StorageClass in v1",
     "{apiVersion: v1, kind: StorageClass, metadata: {name: x}}", "write `apiVersion: storage.k8s.io/v1`")]
-#[case(&with_steps("  - crash: node-c\n"), "t.yaml:4:12: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
+#[case(&with_steps("  - crash: node-c\n"), "t.yaml:4:12: there is no node and no process called `node-c`", "node-c", "did you mean `node-")]
+#[case(&with_steps("  - cordon: node-c\n"), "t.yaml:4:13: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
 #[case(&with_steps("  - wait: {object: pod/web, is: Bound}\n"), "t.yaml:4:33: a Pod is never Bound", "Bound", "its states: Pending")]
 #[case(&with_steps("  - wait: {object: pood/web, is: Running}\n"),
     "t.yaml:4:20: `pood` is no kind of object, did you mean `pod`?", "pood/web", "")]
@@ -112,7 +113,20 @@ fn what_serde_can_see_is_refused_at_its_place(
 #[case(&with_steps("  - delete: {object: pod/a, force: true, grace: 5s}\n"), "t.yaml:4:13: a forced deletion has no grace", "{object: pod/a, force: true, grace: 5s}", "")]
 #[case(&with_steps("  - clear-fault: f\n"), "t.yaml:4:18: no fault called `f` is in force here", "f", "there are no faults in force")]
 #[case(&with_steps("  - fault: {name: f, match: {plane: ec2}, when: {nth: 0}, effect: {hang: true}}\n"),
-    "t.yaml:4:12: when.every and when.nth count from 1", "{name: f, match: {plane: ec2}, when: {nth: 0}, effect: {hang: true}}", "")]
+    "t.yaml:4:50: when.nth: counts from 1", "nth", "")]
+#[case(&with_line("faults: [{name: f, match: {plane: csi, op: NodeStageVolum}, effect: {grpc: ABORTED}}]"),
+    "t.yaml:3:44: match.op: `NodeStageVolum` is no operation", "NodeStageVolum", "did you mean `NodeStageVolume`?")]
+#[case(&with_line("faults: [{name: f, match: {plane: csi}, effect: {grpc: ABORTD}}]"),
+    "t.yaml:3:56: effect.grpc: `ABORTD` is not known here", "ABORTD", "did you mean `ABORTED`?")]
+#[case(&with_line("faults: [{name: f, match: {plane: disk}, effect: {io_error: EIOO}}]"),
+    "t.yaml:3:61: effect.io_error: `EIOO`", "EIOO", "did you mean `EIO`?")]
+#[case(&with_line("faults: [{name: f, match: {plane: csi}, effect: {crash: controler}}]"),
+    "t.yaml:3:57: effect.crash: `controler` is no process", "controler", "did you mean `controllers`?")]
+#[case(&with_line("faults: [{name: f, match: {plane: csi}, when: {until: pvc/data=Bond}, effect: {grpc: ABORTED}}]"),
+    "t.yaml:3:55: when.until: a PersistentVolumeClaim is never Bond", "pvc/data=Bond", "")]
+#[case(&with_line("violations: [kubelet-forgets]"), "t.yaml:3:14: no deviation of upstream", "kubelet-forgets", "did you mean `kubelet-forgets-staged-volume`?")]
+#[case(&with_line("replicas: {csi-atacher: 2}"), "t.yaml:3:11: `csi-atacher` has no replicas", "{csi-atacher: 2}", "did you mean `csi-attacher`?")]
+#[case(&with_steps("  - expect: {checked: {I9: 1}}\n"), "t.yaml:4:23: `I9` is no invariant", "{I9: 1}", "")]
 fn what_only_the_whole_file_shows_is_refused_at_its_place(
     #[case] text: &str,
     #[case] message: &str,

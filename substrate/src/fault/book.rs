@@ -619,7 +619,7 @@ mod tests {
             (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
             (refused(|f| { f.matches.attributes.insert("volum".into(), "x".into()); }), "match.where.volum: `volum` is no attribute of these operations; there are process, volume; did you mean `volume`?"),
             (refused(|f| f.effect = Effect::Error("IncorectState".into())), "effect.error: `IncorectState` is not known here; there are IncorrectState, InternalError; did you mean `IncorrectState`?"),
-            (refused(|f| f.effect = Effect::IoError("EIO".into())), "effect.io_error: cannot happen to AttachVolume on the plane ec2, which knows count, crash, delay, error, hang, reboot"),
+            (refused(|f| f.effect = Effect::IoError("EIO".into())), "effect.io_error: cannot happen to `AttachVolume` on the plane ec2, which knows count, crash, delay, error, hang, reboot"),
             (refused(|f| f.at = Moment::BeforeReply), "at: `before_reply` is no moment at which error acts here; it acts at before; did you mean `before`?"),
             (refused(|f| f.effect = Effect::Hang(false)), "effect.hang: must be true"),
             (refused(|f| f.effect = Effect::Crash("controler".into())), "effect.crash: `controler` is no process that this server could end; there are self"),

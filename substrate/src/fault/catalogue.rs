@@ -175,6 +175,13 @@ impl fmt::Display for Mistake {
 impl std::error::Error for Mistake {}
 
 impl Mistake {
+    /// A mistake in what stands under the key at the end of `field`.
+    fn key(field: impl Into<String>, message: impl Into<String>) -> Self {
+        let mistake = Self::new(field, message);
+        let word = mistake.field.rsplit('.').next().map(str::to_owned);
+        Self { word, ..mistake }
+    }
+
     /// A mistake in `field`.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into(), ..Self::default() }
@@ -270,7 +277,7 @@ impl Catalogue {
         check_steady(fault)?;
         if fault.when.until.is_some() && !self.watched {
             let message = "nobody here watches a cluster; end the fault by deleting it, or give it a lease.ttl";
-            return Err(Mistake::new("when.until", message));
+            return Err(Mistake::key("when.until", message));
         }
         let named = self.named(fault)?;
         let told = self.told(fault, &named)?;
@@ -285,7 +292,7 @@ impl Catalogue {
             kinds.dedup();
             let (effect, plane) = (kind.name(), fault.matches.plane.name());
             let of = match &fault.matches.op {
-                Some(op) => format!("to {op} on the plane {plane}"),
+                Some(op) => format!("to `{op}` on the plane {plane}"),
                 None => format!("on the plane {plane}"),
             };
             let message = format!("cannot happen {of}, which knows {}", kinds.join(", "));
@@ -456,7 +463,7 @@ fn check_steady(fault: &Fault) -> Result<(), Mistake> {
     let turns = turns.into_iter().chain([("probability", when.probability.is_some())]);
     if let Some((field, _)) = turns.into_iter().find(|(_, is)| *is) {
         let message = format!("{} lasts, and has no turns: use `after`, `for` or `until`", kind.name());
-        return Err(Mistake::new(format!("when.{field}"), message));
+        return Err(Mistake::key(format!("when.{field}"), message));
     }
     let own = |key: &&String| kind != Kind::Skew || *key != PROCESS.name;
     if let Some(key) = fault.matches.attributes.keys().find(own) {
@@ -557,35 +564,35 @@ fn check_name(name: &str) -> Result<(), Mistake> {
 fn check_when(fault: &Fault) -> Result<(), Mistake> {
     let when = &fault.when;
     if when.probability.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-        return Err(Mistake::new("when.probability", "must be more than 0 and at most 1"));
+        return Err(Mistake::key("when.probability", "must be more than 0 and at most 1"));
     }
     for (field, count) in [("first", when.first), ("nth", when.nth), ("every", when.every)] {
         if count == Some(0) {
-            return Err(Mistake::new(format!("when.{field}"), "counts from 1; with 0 the fault could never fire"));
+            return Err(Mistake::key(format!("when.{field}"), "counts from 1; with 0 the fault could never fire"));
         }
     }
     match (when.first, when.nth, when.every) {
         (Some(_), Some(_), _) => {
-            return Err(Mistake::new("when.nth", "does not go with `first`: write one of them"));
+            return Err(Mistake::key("when.nth", "does not go with `first`: write one of them"));
         }
         (_, Some(_), Some(_)) => {
-            return Err(Mistake::new("when.every", "does not go with `nth`: write one of them"));
+            return Err(Mistake::key("when.every", "does not go with `nth`: write one of them"));
         }
         (Some(first), _, Some(every)) if first < every => {
             let message = format!("none of the first {first} is the {every}th: the fault could never fire");
-            return Err(Mistake::new("when.every", message));
+            return Err(Mistake::key("when.every", message));
         }
         _ => {}
     }
     if when.lasting.is_some_and(|s| s.0.is_zero()) {
-        return Err(Mistake::new("when.for", "must be longer than nothing"));
+        return Err(Mistake::key("when.for", "must be longer than nothing"));
     }
     let Some(ttl) = fault.lease.ttl else { return Ok(()) };
     if ttl.0.is_zero() {
-        return Err(Mistake::new("lease.ttl", "must be longer than nothing"));
+        return Err(Mistake::key("lease.ttl", "must be longer than nothing"));
     }
     if when.after.is_some_and(|after| after >= ttl) {
-        return Err(Mistake::new("when.after", "the lease is over before: the fault could never fire"));
+        return Err(Mistake::key("when.after", "the lease is over before: the fault could never fire"));
     }
     Ok(())
 }

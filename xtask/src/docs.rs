@@ -1,0 +1,48 @@
+//! `docs/`: tables that are made from what the program itself goes by.
+
+mod events;
+mod faults;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+/// The files and their texts.
+///
+/// # Errors
+/// Where a source does not have what a table is made of.
+pub fn all(repository: &Path) -> Result<Vec<(PathBuf, String)>, anyhow::Error> {
+    let docs = repository.join("docs");
+    Ok(vec![(docs.join("events.md"), events::text()?), (docs.join("faults.md"), faults::text(repository)?)])
+}
+
+/// A row of a table.
+fn row<const N: usize>(cells: [&str; N]) -> String {
+    let cells = cells.map(|cell| cell.replace('|', "\\|"));
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The head of a table.
+fn head<const N: usize>(cells: [&str; N]) -> String {
+    row(cells) + &row([(); N].map(|()| "---")).replace(' ', "")
+}
+
+/// Words as code, separated by commas.
+fn code<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Documentation of several lines as one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_survives_what_its_cells_say() {
+        assert_eq!(head(["a", "b"]), "| a | b |\n|---|---|\n");
+        assert_eq!(row(["x | y", "z"]), "| x \\| y | z |\n");
+    }
+}

@@ -1,0 +1,124 @@
+//! Seeds of many runs, and several runs at a time.
+
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, bail};
+
+/// Seeds as a command line names them: `1..100` without the last, `1..=100`, or one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    count: u64,
+}
+
+impl Seeds {
+    /// The seeds, in order.
+    pub fn all(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |i| self.first + i)
+    }
+}
+
+impl FromStr for Seeds {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |text: &str| text.trim().parse::<u64>().with_context(|| format!("`{text}` is no seed"));
+        let (first, count) = match text.split_once("..") {
+            None => (number(text)?, Some(1)),
+            Some((first, last)) => {
+                let first = number(first)?;
+                let (last, more) = last.strip_prefix('=').map_or((last, 0), |last| (last, 1));
+                let count = number(last)?.checked_sub(first).and_then(|count| count.checked_add(more));
+                (first, count)
+            }
+        };
+        match count {
+            None | Some(0) => bail!("`{text}` has no seeds; write the first one, `..`, and the one after the last"),
+            Some(count) => Ok(Self { first, count }),
+        }
+    }
+}
+
+/// `count` seeds that look random and follow from `from` (splitmix64).
+pub fn random(count: usize, from: u64) -> Vec<u64> {
+    let mut state = from;
+    let next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// As many jobs as the machine has processors.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `work` on every item, `jobs` at a time; the results are in the order of the items.
+///
+/// # Errors
+/// The error of the first item that has one.
+pub fn each<T: Sync, R: Send>(
+    items: &[T],
+    jobs: usize,
+    work: impl Fn(&T) -> Result<R, anyhow::Error> + Sync,
+) -> Result<Vec<R>, anyhow::Error> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    thread::scope(|threads| {
+        for _ in 0..jobs.clamp(1, items.len().max(1)) {
+            threads.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { return };
+                    let result = work(item);
+                    if result.is_err() {
+                        // Nobody needs the rest.
+                        next.store(items.len(), Ordering::Relaxed);
+                    }
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_seeds_is_read_as_rust_reads_it() {
+        let all = |text: &str| text.parse::<Seeds>().unwrap().all().collect::<Vec<_>>();
+        assert_eq!((all("7"), all("2..5"), all("2..=5")), (vec![7], vec![2, 3, 4], vec![2, 3, 4, 5]));
+        assert_eq!(all("18446744073709551615"), [u64::MAX]);
+        for wrong in ["", "a", "5..5", "5..2", "1..", "..3", "0..=18446744073709551615"] {
+            assert!(wrong.parse::<Seeds>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn random_seeds_follow_from_where_they_begin_and_differ() {
+        let (one, other) = (random(100, 1), random(100, 2));
+        assert_eq!((one.len(), &one[..50]), (100, &random(50, 1)[..]));
+        let all: std::collections::BTreeSet<u64> = one.iter().chain(&other).copied().collect();
+        assert_eq!(all.len(), 200);
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_items_and_the_first_error_is_told() {
+        let items: Vec<u64> = (0..50).collect();
+        assert_eq!(each(&items, 4, |i| Ok(i * 2)).unwrap(), items.iter().map(|i| i * 2).collect::<Vec<_>>());
+        let error = each(&items, 1, |i| if *i >= 7 { bail!("no {i}") } else { Ok(()) }).unwrap_err();
+        assert_eq!(error.to_string(), "no 7");
+        assert!(each(&[] as &[u64], 4, |_| Ok(())).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,22 @@
+//! What generators write is committed as they write it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::process::Command;
+
+fn check(task: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args([task, "--check"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!said.is_empty() && said.lines().all(|line| line.ends_with(": as generated")), "{said}");
+}
+
+#[test]
+fn docs() {
+    check("docs");
+}
+
+#[test]
+fn kinds() {
+    check("kinds");
+}
