@@ -2,18 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SCENARIOS: [&str; 7] = [
-    "first-volume.yaml",
-    "migration.yaml",
-    "node-crash.yaml",
-    "node-crash-short.yaml",
-    "out-of-service.yaml",
-    "block.yaml",
-    "expansion.yaml",
-];
+/// The scenarios of the repository: the files that have steps.
+fn scenarios() -> Vec<String> {
+    let dir = e2e::scenario("first-volume.yaml").parent().unwrap().to_owned();
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let steps = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().any(|line| line.starts_with("steps:"));
+    let files = entries.filter(|path| path.extension().is_some_and(|has| has == "yaml")).filter(steps);
+    let mut names: Vec<String> = files.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    assert!(names.len() >= 7 && names.iter().any(|name| name == "migration.yaml"), "{names:?}");
+    names
+}
 
 /// The trace of a run in a process of its own, at trace level.
 fn trace(scenario: &str, seed: u64, more: &[&str]) -> Vec<u8> {
@@ -50,25 +52,43 @@ fn assert_same(what: &str, one: &[u8], other: &[u8]) {
 
 #[test]
 fn the_same_seed_in_two_processes_gives_the_same_trace() {
-    for scenario in SCENARIOS {
+    for scenario in &scenarios() {
         assert_same(scenario, &trace(scenario, 7, &[]), &trace(scenario, 7, &[]));
     }
 }
 
 #[test]
 fn another_seed_gives_another_trace() {
-    for scenario in SCENARIOS {
+    for scenario in &scenarios() {
         assert!(trace(scenario, 7, &[]) != trace(scenario, 8, &[]), "{scenario}: seeds 7 and 8 give one trace");
     }
 }
 
 #[test]
 fn bytes_over_pipes_give_the_same_trace_as_direct_calls() {
-    for scenario in SCENARIOS {
+    for scenario in &scenarios() {
         for seed in [1, 7] {
             let direct = trace(scenario, seed, &[]);
             assert_same(scenario, &direct, &trace(scenario, seed, &["--transport", "duplex"]));
         }
+    }
+}
+
+/// Replicas wait for each other's leases, and one of them takes over: more processes, and more draws of chance.
+#[test]
+fn replicas_and_their_leases_replay_in_another_process_and_over_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = dir.path().join("replicas.yaml");
+    let text = std::fs::read_to_string(e2e::scenario("migration.yaml")).unwrap();
+    let text = text.replacen("\nsteps:\n", "\nreplicas: 2\nsteps:\n", 1);
+    std::fs::write(&scenario, text).unwrap();
+    for latency in ["instant", "aws"] {
+        let run = |transport| trace_of(&scenario, 5, &["--latency", latency, "--transport", transport]);
+        let first = run("direct");
+        let elected = first.windows(16).filter(|w| w == b"\"leader.elected\"").count();
+        assert!(elected > 3, "each component has a leader: {elected}");
+        assert_same(latency, &first, &run("direct"));
+        assert_same(latency, &first, &run("duplex"));
     }
 }
 
