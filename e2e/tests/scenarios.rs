@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -120,70 +121,168 @@ fn the_migration_runs_with_every_component_a_process_of_its_own_live() {
     run("migration.yaml", &[&["--live", "--processes", "--backend", backend], &FASTER[..]].concat());
 }
 
-/// One of each component that has faults of its own; a fault that never fires fails the run.
+/// One of each plane and each kind of process; a fault that never fires fails the run.
 const FAULTS: &str = "
-faults:
-- name: cloud-is-busy
-  match: {plane: ec2, op: AttachVolume}
-  when: {first: 1}
-  effect: {error: RequestLimitExceeded}
-- name: driver-gives-up
-  match: {plane: csi, op: ControllerPublishVolume}
-  when: {first: 1}
-  effect: {grpc: UNAVAILABLE}
-- name: node-gives-up
-  match: {plane: csi, op: NodeStageVolume}
-  when: {first: 1}
-  effect: {grpc: INTERNAL}
-- name: api-is-down
-  match: {plane: k8s, op: create, where: {resource: volumeattachments}}
-  when: {first: 1}
-  effect: {http: 503}
+- {name: cloud, match: {plane: ec2, op: AttachVolume}, when: {first: 1}, effect: {error: RequestLimitExceeded}}
+- {name: api, match: {plane: k8s, op: create, where: {resource: volumeattachments}}, when: {first: 1}, effect: {http: 503}}
+- {name: controller, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {grpc: UNAVAILABLE}}
+- {name: node, match: {plane: csi, op: NodeStageVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}
+- {name: mounts, match: {plane: disk, op: stage, where: {process: node-a/csi-node}}, when: {first: 1}, effect: {io_error: EIO}}
+- {name: bytes, match: {plane: disk, op: sync, where: {process: node-a}}, when: {nth: 2}, effect: {delay: 200ms}}
+- {name: slots, match: {plane: disk, op: plug, where: {process: node-a}}, when: {first: 1}, effect: {delay: 200ms}}
+- {name: agent, match: {plane: disk, where: {process: node-a/kubelet}}, when: {first: 1}, effect: {delay: 200ms}}
+- {name: reply, match: {plane: link, op: request, where: {from: csi-attacher, to: csi-controller}}, at: after_effect, when: {first: 1}, effect: {drop_reply: true}}
+- {name: plugin, match: {plane: link, op: request, where: {from: node-a/kubelet, to: csi-node-a}}, when: {first: 1}, effect: {delay: 100ms}}
+- {name: runtime, match: {plane: link, op: request, where: {from: node-a/kubelet, to: runtime-node-a}}, when: {first: 1}, effect: {delay: 100ms}}
+- {name: person, match: {plane: link, op: request, where: {from: user, to: apiserver}}, when: {nth: 3}, effect: {delay: 100ms}}
+- {name: cut, match: {plane: link}, when: {for: 60s}, effect: {partition: [node-b/kubelet, apiserver]}}
+- {name: clock, match: {plane: clock, op: wall, where: {process: node-a/kubelet}}, when: {for: 1m}, effect: {skew: +2s}}
 ";
 
-/// `first-volume.yaml` with `faults`.
-fn with_faults(faults: &str) -> tempfile::NamedTempFile {
+/// `first-volume.yaml` on two nodes with its pod on node-a, with `faults`, and with `steps` while the pod is to start.
+fn with_faults(faults: &str, steps: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     let text = std::fs::read_to_string(e2e::scenario("first-volume.yaml")).unwrap();
-    std::fs::write(file.path(), text + faults).unwrap();
+    let bound = "  - wait: {object: pvc/data, is: Bound";
+    let (containers, on) = ("        containers:\n", "        nodeSelector: {kubernetes.io/hostname: node-a}\n");
+    for part in [bound, containers, "nodes: {count: 3}"] {
+        assert_eq!(text.matches(part).count(), 1, "{part}");
+    }
+    let text = text.replace("nodes: {count: 3}", "nodes: {count: 2}").replace(containers, &format!("{on}{containers}"));
+    let text = text.replace(bound, &format!("{steps}{bound}"));
+    std::fs::write(file.path(), format!("{text}faults:{faults}")).unwrap();
     file
 }
 
+const ONE_PROCESS: [&str; 5] = ["--live", "--backend", "directory", "--time-scale", "10"];
 const PROCESSES: [&str; 6] = ["--live", "--processes", "--backend", "directory", "--time-scale", "10"];
+const WORLDS: [&[&str]; 3] = [&[], &ONE_PROCESS, &PROCESSES];
+
+/// Runs a scenario file, which passes, and returns of each event of `kinds` its kind, its process and its fault.
+fn told(file: &Path, world: &[&str], kinds: &[&str]) -> Vec<[String; 3]> {
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let path = trace.path().display().to_string();
+    let (code, envelope) = run_file(file, &[world, &["--trace", &path][..]].concat());
+    assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
+    let text = std::fs::read_to_string(trace.path()).unwrap();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told =
+        |event: &Value| ["kind", "process", "fault"].map(|key| event[key].as_str().unwrap_or_default().to_owned());
+    events.map(|event| told(&event)).filter(|[kind, ..]| kinds.contains(&kind.as_str())).collect()
+}
 
 #[test]
-fn faults_act_in_the_process_that_owns_their_plane_live() {
-    let file = with_faults(FAULTS);
-    for world in [&[][..], &PROCESSES[..]] {
-        let (code, envelope) = run_file(file.path(), world);
-        assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
-        assert_eq!(envelope["data"]["silentFaults"], serde_json::json!([]), "{world:?}");
+fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
+    let file = with_faults(FAULTS, "");
+    let processes = |world: &[&str]| {
+        let told = told(file.path(), world, &["fault.fired"]);
+        told.into_iter().map(|[_, process, fault]| [fault, process]).collect::<BTreeSet<_>>()
+    };
+    let [simulated, live, apart] = WORLDS.map(processes);
+    assert_eq!(simulated.len(), FAULTS.matches("name:").count(), "{simulated:?}");
+    assert_eq!((&live, &apart), (&simulated, &simulated));
+}
+
+/// What ends by a fault starts again, once: a process, another one than that in which the fault fires, a machine.
+#[test]
+fn what_a_fault_ends_starts_again_in_every_world_live() {
+    let cases = [
+        ("NodeStageVolume", "crash: self", &["node-a/csi-node"][..]),
+        ("ControllerPublishVolume", "crash: csi-attacher", &["csi-attacher"]),
+        ("NodePublishVolume", "crash: node-a", &["node-a/csi-node", "node-a/kubelet"]),
+        ("NodePublishVolume", "reboot: node-a", &["node-a", "node-a/csi-node", "node-a/kubelet"]),
+    ];
+    for (op, effect, ended) in cases {
+        let fault = format!(
+            "\n- {{name: end, match: {{plane: csi, op: {op}}}, at: after_effect, when: {{first: 1}}, effect: {{{effect}}}}}\n"
+        );
+        let file = with_faults(&fault, "");
+        for world in WORLDS {
+            let told = told(file.path(), world, &["fault.fired", "process.crashed", "process.started", "disk.crashed"]);
+            let of =
+                |kind: &str| told.iter().filter(|[k, ..]| k == kind).map(|[_, p, _]| p.as_str()).collect::<Vec<_>>();
+            assert_eq!(of("fault.fired").len(), 1, "{effect} {world:?}: {told:?}");
+            assert_eq!(of("disk.crashed").len(), usize::from(effect.starts_with("reboot")), "{effect} {world:?}");
+            for process in ended {
+                // Everything ends once more with the cluster, but in simulation.
+                let end =
+                    of("process.crashed").iter().filter(|p| *p == process).count() - usize::from(!world.is_empty());
+                let start = of("process.started").iter().filter(|p| *p == process).count();
+                assert_eq!((end, start), (1, 2), "{process}, {effect} {world:?}: {told:?}");
+            }
+        }
+    }
+}
+
+/// The fault meets the start of a process that another one ended.
+#[test]
+fn a_process_knows_of_faults_before_it_starts_live() {
+    let faults = "
+- {name: end, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {crash: csi-attacher}}
+- {name: slow, match: {plane: process, op: start, where: {process: csi-attacher}}, when: {first: 1}, effect: {delay: 2s}}
+";
+    let file = with_faults(faults, "");
+    for world in WORLDS {
+        let fired: Vec<[String; 3]> = told(file.path(), world, &["fault.fired"]);
+        let fired: Vec<[&str; 2]> =
+            fired.iter().map(|[_, process, fault]| [process.as_str(), fault.as_str()]).collect();
+        assert_eq!(fired, [["csi-controller", "end"], ["csi-attacher", "slow"]], "{world:?}");
+    }
+}
+
+/// Nothing is attached until another pod runs.
+#[test]
+fn a_fault_ends_when_its_condition_holds_in_every_world_live() {
+    let helper = "  - sleep: 20s
+  - apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: helper}
+      spec: {containers: [{name: writer, image: mooring/writer}]}
+";
+    let fault = "\n- {name: not-yet, match: {plane: csi, op: ControllerPublishVolume}, when: {until: pod/helper=Running}, effect: {grpc: UNAVAILABLE}}\n";
+    let file = with_faults(fault, helper);
+    for world in WORLDS {
+        let fired = told(file.path(), world, &["fault.fired"]);
+        assert!(
+            fired.len() > 1 && fired.iter().all(|[_, process, _]| process == "csi-controller"),
+            "{world:?}: {fired:?}"
+        );
     }
 }
 
 #[test]
 fn a_fault_is_in_force_again_in_a_process_that_starts_again_live() {
-    let fault = "faults:\n- {name: after, match: {plane: csi, op: NodeStageVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}\n";
-    let text = std::fs::read_to_string(e2e::scenario("first-volume.yaml")).unwrap() + fault;
-    let text = text.replace("nodes: {count: 3}", "nodes: {count: 1}");
-    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
-    std::fs::write(file.path(), text.replace("steps:\n", "steps:\n  - crash: node-a\n  - restart: node-a\n")).unwrap();
-    for world in [&[][..], &PROCESSES[..]] {
-        let (code, envelope) = run_file(file.path(), world);
-        assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
+    let fault =
+        "\n- {name: after, match: {plane: csi, op: NodeStageVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}\n";
+    let file = with_faults(fault, "  - crash: node-a\n  - restart: node-a\n");
+    for world in WORLDS {
+        let fired = told(file.path(), world, &["fault.fired"]);
+        assert_eq!(fired.len(), 1, "{world:?}");
     }
 }
 
 #[test]
 fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
-    let snapshot = "faults:\n- {name: never, match: {plane: ec2, op: CreateSnapshot}, effect: {http: 503}}\n";
-    let (code, envelope) = run_file(with_faults(snapshot).path(), &PROCESSES);
-    assert_eq!((code, &envelope["data"]["silentFaults"]), (Some(1), &serde_json::json!(["never"])), "{envelope:#}");
-    // What passes between processes passes outside of this one.
-    let link = "faults:\n- {name: slow, match: {plane: link}, effect: {delay: 1s}}\n";
-    let (code, envelope) = run_file(with_faults(link).path(), &PROCESSES);
-    let error = envelope["error"]["message"].as_str().unwrap_or_default();
-    assert!(code == Some(1) && error.contains("match.plane"), "{envelope:#}");
+    let snapshot = "\n- {name: never, match: {plane: ec2, op: CreateSnapshot}, effect: {http: 503}}\n";
+    let file = with_faults(snapshot, "");
+    for world in WORLDS {
+        let (code, envelope) = run_file(file.path(), world);
+        let silent = &envelope["data"]["silentFaults"];
+        assert_eq!((code, silent), (Some(1), &serde_json::json!(["never"])), "{world:?}: {envelope:#}");
+    }
+}
+
+/// What checkers look at is looked at in every world: also what the API server, as a process of its own, tells watchers.
+#[test]
+fn every_world_checks_the_same_live() {
+    for world in WORLDS {
+        let (code, envelope) = run_file(&e2e::scenario("first-volume.yaml"), world);
+        assert_eq!(code, Some(0), "{world:?}: {:#}", envelope["error"]);
+        let checked = &envelope["data"]["checked"];
+        let streams = checked["I7"].as_u64().unwrap_or_else(|| panic!("{checked:#}"));
+        assert!(streams > 50, "{world:?}: {checked:#}");
+    }
 }
 
 #[test]

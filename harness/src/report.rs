@@ -243,7 +243,10 @@ the last 20 trace lines
                 .render(Style::PLAIN)
                 .starts_with("invariant I1 at 1.500s, event 3\n  m\n\nthe trace is empty\n")
         );
-        let silent = Report { silent_faults: vec![SilentFault { name: "f".into(), near_misses: 0, near: Vec::new() }], ..with(vec![]) };
+        let silent = Report {
+            silent_faults: vec![SilentFault { name: "f".into(), near_misses: 0, near: Vec::new() }],
+            ..with(vec![])
+        };
         assert_eq!((silent.exit(), silent.failure().code), (Exit::Failed, "fault-never-fired".into()));
         assert_eq!(report().exit(), Exit::Failed);
     }

@@ -291,7 +291,8 @@ fn a_machine_that_the_cloud_crashes_or_stops_runs_no_node_until_it_has_power_aga
         seconds(20).await;
         let found = world.trace().lines().into_iter().find(|e| e.kind == "cluster.node").unwrap();
         let (node, instance) = (found.str("node").unwrap().to_owned(), found.str("instance").unwrap().to_owned());
-        let told = |kind: &str| world.trace().events().iter().filter(|e| e.kind() == kind && *e.process == *node).count();
+        let told =
+            |kind: &str| world.trace().events().iter().filter(|e| e.kind() == kind && *e.process == *node).count();
         poke(&cluster, &format!("/admin/v1/instances/{instance}/crash"), "").await;
         seconds(1).await;
         assert_eq!((cluster.down_nodes(), told("process.crashed")), (vec![node.clone()], 1));

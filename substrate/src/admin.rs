@@ -120,9 +120,7 @@ impl FaultsApi {
                 let read = axum::body::to_bytes(body, BODY_LIMIT).await;
                 let response = match read {
                     Ok(bytes) => api.call(&parts, &bytes),
-                    Err(_) => {
-                        error(StatusCode::PAYLOAD_TOO_LARGE, &format!("a fault has at most {BODY_LIMIT} bytes"))
-                    }
+                    Err(_) => error(StatusCode::PAYLOAD_TOO_LARGE, &format!("a fault has at most {BODY_LIMIT} bytes")),
                 };
                 response.map(axum::body::Body::new)
             }

@@ -26,6 +26,11 @@ pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
 pub const BRIEFS_FIRST: &str = "orders";
 /// What the component is called by whoever started it: the name of its process in the trace, and for faults.
 pub const PROCESS_NAME: &str = "MOORING_PROCESS";
+/// When this variable is set, the trace has every message of every link.
+pub const EVERY_MESSAGE: &str = "MOORING_EVERY_MESSAGE";
+/// Kinds of events, separated by commas, that are written to a trace on standard output though the process only
+/// whispers them: what its starter's checkers look at. See [`Trace::whisper`](crate::Trace::whisper).
+pub const WHISPERS: &str = "MOORING_WHISPERS";
 
 /// What whoever started this process says of faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,10 +75,11 @@ where
         Ok(runtime) => runtime,
         Err(e) => return failed(name, &format!("the runtime does not start: {e}")),
     };
+    let level = if std::env::var_os(EVERY_MESSAGE).is_some() { Level::Trace } else { Level::Info };
     let world_options = Options {
         seed: options.seed,
         scale: TimeScale::new(options.time_scale),
-        level: Level::Info,
+        level,
         watchdog: None,
         process: std::env::var(PROCESS_NAME).ok(),
         ..Options::default()
@@ -91,6 +97,9 @@ where
             match sink(path) {
                 Ok(sink) => world.trace().write_to(sink),
                 Err(e) => return failed(name, &format!("--trace {}: {e}", path.display())),
+            }
+            if path.as_os_str() == "-" && level == Level::Info {
+                speak_up(&world);
             }
         }
         let briefed = stop.briefed();
@@ -150,11 +159,42 @@ fn failed(name: &str, message: &str) -> ExitCode {
 
 fn sink(path: &PathBuf) -> std::io::Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
-        // Line by line, because whoever reads the pipe follows along.
-        Ok(Box::new(std::io::LineWriter::new(std::io::stdout())))
+        Ok(Box::new(StdoutLines::default()))
     } else {
         Ok(Box::new(std::io::BufWriter::new(std::fs::File::create(path)?)))
     }
+}
+
+/// Writes to standard output line by line, because whoever reads the pipe follows along, and each line at once.
+#[derive(Debug, Default)]
+struct StdoutLines(Vec<u8>);
+
+impl Write for StdoutLines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.extend_from_slice(text);
+        if self.0.ends_with(b"\n") {
+            self.flush()?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let line = std::mem::take(&mut self.0);
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&line)?;
+        stdout.flush()
+    }
+}
+
+/// Writes what is whispered of the kinds that the starter asks for to standard output.
+fn speak_up(world: &World) {
+    let Ok(kinds) = std::env::var(WHISPERS) else { return };
+    world.trace().observe(move |event| {
+        if kinds.split(',').any(|kind| kind == event.kind()) {
+            // A trace that cannot be written must not change the run.
+            let _ = writeln!(StdoutLines::default(), "{}", event.line().text());
+        }
+    });
 }
 
 /// The ways in which a process is asked to end: SIGINT, SIGTERM, the end of its starter.
@@ -294,7 +334,8 @@ fn carry_out(world: &World, order: Order) {
         Order::Names(names) => world.faults().name(names),
         Order::Fault(fault) => {
             // Refused is what belongs to a server that this process is not, or is here already.
-            let _ = world.faults().add(world.clock().mono(), Fault { when: When { until: None, ..fault.when }, ..*fault });
+            let _ =
+                world.faults().add(world.clock().mono(), Fault { when: When { until: None, ..fault.when }, ..*fault });
         }
         Order::End(name) => {
             world.faults().remove(&name);
@@ -317,9 +358,12 @@ mod tests {
             ..Names::default()
         };
         let crash = |who: &str, process: &str| ends(&Effect::Crash(who.to_owned()), process, Some(&names));
-        for (who, process) in
-            [("self", "node-a"), ("node-a", "node-a/kubelet"), ("controllers", "csi-attacher"), ("csi-attacher", "csi-attacher")]
-        {
+        for (who, process) in [
+            ("self", "node-a"),
+            ("node-a", "node-a/kubelet"),
+            ("controllers", "csi-attacher"),
+            ("csi-attacher", "csi-attacher"),
+        ] {
             assert!(crash(who, process), "{who} in {process}");
         }
         for (who, process) in [("node-a", "node-a"), ("csi-attacher", "node-a/kubelet"), ("node-a", "csi-attacher")] {

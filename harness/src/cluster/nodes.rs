@@ -43,7 +43,12 @@ impl Yard {
         started
     }
 
-    fn process<F>(&self, name: &str, machine: &Machine, run: impl Fn(Self, Ctx, Machine) -> F + Send + Sync + 'static) -> Process
+    fn process<F>(
+        &self,
+        name: &str,
+        machine: &Machine,
+        run: impl Fn(Self, Ctx, Machine) -> F + Send + Sync + 'static,
+    ) -> Process
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
@@ -75,10 +80,8 @@ impl Yard {
         let config = PlugConfig { token, ..PlugConfig::new(ec2, &machine.instance, name, disk.clone()) };
         ctx.spawn(plug::run(ctx.clone(), config));
         if !self.is_without("kubelet") {
-            let config = MachineConfig {
-                container_start: container_start(self.spec.latency),
-                ..MachineConfig::new(name, disk)
-            };
+            let config =
+                MachineConfig { container_start: container_start(self.spec.latency), ..MachineConfig::new(name, disk) };
             self.wiring.publish(&ctx, &runtime(name), machine::start(&ctx, config))?;
         }
         pending().await
@@ -116,7 +119,11 @@ impl Yard {
             root: machine.root.clone(),
             ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
         };
-        self.wiring.publish(&ctx, &format!("kubelet-{name}"), node_agent::service(&ctx, &config.logs, config.runtime.clone()))?;
+        self.wiring.publish(
+            &ctx,
+            &format!("kubelet-{name}"),
+            node_agent::service(&ctx, &config.logs, config.runtime.clone()),
+        )?;
         node_agent::run(ctx, client, config).await;
         Ok(())
     }
@@ -140,8 +147,6 @@ fn pace(profile: LatencyProfile) -> Option<Pace> {
 fn container_start(profile: LatencyProfile) -> (Duration, Duration) {
     match profile {
         LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
-        LatencyProfile::Aws | LatencyProfile::AwsRecent => {
-            (Duration::from_secs(1), Duration::from_secs(3))
-        }
+        LatencyProfile::Aws | LatencyProfile::AwsRecent => (Duration::from_secs(1), Duration::from_secs(3)),
     }
 }

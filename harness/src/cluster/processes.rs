@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use csi_mock::settings::LockKey;
+use fake_apiserver::events::{WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
 use serde_json::Value;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed};
-use substrate::fault::{Fault, Names, When};
-use substrate::host::{BRIEFS_FIRST, Order, PARENT_PIPE, PROCESS_NAME};
+use substrate::fault::{Fault, Lease, Names, Span, When};
+use substrate::host::{BRIEFS_FIRST, EVERY_MESSAGE, Order, PARENT_PIPE, PROCESS_NAME, WHISPERS};
 use substrate::link::Link;
-use substrate::trace::EventType;
-use substrate::{Line, World, dial};
+use substrate::{EventType, Level, Line, World, dial};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::oneshot;
@@ -24,23 +25,42 @@ use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
-use crate::events::{self, ClusterNode};
+use crate::events::{self, ClusterNode, ScenarioStep};
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long the last lines of a component that has ended may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// The processes whose state ends with them; in one OS process it is the world that has it.
+const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
+
+/// What a component only whispers, and checkers look at.
+const WHISPERED: [&str; 4] = [WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
+
+/// What is known of a fault in one process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// When the process was told of it.
+    since: Duration,
+    /// How often it has fired there.
+    fired: u64,
+}
+
 /// One component as an OS process.
 pub(super) struct OsProcess {
     world: World,
     name: String,
     args: Mutex<Vec<String>>,
+    /// It has been started before.
+    started: AtomicBool,
     ready: PathBuf,
     log: PathBuf,
     child: Mutex<Option<Child>>,
-    /// How often faults have fired in all its incarnations.
-    fired: Arc<Mutex<BTreeMap<String, u64>>>,
+    /// What is known of the faults in force in all its incarnations.
+    faults: Arc<Mutex<BTreeMap<String, Known>>>,
+    /// Whether what is whispered is to be kept, because the checkers have yet to come.
+    aloud: Arc<AtomicBool>,
     /// Held for as long as the process is to live.
     stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     /// Whether all that its last incarnation said has been read: the other end is dropped then.
@@ -49,14 +69,8 @@ pub(super) struct OsProcess {
 }
 
 impl OsProcess {
-    fn new(
-        world: &World,
-        site: &Site,
-        names: &Arc<Names>,
-        name: &str,
-        component: &str,
-        args: &[(&str, String)],
-    ) -> Self {
+    fn new(start: &Launcher<'_>, name: &str, component: &str, args: &[(&str, String)]) -> Self {
+        let Launcher { world, site, names, .. } = start;
         let file = name.replace('/', ".");
         let (ready, log) = (site.path().join(format!("{file}.ready")), site.path().join(format!("{file}.log")));
         let mut line = vec!["component".to_owned(), component.to_owned()];
@@ -69,13 +83,15 @@ impl OsProcess {
         line.extend(["--ready-file".to_owned(), ready.display().to_string(), "--trace".to_owned(), "-".to_owned()]);
         line.extend(["--time-scale".to_owned(), scale, "--seed".to_owned(), world.options().seed.to_string()]);
         Self {
-            world: world.clone(),
+            world: World::clone(world),
             name: name.to_owned(),
             args: Mutex::new(line),
+            started: AtomicBool::new(false),
             ready,
             log,
             child: Mutex::default(),
-            fired: Arc::default(),
+            faults: Arc::default(),
+            aloud: start.aloud.clone(),
             stdin: tokio::sync::Mutex::default(),
             read: Mutex::default(),
             names: names.clone(),
@@ -103,24 +119,35 @@ impl OsProcess {
     /// # Errors
     /// When it does not become ready, with what it printed.
     pub(super) async fn start(&self) -> Result<Value, String> {
-        self.launch()?;
+        let again = self.started.swap(true, Ordering::SeqCst);
+        let stdin = self.launch()?;
+        *self.stdin.lock().await = stdin;
         self.brief().await;
         self.order(&Order::Begin).await;
         let ready = self.ready().await?;
         // It refused what belongs to servers that it had not started yet.
         self.brief().await;
+        if again && FORGETFUL.contains(&&*self.name) {
+            let error = "it has lost its state, which it keeps in memory alone; end it in runs without --processes";
+            self.world.trace().info(&self.name.as_str().into(), ProcessFailed { error: error.to_owned() });
+        }
         Ok(ready)
     }
 
-    /// Starts the process; its events go into the world's trace as they come.
-    fn launch(&self) -> Result<(), String> {
+    /// Starts the process, whose events go into the world's trace as they come, and returns its standard input.
+    fn launch(&self) -> Result<Option<ChildStdin>, String> {
         let failed = |e: std::io::Error| format!("{} does not start: {e}", self.name);
         // The file of an earlier incarnation says nothing about this one.
         let _ = std::fs::remove_file(&self.ready);
-        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        if self.world.options().level == Level::Trace {
+            command.env(EVERY_MESSAGE, "1");
+        }
+        let mut child = command
             .args(&*lock(&self.args))
             .env(PARENT_PIPE, BRIEFS_FIRST)
             .env(PROCESS_NAME, &self.name)
+            .env(WHISPERS, WHISPERED.join(","))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&self.log).map_err(failed)?)
@@ -132,17 +159,14 @@ impl OsProcess {
             self.follow(BufReader::new(stdout));
         }
         *lock(&self.child) = Some(child);
-        if let Ok(mut slot) = self.stdin.try_lock() {
-            *slot = stdin;
-        }
-        Ok(())
+        Ok(stdin)
     }
 
     fn follow(&self, stdout: BufReader<tokio::process::ChildStdout>) {
         // The harness' own name for it: two drivers on two nodes have one name among themselves.
         let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
         let kinds = events::all();
-        let fired = self.fired.clone();
+        let (faults, aloud) = (self.faults.clone(), self.aloud.clone());
         let (reading, read) = oneshot::channel::<()>();
         *lock(&self.read) = Some(read);
         let reader =
@@ -156,11 +180,14 @@ impl OsProcess {
                 let read = serde_json::from_str::<Line>(&line).map_err(|e| format!("{e}: {line}"));
                 let adopted = read.and_then(|line| {
                     if let (FaultFired::KIND, Some(fault)) = (&*line.kind, line.str("fault")) {
-                        *lock(&fired).entry(fault.to_owned()).or_default() += 1;
+                        lock(&faults).entry(fault.to_owned()).or_default().fired += 1;
                     }
                     // Each process counts time from its own start, so the event gets this world's time.
                     let ms = world.clock().mono().as_millis() as u64;
                     let line = Line { ms, process: name.clone(), ..line };
+                    if WHISPERED.contains(&&*line.kind) && !aloud.load(Ordering::SeqCst) {
+                        return whisper(&world, line).map_err(|e| e.to_string());
+                    }
                     world.trace().adopt(&kinds, line).map_err(|e| e.to_string())
                 });
                 if let Err(error) = adopted {
@@ -197,9 +224,13 @@ impl OsProcess {
     /// Says which names and faults there are.
     async fn brief(&self) {
         self.order(&Order::Names(Names::clone(&self.names))).await;
+        let now = self.world.clock().mono();
         for report in self.world.faults().list() {
-            let fired = lock(&self.fired).get(&report.fault.name).copied().unwrap_or_default();
-            if let Some(rest) = rest(report.fault, fired) {
+            let known = lock(&self.faults).get(&report.fault.name).copied();
+            let (age, fired) = known.map_or_else(Default::default, |known| {
+                (now.saturating_sub(known.since).mul_f64(self.world.scale().factor()), known.fired)
+            });
+            if let Some(rest) = rest(report.fault, age, fired) {
                 self.order(&Order::Fault(Box::new(rest))).await;
             }
         }
@@ -207,9 +238,14 @@ impl OsProcess {
 
     /// Tells the process of a fault.
     pub(super) async fn order(&self, order: &Order) {
-        if let Order::End(fault) = order {
+        match order {
+            Order::Fault(fault) => {
+                let known = || Known { since: self.world.clock().mono(), fired: 0 };
+                lock(&self.faults).entry(fault.name.clone()).or_insert_with(known);
+            }
             // Another one of that name begins anew.
-            lock(&self.fired).remove(fault);
+            Order::End(fault) => drop(lock(&self.faults).remove(fault)),
+            Order::Names(_) | Order::Begin => {}
         }
         let mut line = serde_json::to_vec(order).unwrap_or_default();
         line.push(b'\n');
@@ -239,16 +275,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is left of a fault for a process in whose earlier incarnations it has fired `fired` times: that it was the first
-/// is not true of another one because the process has started again.
-fn rest(fault: Fault, fired: u64) -> Option<Fault> {
-    let When { first, nth, every, .. } = fault.when;
-    if nth.is_some() && fired > 0 {
-        return None;
+/// Tells the checkers of `world` what another OS process has whispered.
+fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
+    fn say<T: EventType>(world: &World, line: Line) -> Result<(), serde_json::Error> {
+        let event: T = substrate::json::from_value(line.fields.into())?;
+        world.trace().whisper(&line.process, || event);
+        Ok(())
     }
-    let Some(first) = first else { return Some(fault) };
-    let left = first.saturating_sub(fired * every.unwrap_or(1));
-    (left >= every.unwrap_or(1)).then(|| Fault { when: When { first: Some(left), ..fault.when }, ..fault })
+    match &*line.kind {
+        WatchOpened::KIND => say::<WatchOpened>(world, line),
+        WatchSent::KIND => say::<WatchSent>(world, line),
+        WatchSpoiled::KIND => say::<WatchSpoiled>(world, line),
+        WatchClosed::KIND => say::<WatchClosed>(world, line),
+        _ => Ok(()),
+    }
+}
+
+/// What is left of a fault for a process that starts again `age` after the fault was added and in whose earlier
+/// incarnations it has fired `fired` times: it neither lasts longer nor fires more often because of that.
+fn rest(fault: Fault, age: Duration, fired: u64) -> Option<Fault> {
+    let When { first, nth, every, after, lasting, .. } = fault.when;
+    let (turns, begin) = (every.unwrap_or(1), after.map_or(Duration::ZERO, |after| after.0));
+    let first = first.map(|first| first.saturating_sub(fired.saturating_mul(turns)));
+    let lasting = lasting.map(|lasting| Span((begin + lasting.0).saturating_sub(age.max(begin))));
+    let ttl = fault.lease.ttl.map(|ttl| Span(ttl.0.saturating_sub(age)));
+    let is_over = nth.is_some() && fired > 0
+        || first.is_some_and(|first| first < turns)
+        || [lasting, ttl].into_iter().flatten().any(|span| span.0.is_zero());
+    let after = after.map(|after| Span(after.0.saturating_sub(age)));
+    let (when, lease) = (When { first, after, lasting, ..fault.when }, Lease { ttl, ..fault.lease });
+    (!is_over).then_some(Fault { when, lease, ..fault })
 }
 
 /// Starts processes and remembers what they answered.
@@ -256,6 +312,7 @@ struct Launcher<'a> {
     world: &'a World,
     site: &'a Site,
     names: Arc<Names>,
+    aloud: Arc<AtomicBool>,
 }
 
 impl Launcher<'_> {
@@ -265,7 +322,7 @@ impl Launcher<'_> {
         component: &str,
         args: &[(&str, String)],
     ) -> Result<(Arc<OsProcess>, Value), ClusterError> {
-        let process = Arc::new(OsProcess::new(self.world, self.site, &self.names, name, component, args));
+        let process = Arc::new(OsProcess::new(self, name, component, args));
         let ready = process.start().await.map_err(ClusterError::Wiring)?;
         Ok((process, ready))
     }
@@ -288,7 +345,14 @@ impl Cluster {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
-        let start = Launcher { world, site, names: Arc::new(names::of(&spec)) };
+        let aloud = Arc::new(AtomicBool::new(true));
+        let (start, last) = (Launcher { world, site, names: Arc::new(names::of(&spec)), aloud: aloud.clone() }, aloud);
+        world.trace().observe(move |event| {
+            // Whoever takes steps has the checkers look first.
+            if event.is::<ScenarioStep>() {
+                last.store(false, Ordering::SeqCst);
+            }
+        });
         for dir in [site.volume_dir(), site.socket_dir()] {
             std::fs::create_dir_all(&dir).map_err(|e| ClusterError::Wiring(format!("{}: {e}", dir.display())))?;
         }
@@ -402,12 +466,10 @@ impl Launcher<'_> {
             // The machine has the slots for devices: they stay when the driver ends.
             ("--no-plug", String::new()),
         ];
-        let runtime = format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
-        let slots = [
-            ("--endpoint", runtime.clone()),
-            ("--ec2-endpoint", ec2.to_owned()),
-            ("--instance-id", id.clone()),
-        ];
+        let runtime =
+            format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
+        let slots =
+            [("--endpoint", runtime.clone()), ("--ec2-endpoint", ec2.to_owned()), ("--instance-id", id.clone())];
         let machine = self.start(&node.name, "machine", &[&place[..5], &slots].concat()).await?.0;
         let name = names::csi_node(&node.name);
         let driver = self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0;
@@ -461,7 +523,8 @@ mod tests {
             let text = format!(
                 r#"{{"name": "f", "match": {{"plane": "csi"}}, "when": {when}, "effect": {{"crash": "self"}}}}"#
             );
-            rest(serde_json::from_str(&text).expect("a fault"), fired).map(|fault| fault.when.first)
+            let fault = serde_json::from_str(&text).expect("a fault");
+            rest(fault, Duration::ZERO, fired).map(|fault| fault.when.first)
         };
         assert_eq!(left("{}", 7), Some(None));
         assert_eq!([left(r#"{"first": 2}"#, 0), left(r#"{"first": 2}"#, 1)], [Some(Some(2)), Some(Some(1))]);
@@ -470,5 +533,23 @@ mod tests {
         let every = |fired| left(r#"{"first": 7, "every": 3}"#, fired);
         assert_eq!([every(0), every(1), every(2)], [Some(Some(7)), Some(Some(4)), None]);
         assert_eq!(left(r#"{"every": 3}"#, 5), Some(None));
+    }
+
+    #[test]
+    fn a_fault_lasts_no_longer_in_a_process_that_starts_again() {
+        let left = |when: &str, age: u64| {
+            let text =
+                format!(r#"{{"name": "f", "match": {{"plane": "csi"}}, "when": {when}, "effect": {{"count": true}}}}"#);
+            let fault = serde_json::from_str(&text).expect("a fault");
+            let secs = |span: Option<Span>| span.map(|span| span.0.as_secs());
+            rest(fault, Duration::from_secs(age), 0).map(|fault| (secs(fault.when.after), secs(fault.when.lasting)))
+        };
+        let when = r#"{"after": "10s", "for": "5s"}"#;
+        assert_eq!(
+            [0, 4, 12].map(|age| left(when, age)),
+            [(10, 5), (6, 5), (0, 3)].map(|(a, f)| Some((Some(a), Some(f))))
+        );
+        assert_eq!([left(when, 15), left(when, 60)], [None, None]);
+        assert_eq!(left("{}", 60), Some((None, None)));
     }
 }

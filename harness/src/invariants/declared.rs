@@ -122,8 +122,14 @@ mod tests {
             Violation { id: "I1", ..violation() },
             Violation { operation: "DetachVolume".to_owned(), ..violation() },
             Violation { process: "csi-attacher".to_owned(), ..violation() },
-            Violation { details: [("published", 1.into()), ("kubeletRestartedSinceUnpublish", true.into())].into(), ..violation() },
-            Violation { details: [("published", 0.into()), ("kubeletRestartedSinceUnpublish", false.into())].into(), ..violation() },
+            Violation {
+                details: [("published", 1.into()), ("kubeletRestartedSinceUnpublish", true.into())].into(),
+                ..violation()
+            },
+            Violation {
+                details: [("published", 0.into()), ("kubeletRestartedSinceUnpublish", false.into())].into(),
+                ..violation()
+            },
         ];
         for other in others {
             let mut other = [other];

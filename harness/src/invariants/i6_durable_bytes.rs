@@ -87,7 +87,9 @@ impl DurableBytes {
             checked.add(Id::I6, 1);
         }
         let message = || {
-            format!("{pod} found {found_now} records on {volume}, and {promised} were synced before the last clean unmount")
+            format!(
+                "{pod} found {found_now} records on {volume}, and {promised} were synced before the last clean unmount"
+            )
         };
         (*found_now < promised).then(|| found(message(), volume, node))
     }

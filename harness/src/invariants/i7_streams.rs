@@ -66,10 +66,7 @@ pub(super) struct Streams {
 impl Streams {
     /// Whether an event is about a stream, and about nothing else.
     pub(super) fn sees(&self, event: &Event) -> bool {
-        event.is::<WatchSent>()
-            || event.is::<WatchOpened>()
-            || event.is::<WatchClosed>()
-            || event.is::<WatchSpoiled>()
+        event.is::<WatchSent>() || event.is::<WatchOpened>() || event.is::<WatchClosed>() || event.is::<WatchSpoiled>()
     }
 
     /// Takes in what is committed, and that streams end.

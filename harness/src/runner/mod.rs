@@ -48,9 +48,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether everything went as the scenario says.
     pub fn passed(&self) -> bool {
-        self.failure.is_none()
-            && self.violations.iter().all(|v| v.declared.is_some())
-            && self.silent_faults.is_empty()
+        self.failure.is_none() && self.violations.iter().all(|v| v.declared.is_some()) && self.silent_faults.is_empty()
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use csi_mock::disk::MountKind;
 use super::cloud::{self, CloudVolume};
 use crate::cluster::Cluster;
 use crate::invariants::{Invariants, Machines};
 use crate::scenario::object::{Kind, ObjectRef};
+use csi_mock::disk::MountKind;
 
 /// How long a cluster without faults may take to converge: a forced detach after six minutes, twice the longest backoff
 /// of a loop, and room.

@@ -38,7 +38,10 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
         document.objects.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<_>>()?;
     let replicas = replicas(document.replicas)?;
     let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
-    spec.nodes = nodes.iter().map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() }).collect();
+    spec.nodes = nodes
+        .iter()
+        .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
+        .collect();
     let catalogue = names::catalogue(&spec);
     let mut steps = Steps { text, nodes: &nodes, catalogue: &catalogue, names: Vec::new(), faults: BTreeSet::new() };
     for fault in &document.faults {
@@ -318,17 +321,19 @@ impl Steps<'_> {
         if let Some(sleep) = step.sleep {
             return Ok(Action::Sleep(sleep.0));
         }
-        type OnNode = fn(String) -> Action;
-        let on_nodes: [(Option<Placed<String>>, OnNode); 4] = [
-            (step.crash, Action::Crash),
-            (step.restart, Action::Restart),
-            (step.cordon, Action::Cordon),
-            (step.uncordon, Action::Uncordon),
-        ];
+        type On = fn(String) -> Action;
+        let on_processes: [(Option<Placed<String>>, On); 2] =
+            [(step.crash, Action::Crash), (step.restart, Action::Restart)];
+        for (name, action) in on_processes {
+            if let Some(name) = name {
+                return self.node_or_process(name).map(action);
+            }
+        }
+        let on_nodes: [(Option<Placed<String>>, On); 2] =
+            [(step.cordon, Action::Cordon), (step.uncordon, Action::Uncordon)];
         for (node, action) in on_nodes {
             if let Some(node) = node {
-                let of_process = action("".to_owned()) == Action::Crash(String::new()) || action("".to_owned()) == Action::Restart(String::new());
-                return if of_process { self.node_or_process(node) } else { self.node(node) }.map(action);
+                return self.node(node).map(action);
             }
         }
         Err(Mistake::new(place, "this step does nothing", "no action"))

@@ -245,7 +245,9 @@ impl Gather {
         if pod.claims.is_empty() {
             pod.claims = claims;
         }
-        if let (None, Some(node)) = (&pod.node, commit.pod.as_ref().and_then(|pod| pod.node.as_deref()).filter(|node| !node.is_empty())) {
+        if let (None, Some(node)) =
+            (&pod.node, commit.pod.as_ref().and_then(|pod| pod.node.as_deref()).filter(|node| !node.is_empty()))
+        {
             pod.node = Some(node.to_owned());
             rows.push(Row { detail: short.clone(), ..Row::work(created, "scheduled", Some(node)).until(ms) });
         }

@@ -345,12 +345,18 @@ impl Catalogue {
         for pattern in ops.iter() {
             let found: Vec<&'static Operation> = own.iter().copied().filter(|o| o.is(pattern)).collect();
             if found.is_empty() {
-                let mut known: Vec<&str> = own.iter().map(|o| o.name).chain(own.iter().flat_map(|o| o.classes.iter().copied())).collect();
+                let mut known: Vec<&str> =
+                    own.iter().map(|o| o.name).chain(own.iter().flat_map(|o| o.classes.iter().copied())).collect();
                 known.dedup();
                 let classes: BTreeSet<&str> = own.iter().flat_map(|o| o.classes.iter().copied()).collect();
                 known.retain(|k| !classes.contains(k));
                 known.extend(classes);
-                return Err(Mistake::of("match.op", pattern, &format!("no operation of the plane {}", plane.name()), &known));
+                return Err(Mistake::of(
+                    "match.op",
+                    pattern,
+                    &format!("no operation of the plane {}", plane.name()),
+                    &known,
+                ));
             }
             named.extend(found);
         }
@@ -370,8 +376,7 @@ impl Catalogue {
                 return Err(Mistake::of(field, key, "no attribute of these operations", &known));
             }
             let words = told.iter().flat_map(|o| o.attributes()).filter(|a| a.name == key).map(|a| a.values);
-            let lists: Vec<&[&str]> =
-                words.map(|w| if let Words::OneOf(list) = w { list } else { &[][..] }).collect();
+            let lists: Vec<&[&str]> = words.map(|w| if let Words::OneOf(list) = w { list } else { &[][..] }).collect();
             let closed = lists.iter().all(|list| !list.is_empty());
             if closed && !lists.iter().copied().flatten().any(|known| super::wild(pattern, known)) {
                 return Err(Mistake::of(field, pattern, "no value of this attribute", lists[0]));
@@ -436,10 +441,9 @@ impl Catalogue {
                 None => Err(Mistake::new(field(), "this server has no nodes that could be rebooted")),
             },
             Values::Ends => effect.ends().into_iter().flatten().try_for_each(|end| self.end(&field(), end)),
-            Values::Skew => super::skew_ms(&word).map(drop).map_err(|message| Mistake {
-                word: Some(word.clone()),
-                ..Mistake::new(field(), message)
-            }),
+            Values::Skew => super::skew_ms(&word)
+                .map(drop)
+                .map_err(|message| Mistake { word: Some(word.clone()), ..Mistake::new(field(), message) }),
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::line::Line;
 use super::Trace;
+use super::line::Line;
 use crate::json::{Map, Value, from_value, to_value};
 
 /// A type of event. Made by [`events!`](crate::events), which also lists the fields.
@@ -248,10 +248,7 @@ mod tests {
         here.adopt(EVENTS, line.clone()).unwrap();
         assert_eq!(here.events()[0].get(), Some(&Opened { by: "me".into(), key: None }));
         let strange = Line { kind: "door.painted".into(), ..line.clone() };
-        assert_eq!(
-            here.adopt(EVENTS, strange).unwrap_err().to_string(),
-            "no event is of the kind `door.painted`"
-        );
+        assert_eq!(here.adopt(EVENTS, strange).unwrap_err().to_string(), "no event is of the kind `door.painted`");
         let other = Line { fields: json!({ "by": "me", "colour": 1 }).as_object().cloned().unwrap().into(), ..line };
         let error = here.adopt(EVENTS, other).unwrap_err().to_string();
         assert!(error.contains("door.opened") && error.contains("colour"), "{error}");

@@ -1,0 +1,541 @@
+//! Every row of the fault catalogue, in whole simulated clusters: each (plane, operation, moment, effect) that it accepts
+//! is put into a story that reaches the operation, fires, and the trace from there on is another than without it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use harness::cluster::{Cluster, ClusterSpec, names};
+use harness::runner;
+use harness::scenario::{self, Scenario};
+use serde_json::json;
+use substrate::events::FaultFired;
+use substrate::fault::catalogue::{ALL, Operation, Possible, Values};
+use substrate::fault::{Fault, Kind, Moment, Plane};
+use substrate::json::Text;
+use substrate::world::{Options, World, simulate};
+use substrate::{Event, Line};
+use tokio::sync::Notify;
+
+/// The planes of operations that are met one by one; clocks are read, and told of once.
+const PLANES: [Plane; 6] = [Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process];
+/// The name of the fault of a row.
+const ROW: &str = "row";
+/// The turns at which a row is tried: an answer that nobody needs, or that is the same as before, changes nothing.
+const TURNS: [u64; 8] = [1, 2, 3, 4, 6, 9, 14, 22];
+
+/// A claim, a pod that writes to it, and what becomes of them.
+const EXPANSION: &str = include_str!("../../scenarios/expansion.yaml");
+const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
+const BLOCK: &str = include_str!("../../scenarios/block.yaml");
+
+/// The stories, each with a name. Faults end before a teardown does, so each story deletes what it has made.
+fn stories() -> Vec<Scenario> {
+    const END: &str = "  - delete: {object: pod/web}
+  - wait: {object: pod/web, is: gone, within: 5m}
+  - delete: {object: pvc/data}
+  - wait: {object: pvc/data, is: gone, within: 5m}
+  - sleep: 20s
+teardown: false
+";
+    let one = |text: &str| text.replacen("nodes: {count: 3}", "nodes: {count: 1}", 1);
+    // The filesystem is given to a group, and the kubelet finds what it had mounted when it starts again.
+    let restart = "  - crash: node-a/kubelet\n  - sleep: 2s\n  - restart: node-a/kubelet\n  - sleep: 30s\n";
+    let group = one(FIRST_VOLUME).replacen("name: first-volume", "name: group-and-restart", 1).replacen(
+        "        containers:",
+        "        securityContext: {fsGroup: 2000}\n        containers:",
+        1,
+    ) + restart;
+    // The same of a raw device, without a move.
+    let (raw, _) = BLOCK.split_once("  - name: move").unwrap();
+    let raw = raw.replacen("nodes: {count: 2}", "nodes: {count: 1}", 1) + restart;
+    let texts = [one(FIRST_VOLUME), EXPANSION.to_owned(), raw, group];
+    let read = |text: &String| {
+        scenario::parse("story.yaml", &format!("{text}{END}")).unwrap_or_else(|e| panic!("{}", e.render(false, 100)))
+    };
+    texts.iter().map(read).collect()
+}
+
+/// An operation at a moment.
+type Met = (Plane, String, Moment);
+
+/// What a story tells without a fault, and what it reaches. It is told by a run in which everything is counted, which a
+/// test compares with a run without any fault.
+struct Story {
+    scenario: Scenario,
+    /// Everything that observers see.
+    told: Vec<Told>,
+    /// How many events had been told when an operation came to a moment first, and how often it did.
+    reaches: BTreeMap<Met, (usize, u64)>,
+}
+
+/// What is compared of an event: all but its place.
+#[derive(Clone, Debug, PartialEq)]
+struct Told {
+    ms: u64,
+    process: Arc<str>,
+    kind: &'static str,
+    fields: Vec<(Text, substrate::json::Value)>,
+}
+
+impl Told {
+    fn of(event: &Event) -> Self {
+        let Line { ms, process, fields, .. } = event.line();
+        let fields = fields.iter().map(|(key, value)| (key.into(), value.clone())).collect();
+        Self { ms, process, kind: event.kind(), fields }
+    }
+}
+
+fn is_row(event: &Event) -> bool {
+    event.get::<FaultFired>().is_some_and(|fired| fired.fault.starts_with(ROW))
+}
+
+fn options() -> Options {
+    Options { watchdog: Some(Duration::from_secs(60)), ..Options::default() }
+}
+
+/// Runs a story until its end or until `enough`, after `begin`, and shows `see` every event.
+fn play(
+    scenario: &Scenario,
+    enough: &Notify,
+    begin: impl FnOnce(&World),
+    see: impl Fn(&Event) + Send + Sync + 'static,
+) {
+    simulate(options(), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario)).unwrap();
+        // What is told while the world is taken apart is no part of the story.
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = over.clone();
+        world.trace().observe(move |event| {
+            if !is_over.load(Ordering::Relaxed) {
+                see(event);
+            }
+        });
+        begin(&world);
+        tokio::select! { biased;
+            () = enough.notified() => {}
+            _ = runner::run(scenario, &cluster, |_| {}) => {}
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+impl Story {
+    fn of(scenario: Scenario) -> Self {
+        let found: Arc<Mutex<BTreeMap<Met, (usize, u64)>>> = Arc::default();
+        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+        let (seen, heard, counted) = (told.clone(), told.clone(), found.clone());
+        let begin = |world: &World| {
+            for fault in counts() {
+                // A plane in which nothing asks at this moment refuses it.
+                let _ = world.faults().add(world.clock().mono(), fault);
+            }
+            world.faults().follow_while(move |hit, plane| {
+                let now = heard.lock().unwrap().len();
+                counted.lock().unwrap().entry((plane, hit.op.clone(), hit.at)).or_insert((now, 0)).1 += 1;
+                true
+            });
+        };
+        play(&scenario, &Notify::new(), begin, move |event| {
+            if !is_row(event) {
+                seen.lock().unwrap().push(Told::of(event));
+            }
+        });
+        let (told, reaches) = (std::mem::take(&mut *told.lock().unwrap()), found.lock().unwrap().clone());
+        Self { scenario, told, reaches }
+    }
+}
+
+/// A fault for each plane and moment that counts everything.
+fn counts() -> Vec<Fault> {
+    let moments = |plane| ALL.iter().map(move |at| (plane, *at));
+    let fault = |(plane, at): (Plane, Moment)| {
+        let fault = json!({
+            "name": format!("{ROW}-{}-{}", plane.name(), at.name()),
+            "match": { "plane": plane },
+            "effect": { "count": true },
+            "at": at,
+        });
+        serde_json::from_value(fault).unwrap()
+    };
+    PLANES.into_iter().flat_map(moments).map(fault).collect()
+}
+
+fn all_stories() -> &'static [Story] {
+    static STORIES: OnceLock<Vec<Story>> = OnceLock::new();
+    STORIES.get_or_init(|| stories().into_iter().map(Story::of).collect())
+}
+
+/// One row of the catalogue.
+#[derive(Clone, Copy)]
+struct Row {
+    operation: &'static Operation,
+    possible: Possible,
+    at: Moment,
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Operation { plane, name, .. } = self.operation;
+        write!(f, "{} {name} {} {}", plane.name(), self.possible.effect.name(), self.at.name())
+    }
+}
+
+impl Row {
+    /// Its operation, in words.
+    fn operation(&self) -> String {
+        format!("{} {}", self.operation.plane.name(), self.operation.name)
+    }
+
+    /// All rows of the operations of these planes.
+    fn of(planes: &[Plane]) -> Vec<Self> {
+        let catalogue = names::catalogue(&ClusterSpec::of_nodes(2));
+        let operations = catalogue.operations().filter(|o| planes.contains(&o.plane));
+        let rows = operations.flat_map(|operation| {
+            let possible: Vec<Possible> = operation.possible().collect();
+            possible
+                .into_iter()
+                .flat_map(move |possible| possible.at.iter().map(move |at| Self { operation, possible, at: *at }))
+        });
+        rows.collect()
+    }
+
+    /// Whether it lasts, and has no turns.
+    fn lasts(&self) -> bool {
+        matches!(self.possible.effect, Kind::Partition | Kind::PartitionOneWay | Kind::Skew)
+    }
+
+    /// The fault of the row at the `turn`th time.
+    fn fault(&self, turn: u64) -> Fault {
+        let name = self.operation.name;
+        let value = match self.possible.values {
+            Values::Flag => json!(true),
+            Values::Span => json!("7s"),
+            Values::Number { least, .. } if self.possible.effect == Kind::Duplicate => json!(least),
+            Values::Number { least, most } if self.possible.effect == Kind::StaleRead => json!((least + 19).min(most)),
+            Values::Number { least, most } => json!(least.midpoint(most)),
+            Values::OneOf(words) | Values::Folded(words) => json!(words[name.len() % words.len()]),
+            Values::Text(_) => json!("SomeWord"),
+            Values::Process => json!("self"),
+            Values::Node => json!("node-a"),
+            Values::Ends => json!(["node-a", "apiserver"]),
+            Values::Skew => json!("+1h"),
+        };
+        let mut fault = json!({
+            "name": ROW,
+            "match": { "plane": self.operation.plane, "op": name },
+            "effect": { (self.possible.effect.name()): value },
+            "at": self.at,
+        });
+        // The user of a cluster is nobody that could be ended.
+        if self.operation.plane == Plane::Link && self.possible.effect == Kind::Crash {
+            fault["match"]["where"] =
+                json!({ "process": if name == "request" { "csi-attacher" } else { "kube-scheduler" } });
+        }
+        match (self.lasts(), turn) {
+            (true, _) => {}
+            (false, 1) => fault["when"] = json!({ "first": 1 }),
+            (false, nth) => fault["when"] = json!({ "nth": nth }),
+        }
+        serde_json::from_value(fault).unwrap()
+    }
+
+    /// The stories that reach the operation at this moment, the one that does so first before the others.
+    fn stories(&self) -> Vec<(&'static Story, u64)> {
+        let key = (self.operation.plane, self.operation.name.to_owned(), self.at);
+        let mut found: Vec<_> = all_stories()
+            .iter()
+            .filter_map(|story| story.reaches.get(&key).map(|(at, times)| (at, *times, story)))
+            .collect();
+        found.sort_by_key(|(at, ..)| **at);
+        found.into_iter().map(|(_, times, story)| (story, times)).collect()
+    }
+}
+
+/// What is known of a run with a fault.
+#[derive(Default)]
+struct Seen {
+    /// The next event of the run without the fault.
+    at: usize,
+    fired: Option<Told>,
+    /// What came first that is different: what there was, and what there is.
+    differs: Option<(Option<Told>, Option<Told>)>,
+    /// What came after the fault fired.
+    after: Vec<Told>,
+}
+
+/// Runs `story` with `fault` until something is different; to its end when nothing is, or when `all` is asked for.
+fn compare(story: &'static Story, fault: Fault, want: usize) -> Seen {
+    let (seen, enough): (Arc<Mutex<Seen>>, Arc<Notify>) = <_>::default();
+    let (state, stop) = (seen.clone(), enough.clone());
+    let begin = |world: &World| world.faults().add(world.clock().mono(), fault).unwrap();
+    play(&story.scenario, &enough, begin, move |event| {
+        let mut seen = state.lock().unwrap();
+        if is_row(event) {
+            seen.fired.get_or_insert_with(|| Told::of(event));
+            return;
+        }
+        let usual = story.told.get(seen.at);
+        seen.at += 1;
+        if seen.fired.is_none() {
+            // Before it fires nothing is different, which less than all tells.
+            let same = usual.is_some_and(|t| t.ms == event.ms && t.kind == event.kind() && t.process == event.process);
+            if !same && seen.differs.is_none() {
+                seen.differs = Some((usual.cloned(), Some(Told::of(event))));
+                stop.notify_one();
+            }
+            return;
+        }
+        let told = Told::of(event);
+        if seen.differs.is_none() && usual != Some(&told) {
+            seen.differs = Some((usual.cloned(), Some(told.clone())));
+        }
+        seen.after.push(told);
+        if seen.differs.is_some() && seen.after.len() >= want {
+            stop.notify_one();
+        }
+    });
+    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    if seen.differs.is_none() && seen.at < story.told.len() {
+        seen.differs = Some((story.told.get(seen.at).cloned(), None));
+    }
+    seen
+}
+
+/// Visits a row: nothing when it does what it says, else what is wrong with it.
+fn visit(row: &Row) -> Option<String> {
+    let stories = row.stories();
+    let kind = row.possible.effect;
+    // A test of its own looks at what is only counted.
+    if stories.is_empty() || kind == Kind::Count {
+        return None;
+    }
+    let mut tried = String::new();
+    for turn in TURNS {
+        for (story, times) in stories.iter().filter(|(_, times)| turn <= *times) {
+            let want = if matches!(kind, Kind::Crash | Kind::Reboot) { 12 } else { 1 };
+            let seen = compare(story, row.fault(turn), want);
+            let name = &story.scenario.name;
+            let Some(fired) = &seen.fired else {
+                return Some(format!("{row}: it never fired in {name}, turn {turn} of {times}: {:?}", seen.differs));
+            };
+            match (kind, &seen.differs) {
+                (Kind::Count, None) => return None,
+                (Kind::Count, Some(differs)) => {
+                    return Some(format!("{row}: it is only counted, and {name} differs: {differs:?}"));
+                }
+                (Kind::Crash, Some(_)) => {
+                    // It ends in the operation itself: in the instant in which the fault fires.
+                    let ended = seen
+                        .after
+                        .iter()
+                        .any(|t| t.kind == "process.crashed" && t.process == fired.process && t.ms == fired.ms);
+                    return (!ended)
+                        .then(|| format!("{row}: {} does not end in {name}: {:?}", fired.process, seen.after));
+                }
+                (Kind::Reboot, Some(_)) => {
+                    let ended = |t: &Told| t.kind == "process.crashed" && &*t.process == "node-a" && t.ms == fired.ms;
+                    let pulled = seen.after.iter().any(|t| t.kind == "disk.crashed");
+                    return (!seen.after.iter().any(ended) || !pulled)
+                        .then(|| format!("{row}: node-a does not lose its power in {name}: {:?}", seen.after));
+                }
+                (_, Some(_)) => return None,
+                (_, None) => {
+                    let _ = write!(tried, " {name}/{turn}");
+                }
+            }
+            if row.lasts() {
+                break;
+            }
+        }
+    }
+    Some(format!("{row}: nothing is different ({tried} ), and it says: {}", row.possible.shows))
+}
+
+/// Visits all rows of these planes.
+fn visit_all(planes: &[Plane]) {
+    let rows = Row::of(planes);
+    let began = std::time::Instant::now();
+    let mut wrong = Vec::new();
+    let mut visited = 0;
+    for row in &rows {
+        let t = std::time::Instant::now();
+        visited += usize::from(!row.stories().is_empty());
+        wrong.extend(visit(row));
+        if std::env::var("ROWS").is_ok() && t.elapsed().as_millis() > 300 {
+            eprintln!("{row} {:?}", t.elapsed());
+        }
+    }
+    eprintln!("{visited} of {} rows in {:?}", rows.len(), began.elapsed());
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn rows_of_the_cloud_and_of_kubernetes() {
+    visit_all(&[Plane::Ec2, Plane::K8s]);
+}
+
+#[test]
+fn rows_of_the_driver() {
+    visit_all(&[Plane::Csi]);
+}
+
+#[test]
+fn rows_of_disks_links_and_processes() {
+    visit_all(&[Plane::Disk, Plane::Link, Plane::Process]);
+}
+
+const NO_SNAPSHOTS: &str = "the loops that take snapshots are not there yet";
+const NO_CALLER: &str = "no loop and no driver of a cluster calls it in these stories";
+const NO_CLASS: &str = "no step gives a claim another VolumeAttributesClass";
+const BY_HAND: &str = "only an operator asks the cloud for it";
+
+/// Operations that no story reaches, and why.
+const UNREACHED: &[(Plane, &str, &str)] = &[
+    (Plane::Csi, "ControllerGetVolume", NO_CALLER),
+    (Plane::Csi, "ControllerModifyVolume", NO_CLASS),
+    (Plane::Csi, "CreateSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "CreateVolumeGroupSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "DeleteSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "DeleteVolumeGroupSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "GetCapacity", NO_CALLER),
+    (Plane::Csi, "GetMetadataAllocated", NO_SNAPSHOTS),
+    (Plane::Csi, "GetMetadataDelta", NO_SNAPSHOTS),
+    (Plane::Csi, "GetSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "GetVolumeGroupSnapshot", NO_SNAPSHOTS),
+    (Plane::Csi, "GroupControllerGetCapabilities", NO_SNAPSHOTS),
+    (Plane::Csi, "ListSnapshots", NO_SNAPSHOTS),
+    (Plane::Csi, "ListVolumes", NO_CALLER),
+    (Plane::Csi, "NodeGetVolumeStats", NO_CALLER),
+    (Plane::Csi, "ValidateVolumeCapabilities", NO_CALLER),
+    (Plane::Disk, "usage", "only NodeGetVolumeStats asks for it"),
+    (Plane::Ec2, "CopySnapshot", BY_HAND),
+    (Plane::Ec2, "CopyVolumes", NO_CALLER),
+    (Plane::Ec2, "CreateSnapshot", NO_SNAPSHOTS),
+    (Plane::Ec2, "CreateSnapshots", NO_SNAPSHOTS),
+    (Plane::Ec2, "CreateTags", NO_CLASS),
+    (Plane::Ec2, "DeleteSnapshot", NO_SNAPSHOTS),
+    (Plane::Ec2, "DeleteTags", BY_HAND),
+    (Plane::Ec2, "DescribeAvailabilityZones", "the driver asks for it when a volume has no zone, and these have one"),
+    (Plane::Ec2, "DescribeInstanceStatus", BY_HAND),
+    (Plane::Ec2, "DescribeInstanceTypes", BY_HAND),
+    (Plane::Ec2, "DescribeRegions", BY_HAND),
+    (Plane::Ec2, "DescribeSnapshots", NO_SNAPSHOTS),
+    (Plane::Ec2, "DescribeTags", BY_HAND),
+    (Plane::Ec2, "DescribeVolumeAttribute", BY_HAND),
+    (Plane::Ec2, "DescribeVolumeStatus", BY_HAND),
+    (Plane::Ec2, "EnableFastSnapshotRestores", NO_SNAPSHOTS),
+    (Plane::Ec2, "Imds", "no component asks the metadata service in a simulation"),
+    (Plane::Ec2, "LockSnapshot", NO_SNAPSHOTS),
+    (Plane::Ec2, "ModifyVolumeAttribute", BY_HAND),
+    (Plane::Ec2, "RebootInstances", BY_HAND),
+    (Plane::Ec2, "RunInstances", BY_HAND),
+    (Plane::Ec2, "StartInstances", BY_HAND),
+    (Plane::Ec2, "StopInstances", BY_HAND),
+    (Plane::Ec2, "TerminateInstances", BY_HAND),
+    (Plane::K8s, "deletecollection", "no loop deletes collections, and no step does"),
+];
+
+/// What is only counted changes nothing, whatever it is; and every operation is in a story, or in the list of those that
+/// are in none.
+#[test]
+fn what_is_counted_is_told_and_changes_nothing() {
+    for story in all_stories() {
+        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+        let seen = told.clone();
+        play(&story.scenario, &Notify::new(), |_| {}, move |event| seen.lock().unwrap().push(Told::of(event)));
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        assert!(told.len() > 100);
+        let differs = told.iter().zip(&story.told).find(|(plain, counted)| plain != counted);
+        assert_eq!((differs, told.len()), (None, story.told.len()), "{}", story.scenario.name);
+    }
+    let met: BTreeSet<Met> = all_stories().iter().flat_map(|s| s.reaches.keys().cloned()).collect();
+    let is_met = |row: &Row| met.contains(&(row.operation.plane, row.operation.name.to_owned(), row.at));
+    let rows = Row::of(&PLANES);
+    let all: BTreeSet<String> = rows.iter().map(Row::operation).collect();
+    let reached: BTreeSet<String> = rows.iter().filter(|row| is_met(row)).map(Row::operation).collect();
+    let listed: BTreeSet<String> = UNREACHED.iter().map(|(plane, op, _)| format!("{} {op}", plane.name())).collect();
+    let unreached: BTreeSet<String> = all.difference(&reached).cloned().collect();
+    assert_eq!(unreached, listed, "not listed: {:?}", unreached.difference(&listed));
+    // Of an operation that is reached every moment is.
+    let missing: Vec<String> =
+        rows.iter().filter(|row| reached.contains(&row.operation()) && !is_met(row)).map(ToString::to_string).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Where a process ends within an operation makes a difference, and so does which process it is.
+#[test]
+fn each_process_and_each_moment_of_its_end_is_a_story_of_its_own() {
+    let calls = [
+        (Plane::Csi, "NodeStageVolume", "node-a/csi-node"),
+        (Plane::Csi, "ControllerPublishVolume", "csi-controller"),
+        (Plane::Ec2, "AttachVolume", "mock-ec2"),
+        (Plane::K8s, "update", "fake-apiserver"),
+        (Plane::Disk, "stage", "node-a/csi-node"),
+    ];
+    let run = |plane: Plane, op: &str, at: Moment, effect: serde_json::Value| {
+        let fault = json!({
+            "name": ROW, "match": { "plane": plane, "op": op }, "when": { "first": 1 }, "effect": effect, "at": at,
+        });
+        let seen = compare(&all_stories()[0], serde_json::from_value(fault).unwrap(), 60);
+        assert!(seen.fired.is_some() && seen.after.len() >= 20, "{op} {at:?}");
+        seen.after
+    };
+    for (plane, op, process) in calls {
+        let catalogue = names::catalogue(&ClusterSpec::of_nodes(1));
+        let operation = catalogue.operations().find(|o| o.plane == plane && o.name == op).unwrap();
+        let ends: Vec<_> =
+            operation.moments.iter().map(|at| (at, run(plane, op, *at, json!({ "crash": "self" })))).collect();
+        for (i, (at, one)) in ends.iter().enumerate() {
+            assert!(one.iter().any(|t| t.kind == "process.crashed" && &*t.process == process), "{op} {at:?}");
+            for (other, another) in &ends[..i] {
+                assert_ne!(one, another, "{process} ends in {op} at {at:?} as at {other:?}");
+            }
+        }
+    }
+    let others = ["kube-controller-manager", "kube-scheduler", "csi-attacher", "csi-provisioner", "csi-resizer"];
+    let on_node = ["csi-controller", "node-a/kubelet", "node-a/csi-node", "mock-ec2", "fake-apiserver", "controllers"];
+    let mut ends: Vec<(String, Vec<Told>)> = Vec::new();
+    for who in others.into_iter().chain(on_node) {
+        for at in [Moment::Before, Moment::AfterEffect] {
+            ends.push((format!("{who} {at:?}"), run(Plane::Csi, "NodeStageVolume", at, json!({ "crash": who }))));
+        }
+    }
+    ends.push((
+        "machine".to_owned(),
+        run(Plane::Csi, "NodeStageVolume", Moment::Before, json!({ "reboot": "node-a" })),
+    ));
+    for (i, (who, one)) in ends.iter().enumerate() {
+        for (other, another) in &ends[..i] {
+            assert_ne!(one, another, "the end of {who} in NodeStageVolume is that of {other}");
+        }
+    }
+}
+
+/// A clock that is wrong shows in what its process writes, and in nothing that others do.
+#[test]
+fn rows_of_clocks() {
+    let times = |skewed: bool| {
+        simulate(options(), async |world| {
+            let cluster =
+                Cluster::simulate(&world, ClusterSpec { leader_elect: true, ..ClusterSpec::of_nodes(1) }).unwrap();
+            if skewed {
+                for row in Row::of(&[Plane::Clock]).iter().filter(|row| row.possible.effect == Kind::Skew) {
+                    world.faults().add(world.clock().mono(), row.fault(1)).unwrap();
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            let leases = cluster.objects().list(scenario::Kind::of_word("lease").unwrap()).await.unwrap();
+            let fired = world.trace().events().iter().filter(|e| is_row(e)).count();
+            let time = |lease: &serde_json::Value| lease["spec"]["renewTime"].as_str()?.parse::<jiff::Timestamp>().ok();
+            (leases.iter().filter_map(time).map(|t| t.as_second()).collect::<Vec<_>>(), fired)
+        })
+    };
+    let ((usual, not_fired), (ahead, fired)) = (times(false), times(true));
+    assert!(usual.len() > 3 && not_fired == 0 && fired > 0, "{usual:?} {not_fired} {fired}");
+    assert_eq!(ahead, usual.iter().map(|t| t + 3600).collect::<Vec<_>>());
+}

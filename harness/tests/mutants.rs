@@ -1,0 +1,362 @@
+//! Every checker stops a whole run in which a component is wrong: the component's own code goes wrong, by a planted
+//! defect that is switched on; the story is the same, and passes, without it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::collections::BTreeSet;
+
+use harness::cluster::{Cluster, ClusterSpec};
+use harness::invariants::Id;
+use harness::output::Exit;
+use harness::runner::{self, Outcome};
+use harness::scenario;
+use substrate::world::{Options, simulate};
+
+/// Seeds that each story is told with.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+
+/// Defects, a story in which they show, and what they break in it.
+struct Case {
+    mutants: &'static [&'static str],
+    story: fn() -> String,
+    breaks: Id,
+    /// A part of what the violation says.
+    says: &'static str,
+}
+
+const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: Id, says: &'static str) -> Case {
+    Case { mutants, story, breaks, says }
+}
+
+/// Where one defect alone is held up by the next component, the two that are needed are there together.
+const CASES: &[Case] = &[
+    case(&["detach-without-unmount-wait", "busy-ignored"], slow_unstage, Id::I1, "became writable on node-b"),
+    case(&["unstage-forgets-unmount", "busy-ignored"], moved, Id::I1, "became writable on node-b"),
+    case(&["force-detach-early", "busy-ignored"], lost_kubelet, Id::I1, "became writable on node-b"),
+    // The driver refuses a volume with two attachments, so somebody must say that it did not.
+    case(
+        &["multi-attach-check-skipped", "attach-twice", "attached-before-publish"],
+        second_pod_first,
+        Id::I1,
+        "became writable on node-b",
+    ),
+    case(&["detach-without-unmount-wait"], slow_unstage, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["unstage-forgets-unmount"], moved, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["force-detach-early"], lost_kubelet, Id::I2, "no legitimate forced detach is on record"),
+    case(&["volumes-in-use-dropped"], kubelet_down, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["attached-before-publish"], slow_attach, Id::I3, "where it is not attached"),
+    case(&["stage-not-repeated"], unstage_fails_late, Id::I3, "where it is not staged"),
+    case(&["volumes-attached-not-updated"], left, Id::I4, "is in status.volumesAttached of the node, and not"),
+    case(&["unpublish-answers-early"], left, Id::I4, "is attached in the cloud, and not"),
+    case(&["finalizer-removed-early"], unpublish_fails, Id::I4, "is attached in the cloud, and not"),
+    case(&["finalizer-ignored"], unpublish_fails, Id::I4, "is attached in the cloud, and not"),
+    case(&["pv-deleted-not-volume"], moved, Id::I5, "a cloud volume is left over"),
+    case(&["client-token-ignored"], create_reply_lost, Id::I5, "a cloud volume is left over"),
+    case(&["unstage-leaves-directory"], moved, Id::I5, "directories are left over"),
+    case(&["unpublish-leaves-directory"], moved, Id::I5, "directories are left over"),
+    // Nobody deletes a volume whose VolumeAttachment is there, so that must have gone too early.
+    case(&["unpublish-answers-early", "delete-while-attached"], left, Id::I5, "devices are left over"),
+    case(&["sync-does-nothing"], moved, Id::I6, "found 0 records"),
+    case(&["watch-gap"], kubelet_cut_off, Id::I7, "has left out revision"),
+    case(&["watch-duplicate"], moved, Id::I7, "tells of revision"),
+    case(&["watch-out-of-order"], moved, Id::I7, "tells of revision"),
+    case(&["bookmark-ahead"], stayed_long, Id::I7, "tells of revision"),
+    case(&["never-retries-detach"], unpublish_fails, Id::I8, "waits for the detach of"),
+    case(&["unmount-skipped"], left, Id::I8, "waits for NodeUnstageVolume"),
+    case(&["attachment-left-behind"], left, Id::I8, "waits for its deletion"),
+    case(&["attachment-lingers"], left, Id::I8, "waits for the cloud: its attachment is detaching"),
+    case(&["dangling-attachments-ignored"], controller_manager_down, Id::I8, "waits for its deletion"),
+];
+
+const FLAPS: Case = case(&["status-flaps"], left, Id::I8, "it never came to rest");
+
+/// Defects that no invariant of a whole run is about, and why; the tests of their crates show what each does.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("snapshot-not-point-in-time", "no control loop makes a snapshot"),
+    ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
+    (
+        "detach-is-not-waited-for",
+        "the cloud refuses the next attach until the detach is over, so all is well in the end",
+    ),
+    ("populated-too-early", "what is taken down under a container is mounted again, and synced bytes stay"),
+    ("unmount-before-stop", "the container fails to write for a moment and is stopped, and synced bytes stay"),
+];
+
+const WEB_RUNS: &str = "
+  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
+  - wait: {object: pod/web, records: 5, within: 2m}";
+const WEB_GOES: &str = "
+  - delete: {object: pod/web}
+  - wait: {object: pod/web, is: gone, within: 3m}";
+const WEB_2_RUNS: &str = "
+  - wait: {object: pod/web-2, is: Running, on: node-b, within: 20m}
+  - wait: {object: pod/web-2, records: 3, within: 2m}";
+
+/// A scenario text of two nodes.
+fn story(faults: &str, steps: &str) -> String {
+    let faults = if faults.is_empty() { String::new() } else { format!("faults:\n  - {faults}\n") };
+    format!(
+        "
+name: planted
+nodes: {{count: 2}}
+deadline: 60m
+objects:
+  - apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: {{name: gp3}}
+    provisioner: ebs.csi.aws.com
+    parameters: {{type: gp3}}
+    reclaimPolicy: Delete
+    volumeBindingMode: WaitForFirstConsumer
+{faults}steps:{steps}
+"
+    )
+}
+
+fn claim(name: &str) -> String {
+    format!(
+        "
+  - apply:
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata: {{name: {name}}}
+      spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}"
+    )
+}
+
+fn pod(name: &str, node: &str, claim: &str) -> String {
+    format!(
+        "
+  - apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {{name: {name}}}
+      spec:
+        nodeSelector: {{kubernetes.io/hostname: {node}}}
+        terminationGracePeriodSeconds: 5
+        containers: [{{name: writer, image: mooring/writer, volumeMounts: [{{name: data, mountPath: /data}}]}}]
+        volumes: [{{name: data, persistentVolumeClaim: {{claimName: {claim}}}}}]"
+    )
+}
+
+/// The pod `web` runs on node-a and has written.
+fn up() -> String {
+    claim("data") + &pod("web", "node-a", "data") + WEB_RUNS
+}
+
+/// The pod `web-2` runs on node-b and writes to the same volume.
+fn up_again() -> String {
+    pod("web-2", "node-b", "data") + WEB_2_RUNS
+}
+
+fn moves() -> String {
+    up() + WEB_GOES + &up_again()
+}
+
+fn moved() -> String {
+    story("", &moves())
+}
+
+fn slow_unstage() -> String {
+    story("{name: slow, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 1}, effect: {delay: 2m}}", &moves())
+}
+
+fn slow_attach() -> String {
+    let fault =
+        "{name: slow, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {delay: 30s}}";
+    story(fault, &(up() + WEB_GOES))
+}
+
+/// Both pods want the volume for a minute, and it is on node-a.
+fn second_pod_first() -> String {
+    let waits = pod("web-2", "node-b", "data") + "\n  - sleep: 1m";
+    story("", &(up() + &waits + WEB_GOES + WEB_2_RUNS))
+}
+
+/// The kubelet of node-a hears nothing for less than six minutes, in which its pod is removed and another wants the
+/// volume.
+fn lost_kubelet() -> String {
+    let cut = "
+  - fault: {name: cut, match: {plane: link}, effect: {partition: [node-a/kubelet, apiserver]}}
+  - wait: {object: node/node-a, is: Unknown, within: 2m}
+  - delete: {object: pod/web, force: true}";
+    let waits = pod("web-2", "node-b", "data") + "\n  - sleep: 3m\n  - clear-fault: cut";
+    story("", &(up() + cut + &waits + WEB_2_RUNS))
+}
+
+/// The kubelet finds a mounted volume and no pod for it when it starts.
+fn kubelet_down() -> String {
+    let down = "
+  - crash: node-a/kubelet
+  - delete: {object: pod/web, force: true}
+  - sleep: 5s
+  - restart: node-a/kubelet";
+    story("", &(up() + down + &up_again()))
+}
+
+/// The next pod of the same node comes while it is open whether the volume is staged.
+fn unstage_fails_late() -> String {
+    let fault = "{name: late, match: {plane: csi, op: NodeUnstageVolume}, when: {first: 3}, \
+                 effect: {grpc: INTERNAL}, at: after_effect}";
+    let next = "
+  - wait: {object: pod/web-2, is: Running, on: node-a, within: 20m}
+  - wait: {object: pod/web-2, records: 3, within: 2m}";
+    story(fault, &(up() + WEB_GOES + &pod("web-2", "node-a", "data") + next))
+}
+
+/// One of two volumes is no longer wanted.
+fn leaves() -> String {
+    let other = claim("other")
+        + &pod("other", "node-b", "other")
+        + "\n  - wait: {object: pod/other, is: Running, on: node-b, within: 5m}";
+    other + &up() + "\n  - delete: {object: pod/web}\n  - sleep: 2m"
+}
+
+fn left() -> String {
+    story("", &leaves())
+}
+
+fn unpublish_fails() -> String {
+    let fault =
+        "{name: once, match: {plane: csi, op: ControllerUnpublishVolume}, when: {first: 1}, effect: {grpc: INTERNAL}}";
+    story(fault, &leaves())
+}
+
+fn create_reply_lost() -> String {
+    let fault = "{name: lost, match: {plane: ec2, op: CreateVolume}, when: {first: 1}, effect: {drop_reply: true}, \
+                 at: after_effect}";
+    story(fault, &up())
+}
+
+fn kubelet_cut_off() -> String {
+    let cut = "
+  - fault: {name: cut, match: {plane: link}, when: {for: 20s}, effect: {partition: [node-a/kubelet, apiserver]}}
+  - sleep: 5s
+  - delete: {object: pod/web}
+  - sleep: 30s
+  - wait: {object: pod/web, is: gone, within: 3m}";
+    story("", &(up() + cut + &up_again()))
+}
+
+/// Watches end and are resumed.
+fn stayed_long() -> String {
+    story("", &(up() + "\n  - sleep: 12m" + WEB_GOES + &up_again()))
+}
+
+/// The controller manager ends in the middle of an attach, and nobody wants the volume when it is back.
+fn controller_manager_down() -> String {
+    let fault =
+        "{name: slow, match: {plane: csi, op: ControllerPublishVolume}, when: {first: 1}, effect: {delay: 40s}}";
+    let down = "
+  - sleep: 15s
+  - crash: kube-controller-manager
+  - delete: {object: pod/web, force: true}
+  - sleep: 1m
+  - restart: kube-controller-manager
+  - sleep: 1m";
+    story(fault, &(claim("data") + &pod("web", "node-a", "data") + down))
+}
+
+fn run(text: &str, seed: u64, mutants: &[&str]) -> (Outcome, Exit) {
+    let scenario = scenario::parse("planted.yaml", text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    let mutants = mutants.iter().map(|name| (*name).to_owned()).collect();
+    let outcome = simulate(Options { seed, mutants, ..Options::default() }, async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+        runner::run(&scenario, &cluster, |_| {}).await
+    });
+    let exit = harness::report::failure(&scenario, &outcome).map_or(Exit::Passed, |(exit, _)| exit);
+    (outcome, exit)
+}
+
+/// The story passes, and there was something to see; with the defects it does not, and the invariant says so.
+fn shows(case: &Case) {
+    let Case { mutants, breaks, says, .. } = case;
+    let text = (case.story)();
+    for seed in SEEDS {
+        let what = format!("{mutants:?}, {breaks}, seed {seed}");
+        let (right, exit) = run(&text, seed, &[]);
+        let found = format!("{:?} {:?} {:?}", right.failure, right.violations, right.silent_faults);
+        assert_eq!(exit, Exit::Passed, "without {what}: {found}");
+        assert!(right.checked.get(*breaks) > 0, "without {what}: nothing to see in {}", right.checked);
+        let (wrong, exit) = run(&text, seed, mutants);
+        let seen = wrong.violations.iter().any(|v| v.id == breaks.name() && v.message.contains(says));
+        assert!(seen, "{what}: {:?} {:?}", wrong.failure, wrong.violations);
+        assert_ne!(exit, Exit::Passed, "{what}");
+    }
+}
+
+/// What breaks `id`, each by itself.
+fn all_show(id: Id) {
+    CASES.iter().filter(|case| case.breaks == id).for_each(shows);
+}
+
+#[test]
+fn i1_stops_a_second_writer() {
+    all_show(Id::I1);
+}
+
+#[test]
+fn i2_stops_a_detach_of_what_is_staged() {
+    all_show(Id::I2);
+}
+
+#[test]
+fn i3_stops_what_is_out_of_order() {
+    all_show(Id::I3);
+}
+
+#[test]
+fn i4_stops_what_does_not_agree() {
+    all_show(Id::I4);
+}
+
+#[test]
+fn i5_stops_what_leaks() {
+    all_show(Id::I5);
+}
+
+#[test]
+fn i6_stops_the_loss_of_bytes() {
+    all_show(Id::I6);
+}
+
+#[test]
+fn i7_stops_a_watch_that_lies() {
+    all_show(Id::I7);
+}
+
+#[test]
+fn i8_stops_what_never_ends() {
+    all_show(Id::I8);
+}
+
+#[test]
+#[ignore = "I8 takes five seconds for rest, and a node status with the same names of volumes for a heartbeat"]
+fn i8_stops_what_never_rests() {
+    shows(&FLAPS);
+}
+
+#[test]
+fn every_planted_defect_and_every_invariant_is_here() {
+    let planted: BTreeSet<&str> = harness::mutants::all().iter().map(|mutant| mutant.name).collect();
+    let stopped: BTreeSet<&str> = CASES.iter().chain([&FLAPS]).flat_map(|case| case.mutants).copied().collect();
+    let elsewhere: BTreeSet<&str> = ELSEWHERE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(stopped.intersection(&elsewhere).next(), None, "a defect that is stopped needs no reason");
+    let told: BTreeSet<&str> = stopped.union(&elsewhere).copied().collect();
+    assert_eq!(told, planted);
+    for id in Id::ALL {
+        assert!(CASES.iter().any(|case| case.breaks == *id), "no defect shows that {id} is checked");
+    }
+}
+
+/// A defect of the second list that a story of this file shows belongs in the first.
+#[test]
+fn what_breaks_nothing_breaks_nothing() {
+    for (name, why) in ELSEWHERE {
+        for story in [moved, slow_unstage, kubelet_down, lost_kubelet, kubelet_cut_off] {
+            let (outcome, exit) = run(&story(), 1, &[name]);
+            let found = format!("{:?} {:?}", outcome.failure, outcome.violations);
+            assert_eq!(exit, Exit::Passed, "{name} ({why}): {found}");
+        }
+    }
+}

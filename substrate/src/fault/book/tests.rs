@@ -1,0 +1,225 @@
+//! The book: what fires, what is refused, what ends.
+
+use super::super::{Lease, Match, When, catalogue};
+use super::*;
+use crate::fault::Span;
+
+fn fault(when: When) -> Fault {
+    Fault {
+        name: "f".into(),
+        matches: Match {
+            plane: Plane::Ec2,
+            op: Some("AttachVolume".into()),
+            attributes: [("volume".to_owned(), "vol-1*".to_owned())].into_iter().collect(),
+        },
+        when,
+        effect: Effect::Error("IncorrectState".into()),
+        at: Moment::Before,
+        lease: Lease::default(),
+    }
+}
+
+const ATTACH: &[Operation] = &[Operation {
+    plane: Plane::Ec2,
+    name: "AttachVolume",
+    classes: &["write"],
+    about: "a volume is attached",
+    attributes: &[catalogue::Attribute { name: "volume", about: "which", values: catalogue::Words::Any }],
+    moments: catalogue::BEFORE,
+    can: &[catalogue::Possible {
+        effect: Kind::Error,
+        at: catalogue::BEFORE,
+        values: catalogue::Values::OneOf(&["IncorrectState", "InternalError"]),
+        shows: "the call fails",
+    }],
+}];
+
+fn empty() -> Faults {
+    let book = Faults::new(Seed::root(1), TimeScale::default());
+    book.declare(ATTACH);
+    book
+}
+
+fn book(when: When) -> Faults {
+    let book = empty();
+    book.add(Duration::ZERO, fault(when)).unwrap();
+    book
+}
+
+fn attach(volume: &str) -> bool {
+    volume.starts_with("vol-1")
+}
+
+fn hits(book: &Faults, volumes: &[&str]) -> Vec<bool> {
+    volumes
+        .iter()
+        .map(|v| {
+            let attributes = [("volume", *v)];
+            let point =
+                Point { plane: Plane::Ec2, op: "AttachVolume", attributes: &attributes, moment: Moment::Before };
+            book.check(Duration::from_secs(1), "mock", &point).is_some()
+        })
+        .collect()
+}
+
+#[test]
+fn a_fault_fires_only_where_its_match_says() {
+    let book = book(When::default());
+    let volumes = ["vol-10", "vol-2", "vol-1"];
+    assert_eq!(hits(&book, &volumes), volumes.map(attach));
+    let report = book.get("f").unwrap();
+    assert_eq!((report.hits, report.near_misses, report.last_hit_ms), (2, 1, Some(1000)));
+}
+
+#[test]
+fn first_nth_and_every_count_matching_operations() {
+    let v = ["vol-1"; 4];
+    assert_eq!(hits(&book(When { first: Some(2), ..When::default() }), &v), [true, true, false, false]);
+    assert_eq!(hits(&book(When { nth: Some(3), ..When::default() }), &v), [false, false, true, false]);
+    assert_eq!(hits(&book(When { every: Some(2), ..When::default() }), &v), [false, true, false, true]);
+}
+
+#[test]
+fn a_fault_does_not_outlive_its_lease() {
+    let book = empty();
+    let mut f = fault(When::default());
+    f.lease.ttl = Some(Span(Duration::from_millis(500)));
+    book.add(Duration::ZERO, f).unwrap();
+    assert_eq!(hits(&book, &["vol-1"]), [false]);
+    assert!(book.is_empty());
+}
+
+#[test]
+fn a_partition_cuts_both_ways_and_a_one_way_partition_one() {
+    let book = empty();
+    let mut f = fault(When::default());
+    f.matches = Match { plane: Plane::Link, op: None, attributes: IndexMap::new() };
+    f.effect = Effect::Partition(["a".into(), "b".into()]);
+    book.add(Duration::ZERO, f.clone()).unwrap();
+    assert!(book.cut(Duration::ZERO, "a", "b").is_some() && book.cut(Duration::ZERO, "b", "a").is_some());
+    book.remove("f");
+    f.effect = Effect::PartitionOneWay(["a".into(), "b".into()]);
+    book.add(Duration::ZERO, f).unwrap();
+    assert!(book.cut(Duration::ZERO, "a", "b").is_some() && book.cut(Duration::ZERO, "b", "a").is_none());
+}
+
+#[test]
+fn a_fault_that_never_fires_tells_what_it_came_close_to() {
+    let book = book(When { nth: Some(2), ..When::default() });
+    assert_eq!(hits(&book, &["vol-2", "vol-10"]), [false, false]);
+    let report = book.get("f").unwrap();
+    assert_eq!(
+        report.near,
+        ["AttachVolume: volume was `vol-2`, not `vol-1*`", "AttachVolume: it was the 1st, which is not its turn"]
+    );
+}
+
+fn refused(change: impl FnOnce(&mut Fault)) -> String {
+    let book = empty();
+    let mut f = fault(When::default());
+    change(&mut f);
+    book.add(Duration::ZERO, f).map(|()| "accepted".to_owned()).unwrap_or_else(|m| m.to_string())
+}
+
+#[test]
+fn what_could_never_fire_or_means_nothing_is_refused_with_the_field_and_the_nearest_word() {
+    let cases: Vec<(String, &str)> = vec![
+        (refused(|f| f.name = String::new()), "name: "),
+        (refused(|f| f.name = "a/b".into()), "name: "),
+        (refused(|f| f.when.probability = Some(2.0)), "when.probability: "),
+        (refused(|f| f.when.probability = Some(0.0)), "when.probability: "),
+        (refused(|f| f.when.first = Some(0)), "when.first: "),
+        (refused(|f| (f.when.first, f.when.nth) = (Some(1), Some(2))), "when.nth: "),
+        (refused(|f| (f.when.nth, f.when.every) = (Some(1), Some(2))), "when.every: "),
+        (refused(|f| (f.when.first, f.when.every) = (Some(1), Some(2))), "when.every: "),
+        (refused(|f| f.when.until = Some("pvc/data=Bound".into())), "when.until: nobody here watches"),
+        (refused(|f| f.lease.ttl = Some(Span(Duration::ZERO))), "lease.ttl: "),
+        (
+            refused(|f| f.matches.op = Some("AttachVolum".into())),
+            "match.op: `AttachVolum` is no operation of the plane ec2; there are AttachVolume, write; did you mean `AttachVolume`?",
+        ),
+        (refused(|f| f.matches.plane = Plane::Csi), "match.plane: nothing here acts on the plane csi"),
+        (
+            refused(|f| {
+                f.matches.attributes.insert("volum".into(), "x".into());
+            }),
+            "match.where.volum: `volum` is no attribute of these operations; there are process, volume; did you mean `volume`?",
+        ),
+        (
+            refused(|f| f.effect = Effect::Error("IncorectState".into())),
+            "effect.error: `IncorectState` is not known here; there are IncorrectState, InternalError; did you mean `IncorrectState`?",
+        ),
+        (
+            refused(|f| f.effect = Effect::IoError("EIO".into())),
+            "effect.io_error: cannot happen to `AttachVolume` on the plane ec2, which knows count, crash, delay, error, hang, reboot",
+        ),
+        (
+            refused(|f| f.at = Moment::BeforeReply),
+            "at: `before_reply` is no moment at which error acts here; it acts at before; did you mean `before`?",
+        ),
+        (refused(|f| f.effect = Effect::Hang(false)), "effect.hang: must be true"),
+        (
+            refused(|f| f.effect = Effect::Crash("controler".into())),
+            "effect.crash: `controler` is no process that this server could end; there are self",
+        ),
+    ];
+    for (message, begins) in cases {
+        assert!(message.starts_with(begins), "{message}\nnot: {begins}");
+    }
+    assert_eq!(refused(|f| f.effect = Effect::Crash("self".into())), "accepted");
+    assert_eq!(refused(|f| f.matches.op = Some("write".into())), "accepted");
+    assert_eq!(refused(|f| f.effect = Effect::Count(true)), "accepted");
+}
+
+#[test]
+fn names_of_processes_nodes_and_groups_are_checked_where_they_are_known() {
+    let book = empty();
+    book.name(Names {
+        processes: ["node-a", "node-a/kubelet", "csi-attacher", "fake-apiserver"].map(str::to_owned).into(),
+        groups: [("controllers".to_owned(), vec!["csi-attacher".to_owned()])].into(),
+        nodes: ["node-a".to_owned()].into(),
+        servers: [("apiserver".to_owned(), "fake-apiserver".to_owned())].into(),
+    });
+    let add = |effect: Effect| {
+        let f = Fault { name: effect.name().into(), effect, ..fault(When::default()) };
+        book.add(Duration::ZERO, f).map_err(|m| m.to_string())
+    };
+    let error = add(Effect::Crash("controler".into())).unwrap_err();
+    assert!(error.ends_with("did you mean `controllers`?"), "{error}");
+    add(Effect::Crash("controllers".into())).unwrap();
+    assert!(add(Effect::Reboot("node-b".into())).unwrap_err().ends_with("did you mean `node-a`?"));
+    let cut = |ends: [&str; 2]| Fault {
+        matches: Match { plane: Plane::Link, op: None, attributes: IndexMap::new() },
+        name: "cut".into(),
+        effect: Effect::Partition(ends.map(str::to_owned)),
+        ..fault(When::default())
+    };
+    let error = book.add(Duration::ZERO, cut(["node-a", "apisever"])).unwrap_err().to_string();
+    assert!(error.contains("did you mean `apiserver`?"), "{error}");
+    book.add(Duration::ZERO, cut(["node-a", "apiserver"])).unwrap();
+    assert!(book.cut(Duration::ZERO, "node-a/kubelet", "apiserver").is_some(), "a node is all its processes");
+    book.remove("cut");
+    book.add(Duration::ZERO, cut(["csi-attacher", "apiserver"])).unwrap();
+    assert!(book.cut(Duration::ZERO, "node-a/kubelet", "apiserver").is_none());
+    let turned = Fault { when: When { first: Some(1), ..When::default() }, ..cut(["node-a", "apiserver"]) };
+    let error = book.add(Duration::ZERO, Fault { name: "c2".into(), ..turned }).unwrap_err().to_string();
+    assert!(error.starts_with("when.first: partition lasts"), "{error}");
+}
+
+#[test]
+fn a_skewed_clock_is_one_process() {
+    let book = empty();
+    let skew = Fault {
+        matches: Match {
+            plane: Plane::Clock,
+            op: None,
+            attributes: [("process".to_owned(), "a".to_owned())].into_iter().collect(),
+        },
+        effect: Effect::Skew("-90s".into()),
+        ..fault(When::default())
+    };
+    book.add(Duration::ZERO, skew.clone()).unwrap();
+    assert_eq!((book.skew_ms(Duration::ZERO, "a"), book.skew_ms(Duration::ZERO, "b")), (-90_000, 0));
+    let bad = Fault { name: "g".into(), effect: Effect::Skew("90s".into()), ..skew };
+    assert!(book.add(Duration::ZERO, bad).unwrap_err().to_string().contains("with a sign"));
+}
