@@ -176,7 +176,9 @@ fn faults_act_in_the_process_that_they_are_about_in_every_world_live() {
     let file = with_faults(FAULTS, "");
     let processes = |world: &[&str]| {
         let told = told(file.path(), world, &["fault.fired"]);
-        told.into_iter().map(|[_, process, fault]| [fault, process]).collect::<BTreeSet<_>>()
+        // Which end of a link that is cut tries first is chance.
+        let place = |process: String, fault: &str| if fault == "cut" { "a link".to_owned() } else { process };
+        told.into_iter().map(|[_, process, fault]| [place(process, &fault), fault]).collect::<BTreeSet<_>>()
     };
     let [simulated, live, apart] = WORLDS.map(processes);
     assert_eq!(simulated.len(), FAULTS.matches("name:").count(), "{simulated:?}");
@@ -268,8 +270,9 @@ fn a_fault_that_never_fires_in_its_process_fails_the_run_live() {
     let file = with_faults(snapshot, "");
     for world in WORLDS {
         let (code, envelope) = run_file(file.path(), world);
-        let silent = &envelope["data"]["silentFaults"];
-        assert_eq!((code, silent), (Some(1), &serde_json::json!(["never"])), "{world:?}: {envelope:#}");
+        let silent = envelope["data"]["silentFaults"].as_array().unwrap();
+        let names: Vec<&str> = silent.iter().filter_map(|fault| fault["name"].as_str()).collect();
+        assert_eq!((code, names), (Some(1), vec!["never"]), "{world:?}: {envelope:#}");
     }
 }
 

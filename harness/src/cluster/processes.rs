@@ -12,7 +12,7 @@ use csi_mock::settings::LockKey;
 use fake_apiserver::events::{WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
 use serde_json::Value;
-use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed};
+use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessStarted};
 use substrate::fault::{Fault, Lease, Names, Span, When};
 use substrate::host::{BRIEFS_FIRST, EVERY_MESSAGE, Order, PARENT_PIPE, PROCESS_NAME, WHISPERS};
 use substrate::link::Link;
@@ -52,6 +52,8 @@ pub(super) struct OsProcess {
     world: World,
     name: String,
     args: Mutex<Vec<String>>,
+    /// It says that it has started, and not that it has ended.
+    up: Arc<AtomicBool>,
     /// It has been started before.
     started: AtomicBool,
     ready: PathBuf,
@@ -86,6 +88,7 @@ impl OsProcess {
             world: World::clone(world),
             name: name.to_owned(),
             args: Mutex::new(line),
+            up: Arc::default(),
             started: AtomicBool::new(false),
             ready,
             log,
@@ -166,7 +169,7 @@ impl OsProcess {
         // The harness' own name for it: two drivers on two nodes have one name among themselves.
         let (world, name): (_, Arc<str>) = (self.world.clone(), self.name.as_str().into());
         let kinds = events::all();
-        let (faults, aloud) = (self.faults.clone(), self.aloud.clone());
+        let (faults, aloud, up) = (self.faults.clone(), self.aloud.clone(), self.up.clone());
         let (reading, read) = oneshot::channel::<()>();
         *lock(&self.read) = Some(read);
         let reader =
@@ -179,8 +182,13 @@ impl OsProcess {
             while let Ok(Some(line)) = lines.next_line().await {
                 let read = serde_json::from_str::<Line>(&line).map_err(|e| format!("{e}: {line}"));
                 let adopted = read.and_then(|line| {
-                    if let (FaultFired::KIND, Some(fault)) = (&*line.kind, line.str("fault")) {
-                        lock(&faults).entry(fault.to_owned()).or_default().fired += 1;
+                    match (&*line.kind, line.str("fault")) {
+                        (FaultFired::KIND, Some(fault)) => {
+                            lock(&faults).entry(fault.to_owned()).or_default().fired += 1;
+                        }
+                        (ProcessStarted::KIND, _) => up.store(true, Ordering::SeqCst),
+                        (ProcessCrashed::KIND, _) => up.store(false, Ordering::SeqCst),
+                        _ => {}
                     }
                     // Each process counts time from its own start, so the event gets this world's time.
                     let ms = world.clock().mono().as_millis() as u64;
@@ -267,7 +275,10 @@ impl OsProcess {
             // What it said before comes before its end; somebody else who holds its output would keep it open.
             let _ = tokio::time::timeout(LAST_WORDS, read).await;
         }
-        self.world.trace().info(&self.name.as_str().into(), ProcessCrashed {});
+        // One that gave up by itself, as who loses a lease does, has told so.
+        if self.up.swap(false, Ordering::SeqCst) {
+            self.world.trace().info(&self.name.as_str().into(), ProcessCrashed {});
+        }
     }
 }
 

@@ -186,7 +186,9 @@ impl Facts {
         }
         if let Some(call) = event.get::<CsiCall>() {
             let what = format!("{} of {}", call.rpc, call.volume.as_deref().unwrap_or("the driver"));
-            self.stir(event.ms, || what.clone());
+            if !only_looks(&call.rpc) {
+                self.stir(event.ms, || what.clone());
+            }
             self.open.insert((event.process.to_string(), call.ordinal), what);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.open.remove(&(event.process.to_string(), done.ordinal));
@@ -398,13 +400,14 @@ impl Facts {
         }
     }
 
-    /// A node whose status says the same as before.
+    /// A kubelet's write to a node that says the same as before.
     fn is_heartbeat(&self, commit: &Commit) -> bool {
         let (Some(now), Some(before)) = (&commit.node, self.nodes.get(&*commit.object)) else { return false };
         let same = |new: &[substrate::json::Text], old: &BTreeSet<String>| {
             new.len() == old.len() && new.iter().all(|name| old.contains(name.as_str()))
         };
         commit.r#type == EventType::Modified
+            && commit.user.starts_with("kubelet")
             && now.ready.as_deref() == before.ready.as_deref()
             && now.taints.iter().any(|t| t.starts_with("node.kubernetes.io/out-of-service:")) == before.out_of_service
             && same(&now.volumes_attached, &before.attached)
@@ -436,4 +439,9 @@ impl Facts {
             }
         }
     }
+}
+
+/// Whether an RPC changes nothing.
+fn only_looks(rpc: &str) -> bool {
+    ["Get", "List", "Probe", "Validate", "NodeGet", "ControllerGet"].iter().any(|start| rpc.starts_with(start))
 }

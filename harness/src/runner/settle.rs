@@ -14,8 +14,11 @@ use csi_mock::disk::MountKind;
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long nothing may change before it counts as rest.
-const REST: Duration = Duration::from_secs(5);
+/// How long nothing may change before it counts as rest: longer than any loop's period, so that one that writes at each
+/// pass for ever does not count as rest.
+const REST: Duration = Duration::from_secs(90);
+/// The same in the live world, where waiting takes time: what flaps more slowly goes unseen there.
+const LIVE_REST: Duration = Duration::from_secs(5);
 
 /// Ends faults, starts what is down, and takes the out-of-service taint off, as an operator does once a node is back.
 pub(super) async fn heal(cluster: &Cluster) {
@@ -45,7 +48,8 @@ async fn untaint(cluster: &Cluster, node: &str) {
 pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
-    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(PATIENCE));
+    let rest = cluster.scaled(if cluster.is_simulated() { REST } else { LIVE_REST });
+    let deadline = now() + cluster.scaled(PATIENCE);
     loop {
         let pending = invariants.pending();
         let (last_ms, last) = invariants.unrest();

@@ -22,6 +22,9 @@ use crate::scenario::object::{Kind, ObjectRef, State};
 /// How long a workload may take to read what it finds.
 const READING: Duration = Duration::from_secs(30);
 
+/// Where a file demands that invariants were looked at, and on how many occasions.
+type Demand = (Option<(u64, u64)>, BTreeMap<Id, u64>);
+
 /// A run under way.
 pub(super) struct Run<'a> {
     scenario: &'a Scenario,
@@ -34,7 +37,7 @@ pub(super) struct Run<'a> {
     /// Those that were cleared before they had fired.
     cleared: Vec<SilentFault>,
     /// How often invariants must have been looked at by the end, and where that is demanded.
-    demanded: Vec<(Option<(u64, u64)>, BTreeMap<Id, u64>)>,
+    demanded: Vec<Demand>,
     line: Option<(u64, u64)>,
 }
 

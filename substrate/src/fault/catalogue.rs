@@ -103,6 +103,7 @@ impl Values {
             Self::Span => "a duration such as 250ms or 2m".to_owned(),
             Self::Number { least, most } => format!("a number from {least} to {most}"),
             Self::OneOf(words) | Self::Folded(words) => words.join(" | "),
+            Self::Text([]) => "any code".to_owned(),
             Self::Text(words) => format!("any code, such as {}", words.join(", ")),
             Self::Process => "self, or the name of a process, a group or a node".to_owned(),
             Self::Node => "the name of a node".to_owned(),
