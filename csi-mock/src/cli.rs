@@ -11,6 +11,7 @@ use clap::{Parser, ValueEnum};
 use serde_json::json;
 use substrate::admin::Secret;
 use substrate::host::{self, HostOptions};
+use substrate::link::Link;
 use substrate::process::Process;
 use substrate::{Ctx, World, dial};
 use tokio::sync::mpsc;
@@ -319,6 +320,7 @@ impl Plan {
     /// Starts everything within process `ctx`.
     async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>) -> anyhow::Result<()> {
         let ec2 = dial::http(&self.ec2).map_err(|e| anyhow!("--ec2-endpoint: {e}"))?;
+        let ec2 = Link::over(ctx, "ec2", ec2);
         let calls = Calls::with(ctx, self.settings.clone());
         let controls = self.args.mode != Mode::Node;
         let mut routes = identity::routes(&calls, &self.args.driver_name, controls);

@@ -383,6 +383,7 @@ fn visit_all(planes: &[Plane]) {
 
 /// Rows that fire and that no trace of these stories shows, and why.
 const UNSEEN: &[(&str, &str)] = &[
+    ("k8s watch stale_read before", "no watch of these stories was seen to begin with what is stale; why is not known"),
     ("ec2 DescribeInstances stale_read before", "the driver asks before anything about an instance has changed"),
     ("ec2 Devices wrong_device before", "there is one volume in a story, and so no other whose bytes it could have"),
     (

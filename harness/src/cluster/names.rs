@@ -51,7 +51,7 @@ pub fn of(spec: &ClusterSpec) -> Names {
         let parts = [Some(node.name.clone()), own.then(|| kubelet(&node.name)), driver.then(|| csi_node(&node.name))];
         parts.into_iter().flatten()
     });
-    let servers = ["mock-ec2", "fake-apiserver", "csi-controller", "user"].map(str::to_owned);
+    let servers = ["mock-ec2", "fake-apiserver", "csi-controller"].map(str::to_owned);
     let of_node = |node: &str| {
         let driver = [format!("csi-{node}"), format!("csi-registration-{node}")].map(|s| (s, csi_node(node)));
         let machine = (format!("runtime-{node}"), node.to_owned());
@@ -62,11 +62,17 @@ pub fn of(spec: &ClusterSpec) -> Names {
         processes: servers.into_iter().chain(loops.iter().cloned()).chain(on_nodes).collect(),
         groups: BTreeMap::from([(CONTROLLERS.to_owned(), loops)]),
         nodes: nodes.collect(),
-        servers: [("ec2", "mock-ec2"), ("apiserver", "fake-apiserver"), ("csi-controller", "csi-controller")]
-            .map(|(server, process)| (server.to_owned(), process.to_owned()))
-            .into_iter()
-            .chain(spec.nodes.iter().flat_map(|node| of_node(&node.name)))
-            .collect(),
+        // The user calls, and so can be cut off, and is nobody's to crash.
+        servers: [
+            ("ec2", "mock-ec2"),
+            ("apiserver", "fake-apiserver"),
+            ("csi-controller", "csi-controller"),
+            ("user", "user"),
+        ]
+        .map(|(server, process)| (server.to_owned(), process.to_owned()))
+        .into_iter()
+        .chain(spec.nodes.iter().flat_map(|node| of_node(&node.name)))
+        .collect(),
     }
 }
 

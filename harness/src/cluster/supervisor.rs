@@ -11,7 +11,7 @@ use std::time::Duration;
 use controllers::events::LeaderLost;
 use csi_mock::events::DiskCrashed;
 use mock_ec2::events::{InstanceChanged, InstancePhase};
-use substrate::events::ProcessFailed;
+use substrate::events::{FaultFired, ProcessFailed};
 use substrate::fault::{Effect, Names};
 use substrate::{Ctx, Event, Process, World};
 use tokio::sync::mpsc;
@@ -79,23 +79,27 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
     let (orders, inbox) = mpsc::unbounded_channel();
     let instances: BTreeMap<String, String> =
         cluster.nodes.iter().map(|(name, n)| (n.instance.clone(), name.clone())).collect();
-    let to_cloud = orders.clone();
+    // What fires in another OS process is told of in the trace; the process itself has ended by then.
+    let elsewhere = cluster.has_processes().then(|| parts.clone());
+    let from_trace = orders.clone();
     world.trace().observe(move |event| {
-        if let Some(order) = order(event, &instances) {
-            let _ = to_cloud.send(order);
+        let fired = || match (&elsewhere, event.get()) {
+            (Some(parts), Some(FaultFired { effect, .. })) => parts.suffer(&event.process, effect),
+            _ => None,
+        };
+        if let Some(order) = order(event, &instances).or_else(fired) {
+            // The supervisor lives as long as the world.
+            let _ = from_trace.send(order);
         }
     });
-    let at_once = parts.clone();
-    world.observe_faults(move |process, firing| {
-        let order = match &firing.effect {
-            Effect::Crash(who) if who == "self" => at_once.crash(&[process.to_string()]),
-            Effect::Crash(who) => at_once.crash(&at_once.meant(who)),
-            Effect::Reboot(node) => at_once.cut_power(node),
-            _ => return,
-        };
-        // The supervisor lives as long as the world.
-        let _ = orders.send(order);
-    });
+    if !cluster.has_processes() {
+        let at_once = parts.clone();
+        world.observe_faults(move |process, firing| {
+            if let Some(order) = at_once.suffer(process, &firing.effect) {
+                let _ = orders.send(order);
+            }
+        });
+    }
     let inbox = Mutex::new(Some(inbox));
     Process::start(world, "supervisor", move |ctx| {
         let (parts, inbox) = (parts.clone(), inbox.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -109,6 +113,16 @@ pub(super) fn start(world: &World, cluster: &Cluster) {
 }
 
 impl Parts {
+    /// What a fault that fires in `process` does to processes and machines.
+    fn suffer(&self, process: &str, effect: &Effect) -> Option<Order> {
+        match effect {
+            Effect::Crash(who) if who == "self" => Some(self.crash(&[process.to_owned()])),
+            Effect::Crash(who) => Some(self.crash(&self.meant(who))),
+            Effect::Reboot(node) => Some(self.cut_power(node)),
+            _ => None,
+        }
+    }
+
     /// The processes that `crash: who` ends.
     fn meant(&self, who: &str) -> Vec<String> {
         // The machine itself goes on.
