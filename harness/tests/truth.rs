@@ -593,13 +593,13 @@ fn a_leader_that_is_cut_off_in_the_middle_of_a_move_is_replaced() {
         assert_ne!(&*next.process, leader);
         let lost = lines(&outcome, "leader.lost");
         let lost =
-            lost.iter().find(|l| &*l.process == leader).unwrap_or_else(|| panic!("seed {seed}: it never gave up"));
+            lost.iter().find(|l| *l.process == *leader).unwrap_or_else(|| panic!("seed {seed}: it never gave up"));
         // Upstream: it gives up within its renew deadline (10 s), and the lease lasts longer (15 s).
         assert!(lost.ms < next.ms, "seed {seed}: lost at {}, next at {}", lost.ms, next.ms);
         // Of attaches and detaches after the cut each is the new leader's, but for those that the old one had begun.
         let acts = ["ad.attach", "ad.detach"].into_iter().flat_map(|kind| lines(&outcome, kind));
         for act in acts {
-            let allowed = if act.ms > lost.ms { &*act.process != leader || act.ms > next.ms } else { true };
+            let allowed = if act.ms > lost.ms { *act.process != *leader || act.ms > next.ms } else { true };
             assert!(allowed, "seed {seed}: {act:?}");
             if act.ms < next.ms {
                 assert_eq!(&*act.process, leader, "seed {seed}: {act:?}");
