@@ -168,6 +168,11 @@ impl Invariants {
         pending.into_iter().for_each(|message| state.at_end(Id::I8, message));
     }
 
+    /// Reports that something goes on for ever (I8).
+    pub fn never_rests(&self, message: String) {
+        self.state().at_end(Id::I8, message);
+    }
+
     /// Reports what is left over after everything was deleted (I5).
     pub fn at_end(&self, leftovers: &Leftovers) {
         let mut state = self.state();

@@ -125,6 +125,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
             leftovers = teardown::tear_down(cluster).await;
             invariants.at_end(&leftovers);
         }
+        settle::rest(cluster, &invariants).await;
     }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
     match declared::mark(&mut violations, &scenario.violations) {

@@ -14,11 +14,11 @@ use csi_mock::disk::MountKind;
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long nothing may change before it counts as rest: longer than any loop's period, so that one that writes at each
-/// pass for ever does not count as rest.
+/// How long nothing may change before the cluster is looked at.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long nothing may change once everything was deleted: longer than any loop's period, so that one that writes at
+/// each pass for ever does not count as rest.
 const REST: Duration = Duration::from_secs(90);
-/// The same in the live world, where waiting takes time: what flaps more slowly goes unseen there.
-const LIVE_REST: Duration = Duration::from_secs(5);
 
 /// Ends faults, starts what is down, and takes the out-of-service taint off, as an operator does once a node is back.
 pub(super) async fn heal(cluster: &Cluster) {
@@ -48,7 +48,7 @@ async fn untaint(cluster: &Cluster, node: &str) {
 pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
-    let rest = cluster.scaled(if cluster.is_simulated() { REST } else { LIVE_REST });
+    let rest = cluster.scaled(PAUSE);
     let deadline = now() + cluster.scaled(PATIENCE);
     loop {
         let pending = invariants.pending();
@@ -71,6 +71,27 @@ pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
             return invariants.converged(waiting);
         }
         tokio::time::sleep(look).await;
+    }
+}
+
+/// Waits until nothing changes any more, and tells `invariants` when that never comes. In simulation only: in the live
+/// world such a wait takes its time, and what flaps more slowly than [`PAUSE`] goes unseen.
+pub(super) async fn rest(cluster: &Cluster, invariants: &Invariants) {
+    if !cluster.is_simulated() {
+        return;
+    }
+    let now = || cluster.world().clock().mono();
+    let (rest, deadline) = (cluster.scaled(REST), now() + cluster.scaled(PATIENCE));
+    loop {
+        let (last_ms, last) = invariants.unrest();
+        let over = Duration::from_millis(last_ms) + rest;
+        if now() >= over {
+            return;
+        }
+        if now() >= deadline {
+            return invariants.never_rests(format!("it never came to rest within {PATIENCE:?}: at the end, {last}"));
+        }
+        tokio::time::sleep(over.min(deadline).saturating_sub(now())).await;
     }
 }
 

@@ -528,7 +528,11 @@ impl Gather {
             volume.rows.sort_by_key(|row| row.start_ms);
         }
         self.timeline.volumes.retain(|v| !v.rows.is_empty());
-        self.timeline.end_ms = end_ms;
+        // What happens to no volume is not drawn.
+        let rows = || self.timeline.volumes.iter().flat_map(|v| &v.rows);
+        let lasts = rows().any(|row| row.end_ms.is_none() && matches!(row.shape, Shape::State | Shape::Work));
+        let last = rows().map(|row| row.end_ms.unwrap_or(row.start_ms)).max();
+        self.timeline.end_ms = last.filter(|_| !lasts).unwrap_or(end_ms);
         self.timeline
     }
 }
