@@ -10,4 +10,5 @@ pub mod output;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod seeds;
 pub mod timeline;

@@ -1,5 +1,6 @@
 //! The `mooring` command.
 
+mod announce;
 mod component;
 mod doctor;
 mod run;
@@ -36,11 +37,16 @@ enum Output {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario and print the timeline of its volumes.
+    /// Run scenarios, and print the timeline of one or the failing seeds of many.
     ///
-    /// Simulated unless --live is given: as any user, in virtual time, the same seed gives the same trace.
-    #[command(after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws")]
-    Run(run::Args),
+    /// Simulated unless --live is given: as any user, in virtual time, the same seed gives the same trace. The exit code
+    /// is 0 when all passed, 1 when an expectation or an invariant failed or a run panicked, 2 for a mistake in a file or
+    /// on the command line, 3 when the machine lacks something, 4 after --timeout, 6 when something was left behind, 130
+    /// after Ctrl-C. Of several the first of 130, 1, 6, 4, 3 counts. A mistake in one file stops all before they begin.
+    #[command(
+        after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws\n  mooring run scenarios/ --seeds 1..100 --junit report.xml\n  mooring run scenarios/migration.yaml --live --keep"
+    )]
+    Run(Box<run::Args>),
     /// Start a live cluster and serve until interrupted.
     #[command(
         after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fake_apiserver::keys::PublicKey;
-use serde_json::{Value, json};
 use substrate::World;
 use substrate::clock::TimeScale;
 use substrate::host::Stop;
 use substrate::world::Options;
 
+use super::announce::{self, Access};
 use crate::cluster::spec::node_name;
 use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -245,42 +245,17 @@ fn announce(
         let path = path.display().to_string();
         move |e: std::io::Error| environment(format!("{path}: {e}"))
     };
-    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
-    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token, None);
-    fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
-    let ready: Value = json!({
-        "ec2": endpoints.ec2,
-        "imds": endpoints.imds,
-        "kubernetes": endpoints.kubernetes,
-        "kubernetesHttp": endpoints.kubernetes_http,
-        "kubeconfig": kubeconfig,
-        "csi": endpoints.csi,
-        "nodes": endpoints.machines,
-        "volumeDir": endpoints.volume_dir,
-        "admin": format!("{}/admin/v1", endpoints.ec2),
-    });
+    let access = Access { endpoints, kubeconfig, region: &args.region };
+    access.write().map_err(|(path, e)| failed(&path)(e))?;
+    let ready = access.ready();
     if let Some(path) = &args.ready_file {
         substrate::ready::write(path, &ready).map_err(failed(path))?;
     }
-    let env = kubeconfig.with_file_name("env");
-    let exports = format!(
-        "export KUBECONFIG={0}\nexport AWS_ENDPOINT_URL={1}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={2}\nexport AWS_DEFAULT_REGION={2}\nexport AWS_EC2_METADATA_DISABLED=true\n",
-        kubeconfig.display(),
-        endpoints.ec2,
-        args.region
-    );
-    std::fs::write(&env, exports).map_err(failed(&env))?;
     progress.note(&site.describe());
     if format == Format::Json {
         println!("{}", Envelope::passed("up", ready).line());
     } else {
-        println!(
-            "ready\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.",
-            endpoints.ec2,
-            endpoints.kubernetes,
-            kubeconfig.display(),
-            env.display()
-        );
+        println!("{}", announce::text(&access, "ready"));
     }
     Ok(())
 }

@@ -41,6 +41,14 @@ impl Exit {
         }
     }
 
+    /// The one that a process which returned `code` means.
+    pub fn of_code(code: u8) -> Option<Self> {
+        use Exit::*;
+        [Passed, Failed, Usage, Environment, Timeout, Diverged, Leaked, Interrupted]
+            .into_iter()
+            .find(|e| e.code() == code)
+    }
+
     /// A word for it; the default code of a [`super::Failure`].
     pub fn word(self) -> &'static str {
         match self {
@@ -86,5 +94,9 @@ mod tests {
             assert_eq!(Exit::of(order[i..].iter().rev().copied().chain([Passed])), *first);
         }
         assert_eq!(Exit::of([]), Passed);
+        for exit in order.into_iter().chain([Passed, Usage, Environment]) {
+            assert_eq!(Exit::of_code(exit.code()), Some(exit));
+        }
+        assert_eq!(Exit::of_code(7), None);
     }
 }

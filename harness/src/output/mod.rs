@@ -4,6 +4,8 @@
 
 mod envelope;
 mod exit;
+pub mod github;
+pub mod junit;
 mod progress;
 mod style;
 

@@ -1,0 +1,70 @@
+//! How users reach a live cluster: its kubeconfig, the variables for aws, and the words about both.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Endpoints, Secret};
+
+/// A cluster that users can reach.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access<'a> {
+    /// Where its servers answer.
+    pub endpoints: &'a Endpoints,
+    /// Where its kubeconfig is written; the variables are in the file `env` beside it.
+    pub kubeconfig: &'a Path,
+    /// The cloud's region.
+    pub region: &'a str,
+}
+
+impl Access<'_> {
+    /// The file that a shell sources.
+    pub fn env(&self) -> PathBuf {
+        self.kubeconfig.with_file_name("env")
+    }
+
+    /// Writes the kubeconfig and the variables.
+    ///
+    /// # Errors
+    /// The file that cannot be written, and why.
+    pub fn write(&self) -> Result<(), (PathBuf, io::Error)> {
+        let token = self.endpoints.token.as_ref().map_or("mooring", Secret::reveal);
+        let text = fake_apiserver::kubeconfig::render(&self.endpoints.kubernetes, &self.endpoints.ca_pem, token, None);
+        fake_apiserver::kubeconfig::write(self.kubeconfig, &text).map_err(|e| (self.kubeconfig.to_owned(), e))?;
+        let exports = format!(
+            "export KUBECONFIG={0}\nexport AWS_ENDPOINT_URL={1}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={2}\nexport AWS_DEFAULT_REGION={2}\nexport AWS_EC2_METADATA_DISABLED=true\n",
+            self.kubeconfig.display(),
+            self.endpoints.ec2,
+            self.region
+        );
+        std::fs::write(self.env(), exports).map_err(|e| (self.env(), e))
+    }
+
+    /// The addresses as data.
+    pub fn ready(&self) -> Value {
+        let endpoints = self.endpoints;
+        json!({
+            "ec2": endpoints.ec2,
+            "imds": endpoints.imds,
+            "kubernetes": endpoints.kubernetes,
+            "kubernetesHttp": endpoints.kubernetes_http,
+            "kubeconfig": self.kubeconfig,
+            "csi": endpoints.csi,
+            "nodes": endpoints.machines,
+            "volumeDir": endpoints.volume_dir,
+            "admin": format!("{}/admin/v1", endpoints.ec2),
+        })
+    }
+}
+
+/// The addresses as people read them, below `title`.
+pub(super) fn text(access: &Access<'_>, title: &str) -> String {
+    format!(
+        "{title}\n  cloud       {}\n  kubernetes  {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\n\nCtrl-C takes everything down.",
+        access.endpoints.ec2,
+        access.endpoints.kubernetes,
+        access.kubeconfig.display(),
+        access.env().display()
+    )
+}

@@ -1,0 +1,239 @@
+//! What `mooring run` is told on its command line.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use substrate::WorldKind;
+use substrate::fault::Span;
+use substrate::world::Transport;
+
+use crate::cluster::live;
+use crate::scenario::model::LatencyProfile;
+use crate::seeds::Seeds;
+
+/// What carries calls in a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Carrier {
+    /// The server's service is called directly.
+    #[default]
+    Direct,
+    /// HTTP and gRPC bytes over in-memory pipes; the trace is the same.
+    Duplex,
+}
+
+impl From<Carrier> for Transport {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::Direct => Self::Direct,
+            Carrier::Duplex => Self::Duplex,
+        }
+    }
+}
+
+/// A latency profile of the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Profile {
+    /// No waiting; intermediate states last until the next look.
+    Instant,
+    /// What operators see.
+    Aws,
+    /// What the driver's authors have measured recently.
+    AwsRecent,
+}
+
+impl From<Profile> for LatencyProfile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Instant => Self::Instant,
+            Profile::Aws => Self::Aws,
+            Profile::AwsRecent => Self::AwsRecent,
+        }
+    }
+}
+
+/// Who reads annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Annotations {
+    /// GitHub Actions: `::error file=…,line=…`.
+    Github,
+    /// Nobody.
+    None,
+}
+
+const RUNS: &str = "Which runs";
+const WORLD: &str = "World";
+const WATCH: &str = "When a run fails";
+const RESULTS: &str = "Results";
+
+/// Arguments of `mooring run`.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Scenario files, folders of them, and patterns such as 'scenarios/**/node-*.yaml'.
+    ///
+    /// Of a folder all .yaml and .yml files run, also those in folders below, in the order of their paths. Of several
+    /// files one without `steps:` is no scenario: it is skipped, and a line says so. With one file and one seed the
+    /// timeline of its volumes is printed; otherwise a line for each file, and what failed.
+    #[arg(required = true, value_name = "PATH", help_heading = RUNS)]
+    pub paths: Vec<PathBuf>,
+    /// The seed of all randomness.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = RUNS)]
+    pub seed: u64,
+    /// Run each file with each of these seeds: 7, 1..100 (100 is one of them), 1,5,9, or several of these with commas.
+    #[arg(long, value_name = "SEEDS", conflicts_with = "seed", help_heading = RUNS)]
+    pub seeds: Option<Seeds>,
+    /// Simulations at a time; one for each processor when absent. Live runs go one after another.
+    #[arg(long, value_name = "N", conflicts_with = "live", help_heading = RUNS, value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Run nothing: read the files and show each mistake with its place. Exit code 2 when there is one.
+    #[arg(
+        long,
+        help_heading = RUNS,
+        conflicts_with_all = [
+            "seed", "seeds", "jobs", "processes", "backend", "latency", "time_scale", "transport", "mutant",
+            "keep", "fail_fast", "timeout", "trace", "junit",
+        ]
+    )]
+    pub check: bool,
+    /// Run over real sockets, on loop devices with ext4 when root on Linux, on directories otherwise.
+    #[arg(long, help_heading = WORLD)]
+    pub live: bool,
+    /// In the live world: every component is an OS process of its own.
+    #[arg(long, requires = "live", help_heading = WORLD)]
+    pub processes: bool,
+    /// The backend of the disks in the live world; what works here when absent.
+    #[arg(long, value_name = "BACKEND", requires = "live", help_heading = WORLD)]
+    pub backend: Option<live::BackendChoice>,
+    /// The latency profile of the cloud, instead of the file's.
+    #[arg(long, value_enum, value_name = "PROFILE", help_heading = WORLD)]
+    pub latency: Option<Profile>,
+    /// Divides the durations that loops wait and mocks take, instead of the file's `time-scale`.
+    #[arg(long, value_name = "FACTOR", help_heading = WORLD)]
+    pub time_scale: Option<f64>,
+    /// What carries calls in a simulation.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "live", help_heading = WORLD)]
+    pub transport: Carrier,
+    /// Switch on planted defects by name, separated by commas: for builds with the feature `mutants`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = WORLD)]
+    pub mutant: Vec<String>,
+    /// After a live run of one file, passed or failed, the cluster stays up until Ctrl-C, and nothing in it is deleted.
+    ///
+    /// What is printed then is what `mooring up` prints: the kubeconfig and the variables for aws. What a run leaves
+    /// behind (I5) is not looked at.
+    #[arg(long, requires = "live", conflicts_with_all = ["processes", "seeds"], help_heading = WATCH)]
+    pub keep: bool,
+    /// Start no more runs once one has failed; those under way end.
+    #[arg(long, help_heading = WATCH)]
+    pub fail_fast: bool,
+    /// Wall-clock limit of each run; exceeding it is exit code 4. A simulation prints its last trace lines.
+    #[arg(long, value_name = "DURATION", default_value = "5m", help_heading = WATCH)]
+    pub timeout: Span,
+    /// Write the trace to this file as JSON lines, with every message of every link. Of several runs it is a folder, with
+    /// a file for each run.
+    #[arg(long, value_name = "PATH", help_heading = RESULTS)]
+    pub trace: Option<PathBuf>,
+    /// Write a report as JUnit XML to this file: a suite for each file, a case for each seed.
+    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    pub junit: Option<PathBuf>,
+    /// Print an annotation for each file that failed, with its line; github where GITHUB_ACTIONS is true.
+    #[arg(long, value_enum, value_name = "FOR", help_heading = RESULTS)]
+    pub annotations: Option<Annotations>,
+}
+
+impl Args {
+    /// The world that these runs are in.
+    pub fn world(&self) -> WorldKind {
+        if self.live { WorldKind::Live } else { WorldKind::Simulated }
+    }
+
+    /// The seeds to run each file with.
+    pub fn all_seeds(&self) -> Seeds {
+        self.seeds.clone().unwrap_or_else(|| Seeds::one(self.seed))
+    }
+
+    /// Whether annotations are printed.
+    pub fn annotates(&self) -> bool {
+        self.annotations.map_or_else(crate::output::github::is_here, |a| a == Annotations::Github)
+    }
+
+    /// The flags that decide what a run does, as they are written, but for its seed.
+    pub fn flags(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned());
+        let mut flag = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                all.extend([format!("--{name}"), value]);
+            }
+        };
+        flag("backend", self.backend.and_then(|b| name(b.to_possible_value())));
+        flag("latency", self.latency.and_then(|l| name(l.to_possible_value())));
+        flag("time-scale", self.time_scale.map(|f| f.to_string()));
+        let carrier = Some(self.transport).filter(|t| *t != Carrier::default());
+        flag("transport", carrier.and_then(|t| name(t.to_possible_value())));
+        flag("mutant", Some(self.mutant.join(",")).filter(|m| !m.is_empty()));
+        for (there, name) in [(self.live, "--live"), (self.processes, "--processes")] {
+            all.extend(there.then(|| name.to_owned()));
+        }
+        all
+    }
+
+    /// The command that runs `file` with `seed` again.
+    pub fn again(&self, file: &str, seed: u64) -> String {
+        let words = ["mooring".to_owned(), "run".to_owned(), file.to_owned(), "--seed".to_owned(), seed.to_string()];
+        words.into_iter().chain(self.flags()).map(quoted).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: String) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn read(words: &str) -> Result<Args, String> {
+        Line::try_parse_from(words.split(' ')).map(|line| line.args).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_refused() {
+        for words in [
+            "run",
+            "run f.yaml --keep",
+            "run f.yaml --keep --live --processes",
+            "run f.yaml --keep --live --seeds 1..3",
+            "run f.yaml --seed 1 --seeds 1..3",
+            "run f.yaml --live --jobs 2",
+            "run f.yaml --jobs 0",
+            "run f.yaml --check --seeds 1..3",
+            "run f.yaml --check --junit r.xml",
+            "run f.yaml --check --timeout 1s",
+        ] {
+            assert!(read(words).is_err(), "{words}");
+        }
+        assert!(read("run f.yaml --seeds 5..2").unwrap_err().contains("write the smaller number first"));
+        assert_eq!(read("run a b --seeds 1..3 --jobs 2 --fail-fast").unwrap().all_seeds().all(), [1, 2, 3]);
+        assert_eq!(read("run a").unwrap().all_seeds().all(), [1]);
+    }
+
+    #[test]
+    fn the_command_that_runs_again_has_all_that_decides_what_happens() {
+        let args = read("run f.yaml --live --processes --backend directory --latency aws-recent --time-scale 10");
+        assert_eq!(
+            args.unwrap().again("it's here.yaml", 7),
+            r"mooring run 'it'\''s here.yaml' --seed 7 --backend directory --latency aws-recent --time-scale 10 --live --processes"
+        );
+        let args = read("run f.yaml --transport duplex --mutant a,b --jobs 3 --trace t --timeout 1m");
+        assert_eq!(args.unwrap().again("f.yaml", 1), "mooring run f.yaml --seed 1 --transport duplex --mutant a,b");
+    }
+}

@@ -1,0 +1,301 @@
+//! Many runs: several files, several seeds.
+
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use substrate::host::Stop;
+use substrate::world::{Options, simulate};
+use tokio::time::Instant;
+
+use super::args::Args;
+use super::files::{self, Skipped};
+use super::play::{self, Ended};
+use super::pool::{self, Plan, Watched};
+use super::report::{JunitFile, Report};
+use super::{children, refuse_all};
+use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+use crate::scenario::{self, Scenario};
+use crate::seeds::Seeds;
+
+/// The files of a batch, all of them read.
+struct Batch {
+    scenarios: Vec<Scenario>,
+    seeds: Seeds,
+    /// The folder of their traces, and the beginnings of the names of these.
+    traces: Option<(PathBuf, Vec<String>)>,
+}
+
+impl Batch {
+    /// A run's file and seed, by their places.
+    fn place(&self, run: usize) -> (usize, usize) {
+        let seeds = self.seeds.all().len();
+        (run / seeds, run % seeds)
+    }
+
+    fn runs(&self) -> usize {
+        self.scenarios.len() * self.seeds.all().len()
+    }
+
+    fn trace(&self, (file, seed): (usize, usize)) -> Option<PathBuf> {
+        let (folder, names) = self.traces.as_ref()?;
+        Some(folder.join(format!("{}.{}.jsonl", names[file], self.seeds.all()[seed])))
+    }
+}
+
+/// Reads all files, runs each with each seed, and says what came of it.
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let (scenarios, skipped) = match read(args) {
+        Ok(found) => found,
+        Err(failures) => return refuse_all(format, args, &failures),
+    };
+    let style = Style::stdout();
+    let seeds = args.all_seeds();
+    if scenarios.is_empty() {
+        let why: Vec<String> = skipped.iter().map(|s| format!("{}: {}", s.file, s.why)).collect();
+        let message = format!("there is nothing to run\n  {}", why.join("\n  "));
+        let failure = Failure::new("usage", message).action("name a file with `steps:`, or a folder of them");
+        return finish(format, &Envelope::failed("run", Exit::Usage, failure), "");
+    }
+    let names = scenarios.iter().map(|s| (s.name.clone(), s.source.clone()));
+    let mut report = Report::new(names, seeds.all(), skipped);
+    let environment = |why: String| {
+        let failure = Failure::new("environment", why);
+        finish(format, &Envelope::failed("run", Exit::Environment, failure), "")
+    };
+    let junit = match JunitFile::begin(args.junit.as_deref(), &report) {
+        Ok(junit) => junit,
+        Err(why) => return environment(why),
+    };
+    let traces = args.trace.clone().map(|folder| (folder, trace_names(scenarios.iter().map(|s| s.source.as_str()))));
+    if let Some((folder, _)) = &traces
+        && let Err(error) = std::fs::create_dir_all(folder)
+    {
+        return environment(format!("--trace {}: {error}: of several runs it is a folder", folder.display()));
+    }
+    let batch = Arc::new(Batch { scenarios, seeds, traces });
+    let jobs = if args.live { 1 } else { args.jobs.map_or_else(processors, usize::from).min(batch.runs()) };
+    let mut teller = Teller::new(format, style);
+    teller.say(&report.skipped_lines(style));
+    let began = Instant::now();
+    let mut told = |run: usize, ended: Ended| {
+        report.take(batch.place(run), ended, began.elapsed());
+        teller.say(&report.new_lines(style, false));
+        teller.progress(report.counts());
+    };
+    let result = match args.live {
+        true => one_after_another(args, &batch, &mut told),
+        false => at_a_time(args, &batch, jobs, &mut told),
+    };
+    let wall = began.elapsed();
+    match result {
+        Ok(true) => {}
+        Ok(false) => report.interrupt(),
+        Err(why) => {
+            teller.clear();
+            return environment(why);
+        }
+    }
+    teller.say(&report.new_lines(style, true));
+    teller.clear();
+    let text = report.end(args, wall, jobs, style);
+    let data = report.data(args, wall, jobs);
+    let mut exit = report.exit();
+    let mut failure = report.failure(args);
+    if let Err(why) = junit.end(&report) {
+        exit = Exit::of([exit, Exit::Environment]);
+        failure = failure.or_else(|| Some(Failure::new("environment", why)));
+    }
+    let envelope = match failure {
+        Some(failure) => Envelope::failed("run", exit, failure).with_data(data),
+        None => Envelope::passed("run", data),
+    };
+    let code = finish(format, &envelope, &text);
+    super::annotate(args, format, &report.annotations(args));
+    code
+}
+
+/// Reads all files that the paths name.
+fn read(args: &Args) -> Result<(Vec<Scenario>, Vec<Skipped>), super::Mistakes> {
+    let found = files::find(&args.paths);
+    let (mut scenarios, mut skipped) = (Vec::new(), Vec::new());
+    let mut mistakes = super::Mistakes { missing: found.missing, in_files: Vec::new() };
+    for file in found.found {
+        if let Some(why) = files::skip(&file, Some(args.world())) {
+            skipped.push(why);
+            continue;
+        }
+        match scenario::load(&file) {
+            Ok(mut scenario) => {
+                if let Some(profile) = args.latency {
+                    scenario.latency = profile.into();
+                }
+                scenarios.push(scenario);
+            }
+            Err(error) => mistakes.in_files.push(error),
+        }
+    }
+    if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }
+}
+
+/// As many jobs as the machine has processors.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The beginnings of the names of traces, different for each file: the words of its path.
+fn trace_names<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let unique = |file: &'a str| {
+        let path = Path::new(file).with_extension("");
+        let words = path.components().filter_map(|part| match part {
+            Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
+            _ => None,
+        });
+        let name = words.collect::<Vec<_>>().join("-");
+        let mut candidates = (2u32..).map(|n| format!("{name}-{n}"));
+        let mut candidate = name.clone();
+        while !taken.insert(candidate.clone()) {
+            // There are more numbers than files.
+            candidate = candidates.next().unwrap_or_default();
+        }
+        candidate
+    };
+    files.map(unique).collect()
+}
+
+/// Runs simulations on several threads. Gives false when the user ended it.
+fn at_a_time(
+    args: &Args,
+    batch: &Arc<Batch>,
+    jobs: usize,
+    told: &mut impl FnMut(usize, Ended),
+) -> Result<bool, String> {
+    pool::keep_panics();
+    let plan = Plan { runs: batch.runs(), jobs, limit: args.timeout.0, fail_fast: args.fail_fast };
+    let work = {
+        let (args, batch) = (args.clone(), batch.clone());
+        move |run: usize, watched: &Watched| {
+            let at = batch.place(run);
+            simulated(&args, &batch.scenarios[at.0], batch.seeds.all()[at.1], batch.trace(at).as_deref(), watched)
+        }
+    };
+    with_signals(async |mut stop| {
+        let stop = async { _ = stop.wait().await };
+        let done = pool::run(plan, Box::new(work), stop, told).await;
+        done.map_err(|e| format!("no thread starts: {e}"))
+    })
+}
+
+/// Runs one simulation on this thread, and gives its memory back.
+fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, watched: &Watched) -> Ended {
+    let since = Instant::now();
+    // Who waits for the run looks after its time.
+    let options = Options { watchdog: None, ..play::options(args, scenario, seed) };
+    let result = simulate(options, async |world| {
+        // It is empty: each run has its own.
+        let _ = watched.set(world.trace().clone());
+        play::simulated(scenario, trace, world).await
+    });
+    match result {
+        Ok(outcome) => Ended::of(scenario, &outcome, since.elapsed()),
+        Err(trouble) => {
+            let (exit, failure) = trouble.failure(args);
+            Ended::without_outcome(exit, failure, since.elapsed())
+        }
+    }
+}
+
+/// Does live runs one after another. Gives false when the user ended it.
+fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, Ended)) -> Result<bool, String> {
+    with_signals(async |mut stop| {
+        for run in 0..batch.runs() {
+            let at = batch.place(run);
+            let trace = batch.trace(at);
+            let one = children::Run {
+                file: &batch.scenarios[at.0].source,
+                seed: batch.seeds.all()[at.1],
+                trace: trace.as_deref(),
+            };
+            let ended = children::run(args, one, &mut stop).await;
+            let Some(ended) = ended.map_err(|e| format!("mooring does not start: {e}"))? else { return Ok(false) };
+            let failed = ended.exit != Exit::Passed;
+            told(run, ended);
+            if failed && args.fail_fast {
+                break;
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// Does `work`, which is told when the user wants to end it.
+fn with_signals<F: Future<Output = Result<bool, String>>>(work: impl FnOnce(Stop) -> F) -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    runtime.block_on(async {
+        let stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+        work(stop).await
+    })
+}
+
+fn finish(format: Format, envelope: &Envelope, text: &str) -> ExitCode {
+    output::finish(format, envelope, text, Style::stderr()).into()
+}
+
+/// Lines on stdout as files end, and on a terminal how far it is.
+struct Teller {
+    lines: bool,
+    terminal: bool,
+    style: Style,
+    last: Option<Instant>,
+}
+
+impl Teller {
+    fn new(format: Format, style: Style) -> Self {
+        let terminal = Style::stderr().terminal && std::io::stderr().is_terminal();
+        Self { lines: format == Format::Human, terminal, style, last: None }
+    }
+
+    /// Prints whole lines.
+    fn say(&mut self, lines: &str) {
+        if self.lines && !lines.is_empty() {
+            self.clear();
+            let mut stdout = std::io::stdout().lock();
+            // A reader that went away changes nothing.
+            let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
+        }
+    }
+
+    /// Says how far it is, ten times a second.
+    fn progress(&mut self, (all, ended, failed): (usize, usize, usize)) {
+        if !self.terminal || self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        let mark = self.style.paint(output::Tone::Work, "…");
+        eprint!("\r\x1b[K{mark} {ended} of {all} runs{failed}");
+    }
+
+    /// Takes away what [`Teller::progress`] said.
+    fn clear(&mut self) {
+        if self.last.take().is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_has_a_trace_of_its_own() {
+        let files = ["scenarios/a.yaml", "../scenarios/a.yaml", "/scenarios/a.yml", "b.c.yaml"];
+        assert_eq!(trace_names(files.into_iter()), ["scenarios-a", "scenarios-a-2", "scenarios-a-3", "b.c"]);
+    }
+}

@@ -1,0 +1,48 @@
+//! `mooring run --check`: reads the files, and shows each mistake with its place.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::args::Args;
+use super::report::skipped_line;
+use super::{Mistakes, files, refuse_all};
+use crate::output::{self, Envelope, Format, Style};
+use crate::scenario;
+
+/// Reads all files; exit code 2 when there is a mistake.
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let style = Style::stdout();
+    let found = files::find(&args.paths);
+    // One file that is named is meant to be a scenario.
+    let meant = matches!(&args.paths[..], [path] if files::is_one_file(path));
+    let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
+    let (mut text, mut read, mut skipped) = (String::new(), Vec::new(), Vec::new());
+    for file in found.found {
+        let why = if meant { None } else { files::skip(&file, None) };
+        if let Some(why) = why {
+            text += &skipped_line(&why, style);
+            skipped.push(why);
+            continue;
+        }
+        match scenario::load(&file) {
+            Ok(scenario) => {
+                let mark = style.paint(output::Tone::Good, "✓");
+                text += &format!("{mark} {}  {}\n", scenario.source, style.paint(output::Tone::Faint, &scenario.name));
+                read.push(json!({ "file": scenario.source, "scenario": scenario.name }));
+            }
+            Err(error) => {
+                text += &format!("{} {}\n", style.paint(output::Tone::Bad, "✗"), error.source_name());
+                mistakes.in_files.push(error);
+            }
+        }
+    }
+    let data = json!({ "files": read, "skipped": skipped });
+    if mistakes.is_empty() {
+        return output::finish(format, &Envelope::passed("run", data), &text, Style::stderr()).into();
+    }
+    if format == Format::Human {
+        print!("{text}");
+    }
+    refuse_all(format, args, &mistakes)
+}

@@ -1,0 +1,135 @@
+//! `mooring run`: scenarios, one or many, and what came of them.
+//!
+//! `one` is a file with a seed and its timeline, `batch` several files or seeds (`pool` runs simulations on threads,
+//! `children` live runs one after another), `check` reads only. `play` is what they share.
+
+mod args;
+mod batch;
+mod check;
+mod children;
+mod files;
+mod keep;
+mod one;
+mod play;
+mod pool;
+mod report;
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::mutants;
+use crate::output::github::Annotation;
+use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+use crate::scenario::ScenarioError;
+
+pub(super) use args::Args;
+
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let usage = |message: String| {
+        let failure = Failure::new("usage", message);
+        output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into()
+    };
+    if args.check {
+        return check::main(args, format);
+    }
+    let seeds = args.all_seeds();
+    let one = match (&args.paths[..], seeds.all()) {
+        ([path], [seed]) if files::is_one_file(path) => Some(*seed),
+        _ => None,
+    };
+    if args.keep && one.is_none() {
+        return usage("--keep: one cluster can stay up, so name one file".to_owned());
+    }
+    if args.time_scale.is_some_and(|f| !f.is_finite() || f <= 0.0) {
+        return usage("--time-scale: must be a number above zero".to_owned());
+    }
+    if let Err(message) = mutants::check(&args.mutant) {
+        return usage(message);
+    }
+    match one {
+        Some(seed) => one::main(args, seed, format),
+        None => batch::main(args, format),
+    }
+}
+
+/// Prints annotations where somebody reads them: on standard output, unless that is for JSON.
+fn annotate(args: &Args, format: Format, annotations: &[Annotation]) {
+    if !args.annotates() {
+        return;
+    }
+    for annotation in annotations {
+        match format {
+            Format::Human => println!("{annotation}"),
+            Format::Json => eprintln!("{annotation}"),
+        }
+    }
+}
+
+/// What keeps files from being run.
+struct Mistakes {
+    /// Paths that name nothing, with what to do.
+    missing: Vec<String>,
+    /// Files that cannot be read as scenarios.
+    in_files: Vec<Box<ScenarioError>>,
+}
+
+impl Mistakes {
+    fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.in_files.is_empty()
+    }
+}
+
+fn annotation(error: &ScenarioError) -> Annotation {
+    let help = error.advice().map(|help| format!("\n{help}")).unwrap_or_default();
+    Annotation {
+        file: error.source_name().to_owned(),
+        position: (error.line() > 0).then(|| (error.line(), error.column())),
+        title: "a mistake in a scenario".to_owned(),
+        message: format!("{error}{help}"),
+    }
+}
+
+/// Refuses one file.
+fn refuse(format: Format, args: &Args, error: &ScenarioError) -> ExitCode {
+    if format == Format::Human {
+        eprintln!("{}", error.render(Style::stderr().color, 100));
+    } else {
+        let failure =
+            Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
+        output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr());
+    }
+    annotate(args, format, &[annotation(error)]);
+    Exit::Usage.into()
+}
+
+/// Refuses several files, with each mistake.
+fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
+    let count = mistakes.missing.len() + mistakes.in_files.len();
+    if format == Format::Human {
+        for error in &mistakes.in_files {
+            eprintln!("{}", error.render(Style::stderr().color, 100));
+        }
+    }
+    let lines: Vec<String> =
+        mistakes.missing.iter().cloned().chain(mistakes.in_files.iter().map(ToString::to_string)).collect();
+    let what = if count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
+    let message = match (format, &lines[..]) {
+        // They were shown in full.
+        (Format::Human, _) if mistakes.missing.is_empty() => format!("{what} in the files; nothing was run"),
+        (_, [line]) => line.clone(),
+        _ => format!("{what}; nothing was run\n  {}", lines.join("\n  ")),
+    };
+    let details: Vec<Value> = mistakes
+        .in_files
+        .iter()
+        .map(|error| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() }))
+        .collect();
+    let failure = Failure::new("scenario", message).action("correct what is named, and see with --check");
+    let data = json!({ "missing": mistakes.missing, "mistakes": details });
+    let envelope = Envelope::failed("run", Exit::Usage, failure).with_data(data);
+    let exit = output::finish(format, &envelope, "", Style::stderr());
+    let all: Vec<Annotation> = mistakes.in_files.iter().map(|error| annotation(error)).collect();
+    annotate(args, format, &all);
+    exit.into()
+}

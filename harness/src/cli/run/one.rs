@@ -1,0 +1,215 @@
+//! One run of one file: the timeline of its volumes, its verdict.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use substrate::World;
+use substrate::host::Stop;
+use substrate::world::simulate_and_leave;
+
+use super::args::Args;
+use super::keep::Kept;
+use super::play::{self, Ended, Trouble, close_trace, open_trace, options};
+use super::report::{JunitFile, Report};
+use super::{annotate, keep, refuse};
+use crate::cluster::{Cluster, ClusterSpec, live};
+use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
+use crate::report;
+use crate::runner::{self, Outcome};
+use crate::scenario::model::Scenario;
+use crate::timeline::{Summary, Timeline};
+
+/// Volumes whose timeline is drawn in full.
+const VOLUMES_SHOWN: usize = 4;
+
+/// What is said of a run.
+struct Said {
+    envelope: Envelope,
+    text: String,
+    exit: Exit,
+}
+
+impl Said {
+    /// Says in the data, too, how the cluster is reached that stays up.
+    fn keeps(&mut self, ready: &Value) {
+        if self.envelope.data.is_null() {
+            self.envelope.data = json!({});
+        }
+        self.envelope.data["kept"] = ready.clone();
+    }
+}
+
+/// Runs the one file with the one seed.
+pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
+    let Some(file) = args.paths.first() else { return Exit::Usage.into() };
+    let mut scenario = match crate::scenario::load(file) {
+        Ok(scenario) => scenario,
+        Err(error) => return refuse(format, args, &error),
+    };
+    if let Some(profile) = args.latency {
+        scenario.latency = profile.into();
+    }
+    if args.keep {
+        keep::prepare(&mut scenario);
+    }
+    let mut report = Report::new([(scenario.name.clone(), scenario.source.clone())], &[seed], Vec::new());
+    let junit = match JunitFile::begin(args.junit.as_deref(), &report) {
+        Ok(junit) => junit,
+        Err(why) => return said(format, &give_up(args, Trouble::Environment(why))),
+    };
+    let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
+        let (mut said, ended) = match outcome {
+            Ok(outcome) => (judge(args, &scenario, seed, outcome, wall), Ended::of(&scenario, outcome, wall)),
+            Err(trouble) => {
+                let said = give_up(args, trouble);
+                let failure = said.envelope.error.clone().unwrap_or_else(|| Failure::new("failed", ""));
+                let ended = Ended::without_outcome(said.exit, failure, wall);
+                (said, ended)
+            }
+        };
+        report.take((0, 0), ended, wall);
+        if let Some(kept) = &kept {
+            said.keeps(&kept.ready);
+        }
+        let code = self::said(format, &said);
+        annotate(args, format, &report.annotations(args));
+        if let (Some(kept), Format::Human) = (&kept, format) {
+            println!("\n{}", kept.text);
+        }
+        match junit.end(&report) {
+            Ok(()) => code,
+            Err(why) => {
+                eprintln!("error: {why}");
+                Exit::of([said.exit, Exit::Environment]).into()
+            }
+        }
+    };
+    let wall = jiff::Timestamp::now();
+    let since = || Duration::try_from(jiff::Timestamp::now().duration_since(wall)).unwrap_or_default();
+    if args.live {
+        return run_live(args, &scenario, seed, format, |result, kept| {
+            let wall = since();
+            conclude(result, wall, kept)
+        });
+    }
+    let trace = args.trace.as_deref();
+    let result = simulate_and_leave(options(args, &scenario, seed), async |world| {
+        play::simulated(&scenario, trace, world).await
+    });
+    let wall = since();
+    match result {
+        Ok(outcome) => conclude(Ok(&outcome), wall, None),
+        Err(trouble) => conclude(Err(trouble), wall, None),
+    }
+}
+
+/// Runs in the live world and concludes: once everything was taken down or, with --keep, before the user ends it.
+fn run_live(
+    args: &Args,
+    scenario: &Scenario,
+    seed: u64,
+    format: Format,
+    conclude: impl FnOnce(Result<&Outcome, Trouble>, Option<Kept>) -> ExitCode,
+) -> ExitCode {
+    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let site = match live::Site::prepare(args.backend, None) {
+        Ok(site) => site,
+        Err(e) => return conclude(Err(Trouble::Environment(e.to_string())), None),
+    };
+    progress.note(&site.describe());
+    let runtime = match live::runtime() {
+        Ok(runtime) => runtime,
+        Err(e) => return conclude(Err(Trouble::Environment(format!("the runtime does not start: {e}"))), None),
+    };
+    let trace = args.trace.as_deref();
+    let mut conclude = Some(conclude);
+    let result = runtime.block_on(async {
+        let mut stop =
+            Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+        let world = World::live(options(args, scenario, seed));
+        open_trace(trace, &world)?;
+        let spec = ClusterSpec::of_scenario(scenario);
+        let cluster = if args.processes {
+            Cluster::processes(&world, spec, &site).await
+        } else {
+            Cluster::live(&world, spec, &site, &live::Addresses::default())
+        };
+        let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
+        let story = runner::run(scenario, &cluster, |step| progress.note(&format!("  {step}")));
+        let outcome = tokio::select! { biased;
+            outcome = story => Ok(outcome),
+            _ = stop.wait() => Err(Trouble::Interrupted),
+            () = tokio::time::sleep(args.timeout.0) => Err(Trouble::Timeout),
+        };
+        let mut kept = None;
+        if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
+            // What the story came to is said first: whoever looks around wants to know why.
+            let result = match &outcome {
+                Ok(outcome) => Ok(outcome),
+                Err(_) => Err(Trouble::Timeout),
+            };
+            match keep::stand(&cluster, &site) {
+                Ok(stands) => {
+                    kept = conclude.take().map(|conclude| conclude(result, Some(stands)));
+                    let _ = stop.wait().await;
+                    progress.note("taking everything down");
+                }
+                Err(why) => eprintln!("error: {why}"),
+            }
+        }
+        cluster.stop().await;
+        close_trace(trace, &world)?;
+        outcome.map(|outcome| (outcome, kept))
+    });
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    match (result, conclude) {
+        (Ok((_, Some(code))), _) => code,
+        (Ok((outcome, None)), Some(conclude)) => conclude(Ok(&outcome), None),
+        (Err(trouble), Some(conclude)) => conclude(Err(trouble), None),
+        // Concluded before the cluster was taken down.
+        (Err(trouble), None) => trouble.failure(args).0.into(),
+        (Ok((_, None)), None) => Exit::Failed.into(),
+    }
+}
+
+/// The timeline, what failed, and the exit code.
+fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
+    let style = Style::stdout();
+    let timeline = Timeline::build(&outcome.events);
+    let failure = report::failure(scenario, outcome);
+    let exit = failure.as_ref().map_or(Exit::Passed, |(exit, _)| *exit);
+    let summary = Summary {
+        time_scale: options(args, scenario, seed).scale.factor(),
+        seed,
+        events: outcome.events.len() as u64,
+        backend: outcome.backend.clone(),
+        checked: outcome.checked.clone(),
+        ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
+    };
+    let text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
+    let position = outcome.failure.as_ref().and_then(|failure| failure.position);
+    let data = json!({
+        "summary": summary,
+        "timeline": timeline,
+        "violations": outcome.violations,
+        "checked": outcome.checked,
+        "leftovers": outcome.leftovers,
+        "silentFaults": outcome.silent_faults,
+        "position": position.map(|(line, column)| json!({ "line": line, "column": column })),
+    });
+    let envelope = match failure {
+        None => Envelope::passed("run", data),
+        Some((exit, failure)) => Envelope::failed("run", exit, failure).with_data(data),
+    };
+    Said { envelope, text, exit }
+}
+
+fn give_up(args: &Args, trouble: Trouble) -> Said {
+    let (exit, failure) = trouble.failure(args);
+    Said { envelope: Envelope::failed("run", exit, failure), text: String::new(), exit }
+}
+
+fn said(format: Format, said: &Said) -> ExitCode {
+    output::finish(format, &said.envelope, &said.text, Style::stderr()).into()
+}

@@ -1,0 +1,142 @@
+//! One story in one world, whoever looks at it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use substrate::World;
+use substrate::clock::TimeScale;
+use substrate::world::Options;
+use substrate::{Level, WorldKind};
+
+use super::args::Args;
+use crate::cluster::{Cluster, ClusterSpec};
+use crate::output::{Exit, Failure};
+use crate::report;
+use crate::runner::{self, Outcome};
+use crate::scenario::model::Scenario;
+
+/// What went by before there was an outcome.
+pub(super) enum Trouble {
+    /// The machine lacks something.
+    Environment(String),
+    /// The run did not end in its time.
+    Timeout,
+    /// The user ended it.
+    Interrupted,
+}
+
+impl Trouble {
+    /// The exit code, and what is said of it.
+    pub fn failure(self, args: &Args) -> (Exit, Failure) {
+        match self {
+            Self::Environment(e) => (
+                Exit::Environment,
+                Failure::new("environment", e).action("run `mooring doctor` to see what this machine can do"),
+            ),
+            Self::Timeout => {
+                let message = format!("the run did not end within --timeout {}", args.timeout);
+                (
+                    Exit::Timeout,
+                    Failure::new("timeout", message)
+                        .action("give it more with --timeout, or look into the trace with --trace"),
+                )
+            }
+            Self::Interrupted => {
+                (Exit::Interrupted, Failure::new("interrupted", "interrupted; everything was taken down"))
+            }
+        }
+    }
+}
+
+/// How a run ended, without its trace.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    /// How it ended.
+    pub exit: Exit,
+    /// What failed, if anything did.
+    pub failure: Option<Failure>,
+    /// Line and column of the step that failed.
+    pub position: Option<(u64, u64)>,
+    /// On how many occasions each invariant was looked at.
+    pub checked: Value,
+    /// Time that passed in the world, in milliseconds.
+    pub elapsed_ms: u64,
+    /// Wall time, in milliseconds.
+    pub wall_ms: u64,
+}
+
+impl Ended {
+    /// A run that has an outcome.
+    pub fn of(scenario: &Scenario, outcome: &Outcome, wall: Duration) -> Self {
+        let failure = report::failure(scenario, outcome);
+        Self {
+            exit: failure.as_ref().map_or(Exit::Passed, |(exit, _)| *exit),
+            failure: failure.map(|(_, failure)| failure),
+            position: outcome.failure.as_ref().and_then(|failure| failure.position),
+            checked: serde_json::to_value(&outcome.checked).unwrap_or_default(),
+            elapsed_ms: millis(outcome.elapsed),
+            wall_ms: millis(wall),
+        }
+    }
+
+    /// A run that has none.
+    pub fn without_outcome(exit: Exit, failure: Failure, wall: Duration) -> Self {
+        Self {
+            exit,
+            failure: Some(failure),
+            position: None,
+            checked: Value::Null,
+            elapsed_ms: 0,
+            wall_ms: millis(wall),
+        }
+    }
+}
+
+/// Whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The world that a run is in.
+pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
+    let scale = match args.world() {
+        WorldKind::Live => scenario.time_scale.live,
+        WorldKind::Simulated => scenario.time_scale.simulated,
+    };
+    Options {
+        seed,
+        level: if args.trace.is_some() { Level::Trace } else { Level::Info },
+        scale: TimeScale::new(args.time_scale.unwrap_or(scale)),
+        latency: scenario.link,
+        transport: args.transport.into(),
+        watchdog: Some(args.timeout.0),
+        mutants: args.mutant.iter().cloned().collect(),
+        ..Options::default()
+    }
+}
+
+/// Writes the trace of `world` to `path` as it goes.
+pub(super) fn open_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
+    let Some(path) = path else { return Ok(()) };
+    let file =
+        std::fs::File::create(path).map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))?;
+    world.trace().write_to(Box::new(std::io::BufWriter::with_capacity(1 << 20, file)));
+    Ok(())
+}
+
+/// Writes what is not yet written of the trace.
+pub(super) fn close_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
+    let path = path.unwrap_or(Path::new("-"));
+    world.trace().flush().map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))
+}
+
+/// Runs `scenario` in the simulated `world`.
+pub(super) async fn simulated(scenario: &Scenario, trace: Option<&Path>, world: World) -> Result<Outcome, Trouble> {
+    open_trace(trace, &world)?;
+    let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(scenario))
+        .map_err(|e| Trouble::Environment(e.to_string()))?;
+    let outcome = runner::run(scenario, &cluster, |_| {}).await;
+    close_trace(trace, &world)?;
+    Ok(outcome)
+}

@@ -1,0 +1,310 @@
+//! Many simulations at a time: threads that each take the next run, make a world for it and give its memory back.
+//!
+//! A run that panics is a failed run. One that does not end in its time is given up: no thread can be ended from
+//! outside, so it works on until the process ends, and another thread takes its place.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use substrate::Trace;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::play::Ended;
+use crate::output::{Exit, Failure};
+use crate::report::TAIL;
+
+/// The stack of a thread; as the first thread of a process has it.
+const STACK: usize = 8 << 20;
+
+/// Where a run puts its trace, for the report of a run that does not end.
+pub(super) type Watched = Arc<OnceLock<Trace>>;
+
+/// Runs by their number.
+pub(super) type Work = dyn Fn(usize, &Watched) -> Ended + Send + Sync;
+
+/// How many runs there are, and how they are run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Their numbers are those below.
+    pub runs: usize,
+    /// How many threads there are.
+    pub jobs: usize,
+    /// The most wall time of one run.
+    pub limit: Duration,
+    /// Whether none begins once one has failed.
+    pub fail_fast: bool,
+}
+
+/// What the threads share.
+struct Shared {
+    next: AtomicUsize,
+    runs: usize,
+    closed: AtomicBool,
+    work: Box<Work>,
+}
+
+/// What a thread, by its number, tells.
+enum Note {
+    Began { thread: usize, run: usize, claim: Arc<AtomicBool>, trace: Watched },
+    Ended { thread: usize, run: usize, ended: Box<Ended> },
+    Left,
+}
+
+/// A run under way.
+struct Running {
+    run: usize,
+    since: Instant,
+    /// Taken by whoever says first how the run ended.
+    claim: Arc<AtomicBool>,
+    trace: Watched,
+}
+
+/// Does all runs of `plan`, and tells `told` of each as it ends. Gives false when `stop` came first; the runs that are
+/// then under way are not waited for.
+///
+/// # Errors
+/// When the system has no thread for the first of them.
+pub(super) async fn run(
+    plan: Plan,
+    work: Box<Work>,
+    stop: impl Future<Output = ()>,
+    mut told: impl FnMut(usize, Ended),
+) -> std::io::Result<bool> {
+    let next = AtomicUsize::new(0);
+    let shared = Arc::new(Shared { next, runs: plan.runs, closed: AtomicBool::new(false), work });
+    let (notes, mut heard) = mpsc::unbounded_channel();
+    let mut threads = 0;
+    let mut at_work = 0usize;
+    let mut start = |at_work: &mut usize| {
+        let thread = threads;
+        threads += 1;
+        let (shared, notes) = (shared.clone(), notes.clone());
+        let body = move || take_runs(thread, &shared, &notes);
+        std::thread::Builder::new().name(format!("run-{thread}")).stack_size(STACK).spawn(body)?;
+        *at_work += 1;
+        Ok::<_, std::io::Error>(())
+    };
+    for thread in 0..plan.jobs.min(plan.runs) {
+        // With fewer threads it takes longer.
+        if let Err(error) = start(&mut at_work)
+            && thread == 0
+        {
+            return Err(error);
+        }
+    }
+    let mut running: BTreeMap<usize, Running> = BTreeMap::new();
+    let mut ended_as = |ended: Ended, run: usize| {
+        if plan.fail_fast && ended.exit != Exit::Passed {
+            shared.closed.store(true, Ordering::SeqCst);
+        }
+        told(run, ended);
+    };
+    tokio::pin!(stop);
+    while at_work > 0 {
+        let due = running.values().map(|r| r.since + plan.limit).min();
+        tokio::select! { biased;
+            () = &mut stop => {
+                shared.closed.store(true, Ordering::SeqCst);
+                return Ok(false);
+            }
+            note = heard.recv() => match note {
+                Some(Note::Began { thread, run, claim, trace }) => {
+                    running.insert(thread, Running { run, since: Instant::now(), claim, trace });
+                }
+                Some(Note::Ended { thread, run, ended }) => {
+                    running.remove(&thread);
+                    ended_as(*ended, run);
+                }
+                Some(Note::Left) => at_work -= 1,
+                // This function has a sender itself.
+                None => break,
+            },
+            () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                let late = running.iter().filter(|(_, r)| r.since.elapsed() >= plan.limit);
+                let late: Vec<usize> = late.map(|(thread, _)| *thread).collect();
+                for thread in late {
+                    let Some(run) = running.remove(&thread) else { continue };
+                    if run.claim.swap(true, Ordering::SeqCst) {
+                        // It has just ended: its note is on its way.
+                        continue;
+                    }
+                    at_work -= 1;
+                    ended_as(given_up(&run, plan.limit), run.run);
+                    // Where there is no thread any more, the others take the rest.
+                    let _ = start(&mut at_work);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// What a thread does: one run after the other.
+fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>) {
+    PANIC.with(|last| *last.borrow_mut() = Some(String::new()));
+    while !shared.closed.load(Ordering::SeqCst) {
+        let run = shared.next.fetch_add(1, Ordering::SeqCst);
+        if run >= shared.runs {
+            break;
+        }
+        let (claim, trace) = (Arc::new(AtomicBool::new(false)), Watched::default());
+        // Nobody listens any more when the batch was interrupted.
+        let _ = notes.send(Note::Began { thread, run, claim: claim.clone(), trace: trace.clone() });
+        let since = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(|| (shared.work)(run, &trace)));
+        let ended = Box::new(result.unwrap_or_else(|panic| panicked(panic.as_ref(), since.elapsed())));
+        if claim.swap(true, Ordering::SeqCst) {
+            // It was given up, and another thread is in this one's place.
+            return;
+        }
+        let _ = notes.send(Note::Ended { thread, run, ended });
+    }
+    let _ = notes.send(Note::Left);
+}
+
+thread_local! {
+    /// What the last panic of this thread said and where; nothing on threads that do no runs.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has panics of runs kept for their reports, where they would be printed between the lines of others.
+pub(super) fn keep_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let place = info.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+        let kept = PANIC.with(|last| {
+            // A panic while the place is being read is printed like any other.
+            let Ok(mut last) = last.try_borrow_mut() else { return false };
+            last.as_mut().map(|last| *last = format!("{}{place}", said(info.payload()))).is_some()
+        });
+        if !kept {
+            print(info);
+        }
+    }));
+}
+
+/// What a panic says.
+fn said(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+fn panicked(payload: &(dyn Any + Send), wall: Duration) -> Ended {
+    let kept = PANIC.with(|last| last.borrow_mut().as_mut().map(std::mem::take)).unwrap_or_default();
+    let said = if kept.is_empty() { said(payload) } else { kept };
+    let failure = Failure::new("panicked", format!("the run panicked: {said}"))
+        .action("this is a bug of Mooring, not of what it tests: report it with the file and the seed");
+    Ended::without_outcome(Exit::Failed, failure, wall)
+}
+
+/// The report of a run that does not end.
+fn given_up(run: &Running, limit: Duration) -> Ended {
+    let mut text = format!("the run did not end within --timeout {limit:?} of wall time; the last trace lines");
+    for line in run.trace.get().map(|trace| trace.tail(TAIL)).into_iter().flatten() {
+        text += &format!("\n  {line}");
+    }
+    let failure =
+        Failure::new("timeout", text).action("give it more with --timeout, or look into the trace with --trace");
+    Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn passed() -> Ended {
+        Ended {
+            exit: Exit::Passed,
+            failure: None,
+            position: None,
+            checked: serde_json::Value::Null,
+            elapsed_ms: 0,
+            wall_ms: 0,
+        }
+    }
+
+    /// How the runs of a plan end, by number.
+    fn all(plan: Plan, work: Box<Work>, stop: impl Future<Output = ()>) -> (bool, BTreeMap<usize, Ended>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut seen = BTreeMap::new();
+        let whole = runtime.block_on(run(plan, work, stop, |run, ended| {
+            assert!(seen.insert(run, ended).is_none(), "run {run} ended twice");
+        }));
+        (whole.unwrap(), seen)
+    }
+
+    const PLAN: Plan = Plan { runs: 20, jobs: 3, limit: Duration::from_secs(60), fail_fast: false };
+
+    #[test]
+    fn a_run_that_panics_is_a_failed_run_and_the_others_go_on() {
+        let work = |run, _: &Watched| if run == 7 { panic!("the {run}th run") } else { passed() };
+        let (whole, seen) = all(PLAN, Box::new(work), std::future::pending());
+        assert!(whole && seen.len() == 20);
+        for (run, ended) in seen {
+            let expected = if run == 7 { Exit::Failed } else { Exit::Passed };
+            assert_eq!(ended.exit, expected, "{run}");
+            if let Some(failure) = ended.failure {
+                assert_eq!(failure.code, "panicked");
+                assert!(failure.message.contains("the 7th run"), "{failure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_is_given_up_and_another_thread_takes_its_place() {
+        let (held, hold) = mpsc::channel::<()>();
+        let hold = std::sync::Mutex::new(hold);
+        let work = move |run, _: &Watched| {
+            if run == 0 {
+                // Until the test is over.
+                let _ = hold.lock().unwrap().recv();
+            }
+            passed()
+        };
+        let plan = Plan { jobs: 1, limit: Duration::from_millis(50), ..PLAN };
+        let (whole, seen) = all(plan, Box::new(work), std::future::pending());
+        assert!(whole && seen.len() == 20);
+        assert_eq!(seen[&0].exit, Exit::Timeout);
+        assert!(seen[&0].failure.as_ref().unwrap().message.contains("50ms"));
+        assert!(seen.iter().all(|(run, ended)| *run == 0 || ended.exit == Exit::Passed));
+        drop(held);
+    }
+
+    #[test]
+    fn with_fail_fast_no_run_begins_after_one_that_failed() {
+        let failed = || Ended { exit: Exit::Leaked, ..passed() };
+        let work = move |run, _: &Watched| if run == 3 { failed() } else { passed() };
+        let plan = Plan { runs: 100_000, jobs: 1, fail_fast: true, ..PLAN };
+        let (whole, seen) = all(plan, Box::new(work), std::future::pending());
+        assert!(whole && seen.len() < 100_000 && seen[&3].exit == Exit::Leaked);
+    }
+
+    #[test]
+    fn an_interrupted_batch_has_what_has_ended() {
+        let (held, hold) = mpsc::channel::<()>();
+        let hold = std::sync::Mutex::new(hold);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let stop = std::sync::Mutex::new(Some(stop));
+        let work = move |run, _: &Watched| {
+            if run == 5 {
+                drop(stop.lock().unwrap().take());
+                let _ = hold.lock().unwrap().recv();
+            }
+            passed()
+        };
+        let plan = Plan { jobs: 1, ..PLAN };
+        let (whole, seen) = all(plan, Box::new(work), async { drop(stopped.await) });
+        assert!(!whole, "it was interrupted");
+        assert!(seen.len() <= 5 && seen.keys().all(|run| *run < 5), "{seen:?}");
+        drop(held);
+    }
+}

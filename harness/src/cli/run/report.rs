@@ -1,0 +1,314 @@
+//! What many runs come to: lines as files end, the failures, JSON, JUnit, annotations.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::args::Args;
+use super::files::Skipped;
+use super::play::{Ended, millis};
+use crate::output::github::Annotation;
+use crate::output::{Exit, Failure, Style, Tone, junit, took};
+use crate::seeds;
+
+/// All runs of a command, those to come too.
+#[derive(Debug)]
+pub(super) struct Report {
+    files: Vec<FileRuns>,
+    seeds: Vec<u64>,
+    skipped: Vec<Skipped>,
+    /// Files whose line was printed.
+    told: usize,
+    interrupted: bool,
+}
+
+/// The runs of one file.
+#[derive(Debug)]
+struct FileRuns {
+    name: String,
+    file: String,
+    runs: Vec<Option<Ended>>,
+    /// From the beginning of the command: when its first run began, and its last one ended.
+    times: Option<(Duration, Duration)>,
+}
+
+impl FileRuns {
+    fn ended(&self) -> impl Iterator<Item = (usize, &Ended)> {
+        self.runs.iter().enumerate().filter_map(|(at, run)| Some((at, run.as_ref()?)))
+    }
+
+    fn failed(&self) -> impl Iterator<Item = (usize, &Ended)> {
+        self.ended().filter(|(_, run)| run.exit != Exit::Passed)
+    }
+
+    fn not_run(&self) -> usize {
+        self.runs.iter().filter(|run| run.is_none()).count()
+    }
+}
+
+impl Report {
+    /// A report about files, by scenario name and path, that each run with all `seeds`.
+    pub fn new(files: impl IntoIterator<Item = (String, String)>, seeds: &[u64], skipped: Vec<Skipped>) -> Self {
+        let runs = || seeds.iter().map(|_| None).collect();
+        let files = files.into_iter().map(|(name, file)| FileRuns { name, file, runs: runs(), times: None }).collect();
+        Self { files, seeds: seeds.to_vec(), skipped, told: 0, interrupted: false }
+    }
+
+    /// Takes the run of a file with a seed, both by their place, that ended `now` from the beginning of the command.
+    pub fn take(&mut self, (file, seed): (usize, usize), ended: Ended, now: Duration) {
+        let Some(runs) = self.files.get_mut(file) else { return };
+        let began = now.saturating_sub(Duration::from_millis(ended.wall_ms));
+        runs.times = Some(runs.times.map_or((began, now), |(first, last)| (first.min(began), last.max(now))));
+        if let Some(run) = runs.runs.get_mut(seed) {
+            *run = Some(ended);
+        }
+    }
+
+    /// The user ended it.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// How many runs there are, have ended, and have failed.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let ended = self.files.iter().map(|f| f.ended().count()).sum();
+        let failed = self.files.iter().map(|f| f.failed().count()).sum();
+        (self.files.len() * self.seeds.len(), ended, failed)
+    }
+
+    /// How the command ends.
+    pub fn exit(&self) -> Exit {
+        let runs = self.files.iter().flat_map(FileRuns::ended).map(|(_, run)| run.exit);
+        Exit::of(runs.chain(self.interrupted.then_some(Exit::Interrupted)))
+    }
+
+    /// Lines about what was skipped.
+    pub fn skipped_lines(&self, style: Style) -> String {
+        self.skipped.iter().map(|s| skipped_line(s, style)).collect()
+    }
+
+    /// Lines about the files that have ended since the last call, in the order of the files; about all of them at the
+    /// end.
+    pub fn new_lines(&mut self, style: Style, end: bool) -> String {
+        let mut out = String::new();
+        while let Some(file) = self.files.get(self.told).filter(|f| end || f.not_run() == 0) {
+            out += &self.line(file, style);
+            self.told += 1;
+        }
+        out
+    }
+
+    fn line(&self, file: &FileRuns, style: Style) -> String {
+        let width = self.files.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+        let (failed, not_run, all) = (file.failed().count(), file.not_run(), file.runs.len());
+        let (tone, mark) = match (failed, not_run) {
+            (0, 0) => (Tone::Good, "✓"),
+            (0, _) => (Tone::Warning, "–"),
+            _ => (Tone::Bad, "✗"),
+        };
+        let digits = all.to_string().len();
+        let mut passed = format!("{:>digits$} of {all} {} passed", all - failed - not_run, one_or(all, "seed"));
+        if not_run > 0 {
+            passed += &format!(", {not_run} not run");
+        }
+        let time =
+            file.times.map_or(String::new(), |(from, to)| format!("({})", took(millis(to.saturating_sub(from)))));
+        format!(
+            "{} {:<width$}  {passed}  {}\n",
+            style.paint(tone, mark),
+            file.name,
+            style.paint(Tone::Faint, format!("{time}  {}", file.file).trim_start()),
+        )
+    }
+
+    /// What is said at the end: the first failure of each file in full, a table of the seeds that fail, the figures.
+    pub fn end(&self, args: &Args, wall: Duration, jobs: usize, style: Style) -> String {
+        let mut out = String::new();
+        let failing: Vec<&FileRuns> = self.files.iter().filter(|f| f.failed().next().is_some()).collect();
+        for file in &failing {
+            let Some((at, run)) = file.failed().next() else { continue };
+            let (seed, word) = (self.seeds[at], run.exit.word());
+            let title = style.paint(Tone::Title, &format!("{} with seed {seed}: {word}", file.file));
+            out += &format!("\n{title}\n");
+            if let Some(failure) = &run.failure {
+                out += &format!("{}\n", failure.message.trim_end());
+            }
+            out += &format!("{} {}\n", style.paint(Tone::Faint, "again:"), args.again(&file.file, seed));
+        }
+        if !failing.is_empty() {
+            let width = failing.iter().map(|f| f.name.chars().count()).max().unwrap_or(0).max("scenario".len());
+            let title = format!("{:<width$}  {:>7}  seeds", "scenario", "failed");
+            out += &format!("\n{}\n", style.paint(Tone::Faint, &title));
+            for file in &failing {
+                let bad: Vec<u64> = file.failed().map(|(at, _)| self.seeds[at]).collect();
+                out += &format!("{:<width$}  {:>7}  {}\n", file.name, bad.len(), seeds::short(&bad));
+            }
+        }
+        let (all, ended, failed) = self.counts();
+        let mut parts = vec![
+            format!("{} {}", self.files.len(), one_or(self.files.len(), "file")),
+            format!("{ended} {}", one_or(ended, "run")),
+            format!("{} passed", ended - failed),
+        ];
+        parts.extend((failed > 0).then(|| format!("{failed} failed")));
+        parts.extend((all > ended).then(|| format!("{} not run", all - ended)));
+        parts.push(took(millis(wall)));
+        parts.push(format!("{:.1} runs per second with {jobs} {}", rate(ended, wall), one_or(jobs, "job")));
+        let (tone, mark) = match self.exit() {
+            Exit::Passed if all == ended => (Tone::Good, "✓"),
+            Exit::Passed => (Tone::Warning, "–"),
+            _ => (Tone::Bad, "✗"),
+        };
+        out + &format!("\n{} {}\n", style.paint(tone, mark), parts.join(" · "))
+    }
+
+    /// What went wrong, in a sentence, and the command that shows the first of it again.
+    pub fn failure(&self, args: &Args) -> Option<Failure> {
+        let (all, ended, failed) = self.counts();
+        let first = self.files.iter().find_map(|f| f.failed().next().map(|(at, _)| (f, self.seeds[at])));
+        let failure = match (self.interrupted, failed) {
+            (true, _) => {
+                Failure::new("interrupted", format!("interrupted after {ended} of {all} runs, {failed} failed"))
+            }
+            (false, 0) => return None,
+            (false, _) => Failure::new("runs-failed", format!("{failed} of {ended} {} failed", one_or(ended, "run"))),
+        };
+        Some(match first {
+            Some((file, seed)) => failure.action(format!("{} shows the first", args.again(&file.file, seed))),
+            None => failure,
+        })
+    }
+
+    /// All runs as data, one entry each.
+    pub fn data(&self, args: &Args, wall: Duration, jobs: usize) -> Value {
+        let world = if args.live { "live" } else { "simulated" };
+        let entry = |file: &FileRuns, at: usize, run: &Ended| {
+            json!({
+                "file": file.file,
+                "scenario": file.name,
+                "seed": self.seeds[at],
+                "world": world,
+                "exit": run.exit.code(),
+                "verdict": run.exit,
+                "failure": run.failure,
+                "position": run.position.map(|(line, column)| json!({ "line": line, "column": column })),
+                "checked": run.checked,
+                "elapsedMs": run.elapsed_ms,
+                "wallMs": run.wall_ms,
+            })
+        };
+        let runs: Vec<Value> =
+            self.files.iter().flat_map(|f| f.ended().map(move |(at, run)| entry(f, at, run))).collect();
+        let (all, ended, failed) = self.counts();
+        json!({
+            "runs": runs,
+            "skipped": self.skipped,
+            "summary": {
+                "files": self.files.len(),
+                "runs": ended,
+                "passed": ended - failed,
+                "failed": failed,
+                "notRun": all - ended,
+                "jobs": jobs,
+                "wallMs": millis(wall),
+                "runsPerSecond": (rate(ended, wall) * 10.0).round() / 10.0,
+            },
+        })
+    }
+
+    /// The suites of a JUnit report; `missing` is said of runs that have not ended.
+    pub fn suites(&self, missing: &junit::Ended) -> Vec<junit::Suite> {
+        let case = |(at, run): (usize, &Option<Ended>)| junit::Case {
+            name: format!("seed {}", self.seeds[at]),
+            line: run.as_ref().and_then(|run| run.position).map(|(line, _)| line),
+            seconds: run.as_ref().map_or(0.0, |run| run.wall_ms as f64 / 1e3),
+            ended: run.as_ref().map_or_else(|| missing.clone(), verdict),
+        };
+        let suite = |file: &FileRuns| junit::Suite {
+            name: file.name.clone(),
+            file: file.file.clone(),
+            cases: file.runs.iter().enumerate().map(case).collect(),
+        };
+        self.files.iter().map(suite).collect()
+    }
+
+    /// An annotation for each file that failed, of its first failure.
+    pub fn annotations(&self, args: &Args) -> Vec<Annotation> {
+        let annotation = |file: &FileRuns| {
+            let (at, run) = file.failed().next()?;
+            let bad: Vec<u64> = file.failed().map(|(at, _)| self.seeds[at]).collect();
+            let (count, all) = (bad.len(), file.runs.len());
+            let text = run.failure.as_ref().map_or(run.exit.word(), |f| f.message.as_str());
+            Some(Annotation {
+                file: file.file.clone(),
+                position: run.position,
+                title: format!(
+                    "{}: {count} of {all} {} failed: {}",
+                    file.name,
+                    one_or(all, "seed"),
+                    seeds::short(&bad)
+                ),
+                message: format!("{}\n\nagain: {}", text.trim_end(), args.again(&file.file, self.seeds[at])),
+            })
+        };
+        self.files.iter().filter_map(annotation).collect()
+    }
+}
+
+/// A line about a file that does not run.
+pub(super) fn skipped_line(skipped: &Skipped, style: Style) -> String {
+    format!("{}\n", style.paint(Tone::Faint, &format!("– {} skipped: {}", skipped.file, skipped.why)))
+}
+
+/// How a case of a JUnit report ended.
+fn verdict(run: &Ended) -> junit::Ended {
+    let (code, text) =
+        run.failure.as_ref().map_or((run.exit.word(), ""), |failure| (failure.code.as_str(), failure.message.as_str()));
+    let (code, text) = (code.to_owned(), text.to_owned());
+    match run.exit {
+        Exit::Passed => junit::Ended::Passed,
+        Exit::Failed | Exit::Leaked | Exit::Diverged if code != "panicked" => junit::Ended::Failed(code, text),
+        _ => junit::Ended::Broken(code, text),
+    }
+}
+
+fn rate(runs: usize, wall: Duration) -> f64 {
+    runs as f64 / wall.as_secs_f64().max(1e-3)
+}
+
+fn one_or(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// A file for a JUnit report that can be written.
+#[derive(Debug)]
+pub(super) struct JunitFile<'a>(Option<&'a Path>);
+
+impl<'a> JunitFile<'a> {
+    /// Writes a report in which no run has ended, which stays when this process is killed.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, with the reason.
+    pub fn begin(path: Option<&'a Path>, report: &Report) -> Result<Self, String> {
+        let file = Self(path);
+        let why = "the process ended before the run did: by a signal, or by its watchdog at --timeout";
+        file.write(report, &junit::Ended::Broken("did-not-end".to_owned(), why.to_owned()))?;
+        Ok(file)
+    }
+
+    /// Writes the report as it is at the end.
+    ///
+    /// # Errors
+    /// As [`JunitFile::begin`].
+    pub fn end(&self, report: &Report) -> Result<(), String> {
+        let why = if report.interrupted { "interrupted" } else { "--fail-fast: a run before it failed" };
+        self.write(report, &junit::Ended::Skipped(why.to_owned()))
+    }
+
+    fn write(&self, report: &Report, missing: &junit::Ended) -> Result<(), String> {
+        let Some(path) = self.0 else { return Ok(()) };
+        let text = junit::render(&report.suites(missing));
+        std::fs::write(path, text).map_err(|e| format!("--junit {}: {e}", path.display()))
+    }
+}
