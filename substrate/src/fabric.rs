@@ -71,6 +71,12 @@ pub struct Bound {
 }
 
 impl Fabric {
+    /// Lets go of all servers.
+    pub(crate) fn forget_servers(&self) {
+        let servers = std::mem::take(&mut *self.0.names.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(servers);
+    }
+
     /// An empty network on `clock`.
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(Inner {

@@ -121,6 +121,13 @@ impl Trace {
         self.listen();
     }
 
+    /// Calls no observer any more.
+    pub(crate) fn forget_observers(&self) {
+        let observers = std::mem::take(&mut *self.0.observers.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(observers);
+        self.listen();
+    }
+
     /// Records a domain event.
     pub fn info(&self, process: &Arc<str>, event: impl EventType) {
         self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event);

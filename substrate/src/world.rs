@@ -214,6 +214,16 @@ impl World {
         }
     }
 
+    /// Lets go of what was given to the world and holds it in turn: observers and servers know processes, and these
+    /// their world. For the end of a simulation, when no task is left.
+    fn take_apart(&self) {
+        let observers = std::mem::take(&mut *self.0.fault_observers.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(observers);
+        self.0.faults.forget_followers();
+        self.0.trace.forget_observers();
+        self.0.fabric.forget_servers();
+    }
+
     /// Calls `observer` with each fault that fires and the process in which it does: for whoever runs processes, and so
     /// can crash them.
     pub fn observe_faults(&self, observer: impl Fn(&Arc<str>, &Firing) + Send + Sync + 'static) {
@@ -229,7 +239,10 @@ pub fn simulate<T, F>(options: Options, story: impl FnOnce(World) -> F) -> T
 where
     F: Future<Output = T>,
 {
-    simulate_then(options, story, drop)
+    simulate_then(options, story, |(tasks, runtime, world)| {
+        drop((tasks, runtime));
+        world.take_apart();
+    })
 }
 
 /// Like [`simulate`], for a program that ends soon after: nothing of the world is dropped, since the end of the OS

@@ -170,6 +170,12 @@ impl Faults {
         self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(follower));
     }
 
+    /// Calls no follower any more.
+    pub(crate) fn forget_followers(&self) {
+        let followers = std::mem::take(&mut *self.0.followers.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(followers);
+    }
+
     /// Puts a fault in force.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub(in crate::cli) struct Args {
     /// Of a folder all .yaml and .yml files run, also those in folders below, in the order of their paths. Of several
     /// files one without `steps:` is no scenario: it is skipped, and a line says so. With one file and one seed the
     /// timeline of its volumes is printed; otherwise a line for each file, and what failed.
-    #[arg(required = true, value_name = "PATH", help_heading = RUNS)]
+    #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// The seed of all randomness.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = RUNS)]
