@@ -117,8 +117,9 @@ pub(in crate::cli) struct Args {
     pub mutant: Vec<String>,
     /// After a live run of one file, passed or failed, the cluster stays up until Ctrl-C, and nothing in it is deleted.
     ///
-    /// What is printed then is what `mooring up` prints: the kubeconfig and the variables for aws. What a run leaves
-    /// behind (I5) is not looked at.
+    /// What is printed then is what `mooring up` prints: the kubeconfig and the variables for aws. After a story that
+    /// passed its faults are over and its nodes run, as at the end of every run. What it leaves behind (I5) is not looked
+    /// at. The exit code is that of the story.
     #[arg(long, requires = "live", conflicts_with_all = ["processes", "seeds"], help_heading = WATCH)]
     pub keep: bool,
     /// Start no more runs once one has failed; those under way end.

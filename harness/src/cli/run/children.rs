@@ -74,6 +74,7 @@ fn read(envelope: &Value, status: std::process::ExitStatus, wall: Duration) -> E
     let at = &data["position"];
     Ended {
         checked: data["checked"].clone(),
+        backend: data["summary"]["backend"].as_str().map(str::to_owned),
         elapsed_ms: data["summary"]["worldMs"].as_u64().unwrap_or(0),
         position: at["line"].as_u64().zip(at["column"].as_u64()),
         failure,

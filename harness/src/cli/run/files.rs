@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use glob::MatchOptions;
 use serde::de::IgnoredAny;
 use substrate::WorldKind;
 
@@ -52,7 +53,8 @@ pub(super) fn find(paths: &[PathBuf]) -> Files {
                 all.missing.push(format!("{named}: there is no .yaml or .yml file in this folder"));
             }
         } else if is_pattern(path) {
-            match glob::glob(&path.to_string_lossy()) {
+            let options = MatchOptions { require_literal_leading_dot: true, ..MatchOptions::default() };
+            match glob::glob_with(&path.to_string_lossy(), options) {
                 Ok(matches) => {
                     for one in matches.flatten() {
                         if one.is_dir() {

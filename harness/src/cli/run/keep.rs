@@ -7,6 +7,9 @@ use crate::cluster::{Cluster, live};
 use crate::invariants::Id;
 use crate::scenario::model::{Action, Expectation, Scenario};
 
+/// As many events as are kept of what happens after the story.
+const EVENTS: usize = 50_000;
+
 /// Leaves what the story made in place. What then remains is no leftover, so that it was looked at is not demanded.
 pub(super) fn prepare(scenario: &mut Scenario) {
     scenario.teardown = false;
@@ -32,6 +35,8 @@ pub(super) struct Kept {
 pub(super) fn stand(cluster: &Cluster, site: &live::Site) -> Result<Kept, String> {
     let endpoints = cluster.endpoints().ok_or("--keep: this cluster cannot be reached from outside")?;
     let kubeconfig = site.path().join("kubeconfig");
+    // It may stay for days, as one of `mooring up`.
+    cluster.world().trace().keep(EVENTS);
     let access = Access { endpoints, kubeconfig: &kubeconfig, region: &cluster.spec().region };
     access.write().map_err(|(path, e)| format!("--keep: {}: {e}", path.display()))?;
     Ok(Kept { ready: access.ready(), text: announce::text(&access, "kept") })

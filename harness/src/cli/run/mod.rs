@@ -111,21 +111,23 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
             eprintln!("{}", error.render(Style::stderr().color, 100));
         }
     }
-    let lines: Vec<String> =
-        mistakes.missing.iter().cloned().chain(mistakes.in_files.iter().map(ToString::to_string)).collect();
+    // Those in files were shown in full to people.
+    let in_files = mistakes.in_files.iter().filter(|_| format == Format::Json).map(ToString::to_string);
+    let lines: Vec<String> = mistakes.missing.iter().cloned().chain(in_files).collect();
     let what = if count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
-    let message = match (format, &lines[..]) {
-        // They were shown in full.
-        (Format::Human, _) if mistakes.missing.is_empty() => format!("{what} in the files; nothing was run"),
-        (_, [line]) => line.clone(),
-        _ => format!("{what}; nothing was run\n  {}", lines.join("\n  ")),
+    let nothing = if args.check { "" } else { "; nothing was run" };
+    let message = match &lines[..] {
+        [] => format!("{what} in the files{nothing}"),
+        [line] if count == 1 => line.clone(),
+        _ => format!("{what}{nothing}\n  {}", lines.join("\n  ")),
     };
     let details: Vec<Value> = mistakes
         .in_files
         .iter()
         .map(|error| json!({ "place": error.details(), "message": error.to_string(), "help": error.advice() }))
         .collect();
-    let failure = Failure::new("scenario", message).action("correct what is named, and see with --check");
+    let action = if args.check { "correct what is named" } else { "correct what is named, and see with --check" };
+    let failure = Failure::new("scenario", message).action(action);
     let data = json!({ "missing": mistakes.missing, "mistakes": details });
     let envelope = Envelope::failed("run", Exit::Usage, failure).with_data(data);
     let exit = output::finish(format, &envelope, "", Style::stderr());

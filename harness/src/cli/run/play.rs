@@ -60,6 +60,8 @@ pub(super) struct Ended {
     pub position: Option<(u64, u64)>,
     /// On how many occasions each invariant was looked at.
     pub checked: Value,
+    /// What carried the bytes; nothing when there was no cluster.
+    pub backend: Option<String>,
     /// Time that passed in the world, in milliseconds.
     pub elapsed_ms: u64,
     /// Wall time, in milliseconds.
@@ -75,6 +77,7 @@ impl Ended {
             failure: failure.map(|(_, failure)| failure),
             position: outcome.failure.as_ref().and_then(|failure| failure.position),
             checked: serde_json::to_value(&outcome.checked).unwrap_or_default(),
+            backend: Some(outcome.backend.clone()),
             elapsed_ms: millis(outcome.elapsed),
             wall_ms: millis(wall),
         }
@@ -87,6 +90,7 @@ impl Ended {
             failure: Some(failure),
             position: None,
             checked: Value::Null,
+            backend: None,
             elapsed_ms: 0,
             wall_ms: millis(wall),
         }
@@ -125,10 +129,13 @@ pub(super) fn open_trace(path: Option<&Path>, world: &World) -> Result<(), Troub
     Ok(())
 }
 
-/// Writes what is not yet written of the trace.
+/// Writes what is not yet written of the trace, and nothing of what comes after the run.
 pub(super) fn close_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
     let path = path.unwrap_or(Path::new("-"));
-    world.trace().flush().map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))
+    let written = world.trace().flush();
+    // As a world is taken apart, its streams close.
+    world.trace().write_to(Box::new(std::io::sink()));
+    written.map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))
 }
 
 /// Runs `scenario` in the simulated `world`.

@@ -45,9 +45,19 @@ pub(super) struct Plan {
 /// What the threads share.
 struct Shared {
     next: AtomicUsize,
-    runs: usize,
+    plan: Plan,
     closed: AtomicBool,
     work: Box<Work>,
+}
+
+impl Shared {
+    /// With `fail_fast` a run that failed is the last that anybody takes.
+    fn ended(&self, ended: Ended) -> Ended {
+        if self.plan.fail_fast && ended.exit != Exit::Passed {
+            self.closed.store(true, Ordering::SeqCst);
+        }
+        ended
+    }
 }
 
 /// What a thread, by its number, tells.
@@ -78,7 +88,7 @@ pub(super) async fn run(
     mut told: impl FnMut(usize, Ended),
 ) -> std::io::Result<bool> {
     let next = AtomicUsize::new(0);
-    let shared = Arc::new(Shared { next, runs: plan.runs, closed: AtomicBool::new(false), work });
+    let shared = Arc::new(Shared { next, plan, closed: AtomicBool::new(false), work });
     let (notes, mut heard) = mpsc::unbounded_channel();
     let mut threads = 0;
     let mut at_work = 0usize;
@@ -100,12 +110,6 @@ pub(super) async fn run(
         }
     }
     let mut running: BTreeMap<usize, Running> = BTreeMap::new();
-    let mut ended_as = |ended: Ended, run: usize| {
-        if plan.fail_fast && ended.exit != Exit::Passed {
-            shared.closed.store(true, Ordering::SeqCst);
-        }
-        told(run, ended);
-    };
     tokio::pin!(stop);
     while at_work > 0 {
         let due = running.values().map(|r| r.since + plan.limit).min();
@@ -120,7 +124,7 @@ pub(super) async fn run(
                 }
                 Some(Note::Ended { thread, run, ended }) => {
                     running.remove(&thread);
-                    ended_as(*ended, run);
+                    told(run, *ended);
                 }
                 Some(Note::Left) => at_work -= 1,
                 // This function has a sender itself.
@@ -136,7 +140,7 @@ pub(super) async fn run(
                         continue;
                     }
                     at_work -= 1;
-                    ended_as(given_up(&run, plan.limit), run.run);
+                    told(run.run, shared.ended(given_up(&run, plan.limit)));
                     // Where there is no thread any more, the others take the rest.
                     let _ = start(&mut at_work);
                 }
@@ -151,7 +155,7 @@ fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>
     PANIC.with(|last| *last.borrow_mut() = Some(String::new()));
     while !shared.closed.load(Ordering::SeqCst) {
         let run = shared.next.fetch_add(1, Ordering::SeqCst);
-        if run >= shared.runs {
+        if run >= shared.plan.runs {
             break;
         }
         let (claim, trace) = (Arc::new(AtomicBool::new(false)), Watched::default());
@@ -159,12 +163,12 @@ fn take_runs(thread: usize, shared: &Shared, notes: &mpsc::UnboundedSender<Note>
         let _ = notes.send(Note::Began { thread, run, claim: claim.clone(), trace: trace.clone() });
         let since = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| (shared.work)(run, &trace)));
-        let ended = Box::new(result.unwrap_or_else(|panic| panicked(panic.as_ref(), since.elapsed())));
+        let ended = shared.ended(result.unwrap_or_else(|panic| panicked(panic.as_ref(), since.elapsed())));
         if claim.swap(true, Ordering::SeqCst) {
             // It was given up, and another thread is in this one's place.
             return;
         }
-        let _ = notes.send(Note::Ended { thread, run, ended });
+        let _ = notes.send(Note::Ended { thread, run, ended: Box::new(ended) });
     }
     let _ = notes.send(Note::Left);
 }
@@ -227,6 +231,7 @@ mod tests {
             failure: None,
             position: None,
             checked: serde_json::Value::Null,
+            backend: None,
             elapsed_ms: 0,
             wall_ms: 0,
         }
@@ -283,9 +288,10 @@ mod tests {
     fn with_fail_fast_no_run_begins_after_one_that_failed() {
         let failed = || Ended { exit: Exit::Leaked, ..passed() };
         let work = move |run, _: &Watched| if run == 3 { failed() } else { passed() };
-        let plan = Plan { runs: 100_000, jobs: 1, fail_fast: true, ..PLAN };
+        let plan = Plan { jobs: 1, fail_fast: true, ..PLAN };
         let (whole, seen) = all(plan, Box::new(work), std::future::pending());
-        assert!(whole && seen.len() < 100_000 && seen[&3].exit == Exit::Leaked);
+        assert!(whole && seen[&3].exit == Exit::Leaked);
+        assert_eq!(seen.len(), 4);
     }
 
     #[test]

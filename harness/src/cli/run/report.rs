@@ -12,6 +12,9 @@ use crate::output::github::Annotation;
 use crate::output::{Exit, Failure, Style, Tone, junit, took};
 use crate::seeds;
 
+/// Lines of a failure in an annotation.
+const ANNOTATED: usize = 12;
+
 /// All runs of a command, those to come too.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -153,6 +156,9 @@ impl Report {
         ];
         parts.extend((failed > 0).then(|| format!("{failed} failed")));
         parts.extend((all > ended).then(|| format!("{} not run", all - ended)));
+        // Of live runs; in simulation there is one.
+        let backend = self.files.iter().flat_map(FileRuns::ended).find_map(|(_, run)| run.backend.as_deref());
+        parts.extend(backend.filter(|_| args.live).map(|backend| format!("live on the {backend} backend")));
         parts.push(took(millis(wall)));
         parts.push(format!("{:.1} runs per second with {jobs} {}", rate(ended, wall), one_or(jobs, "job")));
         let (tone, mark) = match self.exit() {
@@ -194,6 +200,7 @@ impl Report {
                 "failure": run.failure,
                 "position": run.position.map(|(line, column)| json!({ "line": line, "column": column })),
                 "checked": run.checked,
+                "backend": run.backend,
                 "elapsedMs": run.elapsed_ms,
                 "wallMs": run.wall_ms,
             })
@@ -249,11 +256,18 @@ impl Report {
                     one_or(all, "seed"),
                     seeds::short(&bad)
                 ),
-                message: format!("{}\n\nagain: {}", text.trim_end(), args.again(&file.file, self.seeds[at])),
+                message: format!("{}\n\nagain: {}", head(text), args.again(&file.file, self.seeds[at])),
             })
         };
         self.files.iter().filter_map(annotation).collect()
     }
+}
+
+/// As much of a failure as fits beside a line of code: it begins with what matters.
+fn head(text: &str) -> String {
+    let (shown, all) = (text.trim_end().lines().take(ANNOTATED).collect::<Vec<_>>(), text.trim_end().lines().count());
+    let more = if all > shown.len() { "\n…" } else { "" };
+    format!("{}{more}", shown.join("\n"))
 }
 
 /// A line about a file that does not run.
