@@ -1,7 +1,5 @@
 //! A simulated world gives its memory back when its run is over, so that one process can do many of them.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
 use std::sync::Arc;
 
 use harness::cluster::{Cluster, ClusterSpec};

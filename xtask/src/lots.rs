@@ -1,46 +1,8 @@
-//! Seeds of many runs, and several runs at a time.
+//! Random seeds of many runs, and several runs at a time.
 
-use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-
-use anyhow::{Context, bail};
-
-/// Seeds as a command line names them: `1..100` without the last, `1..=100`, or one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seeds {
-    first: u64,
-    count: u64,
-}
-
-impl Seeds {
-    /// The seeds, in order.
-    pub fn all(self) -> impl Iterator<Item = u64> {
-        (0..self.count).map(move |i| self.first + i)
-    }
-}
-
-impl FromStr for Seeds {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |text: &str| text.trim().parse::<u64>().with_context(|| format!("`{text}` is no seed"));
-        let (first, count) = match text.split_once("..") {
-            None => (number(text)?, Some(1)),
-            Some((first, last)) => {
-                let first = number(first)?;
-                let (last, more) = last.strip_prefix('=').map_or((last, 0), |last| (last, 1));
-                let count = number(last)?.checked_sub(first).and_then(|count| count.checked_add(more));
-                (first, count)
-            }
-        };
-        match count {
-            None | Some(0) => bail!("`{text}` has no seeds; write the first one, `..`, and the one after the last"),
-            Some(count) => Ok(Self { first, count }),
-        }
-    }
-}
 
 /// `count` seeds that look random and follow from `from` (splitmix64).
 pub fn random(count: usize, from: u64) -> Vec<u64> {
@@ -93,17 +55,9 @@ pub fn each<T: Sync, R: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use anyhow::bail;
 
-    #[test]
-    fn a_range_of_seeds_is_read_as_rust_reads_it() {
-        let all = |text: &str| text.parse::<Seeds>().unwrap().all().collect::<Vec<_>>();
-        assert_eq!((all("7"), all("2..5"), all("2..=5")), (vec![7], vec![2, 3, 4], vec![2, 3, 4, 5]));
-        assert_eq!(all("18446744073709551615"), [u64::MAX]);
-        for wrong in ["", "a", "5..5", "5..2", "1..", "..3", "0..=18446744073709551615"] {
-            assert!(wrong.parse::<Seeds>().is_err(), "{wrong}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn random_seeds_follow_from_where_they_begin_and_differ() {

@@ -1,5 +1,4 @@
-//! Work on the repository itself: generators, whose output is committed, the program that is shipped, and runs of many
-//! seeds.
+//! Work on the repository itself: generators, whose output is committed, the program that is shipped, and replays.
 
 mod dist;
 mod docs;
@@ -9,7 +8,6 @@ mod lots;
 mod program;
 mod replay;
 mod schema;
-mod seeds;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,9 +52,6 @@ enum Task {
     /// Runs each seed of each scenario in two processes and once over pipes, and compares the traces byte for byte;
     /// exit code 1 when they differ or a run does not pass. Runs what the variable MOORING names, or a release build
     Replay(replay::Args),
-    /// Runs many seeds of a scenario, and prints those that fail; exit code 1 when there are any. Runs what the
-    /// variable MOORING names, or a release build
-    Seeds(seeds::Args),
 }
 
 fn main() -> Result<ExitCode, anyhow::Error> {
@@ -81,7 +76,6 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             }
         }
         Task::Replay(args) => return replay::run(&repository, &args).map(verdict),
-        Task::Seeds(args) => return seeds::run(&repository, &args).map(verdict),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
+use harness::seeds::Seeds;
 
-use crate::lots::{self, Seeds};
+use crate::lots;
 use crate::program::{self, Ended, Mooring, Run};
 
 /// The most bytes of a line that are shown.
@@ -20,8 +21,8 @@ const LISTED: usize = 10;
 pub struct Args {
     /// Scenario files; all of the repository when there are none
     files: Vec<PathBuf>,
-    /// Seeds: `1..100`, `1..=100`, or one
-    #[arg(long, value_name = "A..B", conflicts_with = "random")]
+    /// Seeds as `mooring run` takes them: 7, 1..100 with its end, 1,5,9
+    #[arg(long, value_name = "SEEDS", conflicts_with = "random")]
     seeds: Option<Seeds>,
     /// As many random seeds for each file instead
     #[arg(long, value_name = "N")]
@@ -43,14 +44,14 @@ pub struct Args {
 /// Where the program or a file is missing.
 pub fn run(repository: &Path, args: &Args) -> Result<bool, anyhow::Error> {
     let files = if args.files.is_empty() { program::scenarios(repository)? } else { args.files.clone() };
-    let seeds = match (args.random, args.seeds) {
+    let seeds = match (args.random, &args.seeds) {
         (Some(0), _) => bail!("--random 0 replays nothing"),
         (Some(count), _) => {
             let from = args.from.unwrap_or_else(fresh);
             println!("{count} random seeds for each file: --random {count} --from {from}");
             lots::random(count, from)
         }
-        (None, Some(seeds)) => seeds.all().collect(),
+        (None, Some(seeds)) => seeds.all().to_vec(),
         (None, None) => vec![1, 2, 3],
     };
     let mooring = Mooring::find(repository)?;

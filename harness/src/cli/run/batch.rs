@@ -135,7 +135,7 @@ fn read(args: &Args) -> Result<(Vec<Scenario>, Vec<Skipped>), super::Mistakes> {
                 }
                 scenarios.push(scenario);
             }
-            Err(error) => mistakes.in_files.push(error),
+            Err(error) => mistakes.in_files.push(*error),
         }
     }
     if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }

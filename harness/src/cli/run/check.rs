@@ -33,7 +33,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
             }
             Err(error) => {
                 text += &format!("{} {}\n", style.paint(output::Tone::Bad, "✗"), error.source_name());
-                mistakes.in_files.push(error);
+                mistakes.in_files.push(*error);
             }
         }
     }

@@ -71,7 +71,7 @@ struct Mistakes {
     /// Paths that name nothing, with what to do.
     missing: Vec<String>,
     /// Files that cannot be read as scenarios.
-    in_files: Vec<Box<ScenarioError>>,
+    in_files: Vec<ScenarioError>,
 }
 
 impl Mistakes {
@@ -131,7 +131,7 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let data = json!({ "missing": mistakes.missing, "mistakes": details });
     let envelope = Envelope::failed("run", Exit::Usage, failure).with_data(data);
     let exit = output::finish(format, &envelope, "", Style::stderr());
-    let all: Vec<Annotation> = mistakes.in_files.iter().map(|error| annotation(error)).collect();
+    let all: Vec<Annotation> = mistakes.in_files.iter().map(annotation).collect();
     annotate(args, format, &all);
     exit.into()
 }

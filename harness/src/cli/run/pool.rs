@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use substrate::Trace;
+use substrate::fault::Span;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -210,7 +211,7 @@ fn panicked(payload: &(dyn Any + Send), wall: Duration) -> Ended {
 
 /// The report of a run that does not end.
 fn given_up(run: &Running, limit: Duration) -> Ended {
-    let mut text = format!("the run did not end within --timeout {limit:?} of wall time; the last trace lines");
+    let mut text = format!("the run did not end within --timeout {} of wall time; the last trace lines", Span(limit));
     for line in run.trace.get().map(|trace| trace.tail(TAIL)).into_iter().flatten() {
         text += &format!("\n  {line}");
     }
@@ -251,6 +252,7 @@ mod tests {
 
     #[test]
     fn a_run_that_panics_is_a_failed_run_and_the_others_go_on() {
+        keep_panics();
         let work = |run, _: &Watched| if run == 7 { panic!("the {run}th run") } else { passed() };
         let (whole, seen) = all(PLAN, Box::new(work), std::future::pending());
         assert!(whole && seen.len() == 20);
@@ -259,7 +261,8 @@ mod tests {
             assert_eq!(ended.exit, expected, "{run}");
             if let Some(failure) = ended.failure {
                 assert_eq!(failure.code, "panicked");
-                assert!(failure.message.contains("the 7th run"), "{failure:?}");
+                let said = "the run panicked: the 7th run (harness/src/cli/run/pool.rs:";
+                assert!(failure.message.starts_with(said), "{failure:?}");
             }
         }
     }
