@@ -93,7 +93,7 @@ fn json_has_one_entry_for_each_run_in_order() {
     assert_eq!(of("world"), ["simulated"; 4]);
     let (failed, passed) = (&data["runs"][0], &data["runs"][2]);
     assert_eq!(failed["failure"]["code"], "expectation-failed");
-    assert_eq!(failed["position"], serde_json::json!({ "line": 4, "column": 5 }));
+    assert_eq!(failed["position"], serde_json::json!({ "file": "a.yaml", "line": 4, "column": 5 }));
     assert!(passed["failure"].is_null() && passed["position"].is_null());
     assert!(passed["checked"]["I7"].as_u64().unwrap() > 0 && passed["elapsedMs"].as_u64().unwrap() > 0, "{passed}");
     assert_eq!(data["summary"]["failed"], 2);

@@ -18,8 +18,8 @@ pub struct Suite {
 pub struct Case {
     /// Its seed in words.
     pub name: String,
-    /// The line of the file that failed.
-    pub line: Option<u64>,
+    /// What failed: the file, which may be a fragment that the suite's includes, and the line.
+    pub at: Option<(String, u64)>,
     /// Wall time.
     pub seconds: f64,
     /// How it ended.
@@ -50,7 +50,10 @@ pub fn render(suites: &[Suite]) -> String {
         let cases: Vec<&Case> = suite.cases.iter().collect();
         let _ = writeln!(out, "  <testsuite name=\"{name}\" file=\"{file}\" {}>", counts(&cases));
         for case in cases {
-            let line = case.line.map(|line| format!(" line=\"{line}\"")).unwrap_or_default();
+            let (file, line) = match &case.at {
+                Some((file, line)) => (attribute(file), format!(" line=\"{line}\"")),
+                None => (file.clone(), String::new()),
+            };
             let _ = write!(
                 out,
                 "    <testcase name=\"{}\" classname=\"{name}\" file=\"{file}\"{line} time=\"{:.3}\"",
@@ -128,7 +131,7 @@ mod tests {
     const TAMED: &str = "a <b> & \"c\" 'd' ]]>\n\tnext\rline \\u{1b}[31m \\u{0} \\u{fffe} é 漢";
 
     fn case(seed: u64, ended: Ended) -> Case {
-        Case { name: format!("seed {seed}"), line: Some(7), seconds: 0.25, ended }
+        Case { name: format!("seed {seed}"), at: Some(("part.yaml".into(), 7)), seconds: 0.25, ended }
     }
 
     fn suite() -> Suite {
@@ -164,7 +167,7 @@ mod tests {
                             assert_eq!(counts, ["4", "1", "1", "1", "1.000"]);
                         }
                         "testcase" => {
-                            assert_eq!((value(&e, "line"), value(&e, "file")), ("7".into(), "a&b.yaml".into()))
+                            assert_eq!((value(&e, "line"), value(&e, "file")), ("7".into(), "part.yaml".into()))
                         }
                         "failure" => {
                             within = true;

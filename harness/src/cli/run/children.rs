@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::args::Args;
-use super::play::Ended;
+use super::play::{Ended, Position};
 use crate::output::{Exit, Failure};
 
 /// One live run.
@@ -76,7 +76,11 @@ fn read(envelope: &Value, status: std::process::ExitStatus, wall: Duration) -> E
         checked: data["checked"].clone(),
         backend: data["summary"]["backend"].as_str().map(str::to_owned),
         elapsed_ms: data["summary"]["worldMs"].as_u64().unwrap_or(0),
-        position: at["line"].as_u64().zip(at["column"].as_u64()),
+        position: at["line"].as_u64().zip(at["column"].as_u64()).map(|(line, column)| Position {
+            file: text(&at["file"]),
+            line,
+            column,
+        }),
         failure,
         ..Ended::without_outcome(exit, Failure::new("", ""), wall)
     }

@@ -10,7 +10,7 @@ use substrate::world::simulate_and_leave;
 
 use super::args::Args;
 use super::keep::Kept;
-use super::play::{self, Ended, Trouble, close_trace, open_trace, options};
+use super::play::{self, Ended, Position, Trouble, close_trace, open_trace, options};
 use super::report::{JunitFile, Report};
 use super::{annotate, keep, refuse};
 use crate::cluster::{Cluster, ClusterSpec, live};
@@ -177,8 +177,8 @@ fn run_live(
 fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
     let style = Style::stdout();
     let timeline = Timeline::build(&outcome.events);
-    let failure = report::failure(scenario, outcome);
-    let exit = failure.as_ref().map_or(Exit::Passed, |(exit, _)| *exit);
+    let report = report::Report::of(scenario, outcome);
+    let exit = report.exit();
     let summary = Summary {
         time_scale: options(args, scenario, seed).scale.factor(),
         seed,
@@ -188,7 +188,6 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
     };
     let text = format!("{}\n{}", timeline.render(style, VOLUMES_SHOWN), summary.render(style));
-    let position = outcome.failure.as_ref().and_then(|failure| failure.position);
     let data = json!({
         "summary": summary,
         "timeline": timeline,
@@ -196,11 +195,11 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         "checked": outcome.checked,
         "leftovers": outcome.leftovers,
         "silentFaults": outcome.silent_faults,
-        "position": position.map(|(line, column)| json!({ "line": line, "column": column })),
+        "position": Position::of(&report),
     });
-    let envelope = match failure {
-        None => Envelope::passed("run", data),
-        Some((exit, failure)) => Envelope::failed("run", exit, failure).with_data(data),
+    let envelope = match exit {
+        Exit::Passed => Envelope::passed("run", data),
+        _ => Envelope::failed("run", exit, report.failure()).with_data(data),
     };
     Said { envelope, text, exit }
 }

@@ -12,7 +12,7 @@ use substrate::{Level, WorldKind};
 use super::args::Args;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::output::{Exit, Failure};
-use crate::report;
+use crate::report::Report;
 use crate::runner::{self, Outcome};
 use crate::scenario::model::Scenario;
 
@@ -49,6 +49,25 @@ impl Trouble {
     }
 }
 
+/// A place in a scenario file or in a fragment of it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Position {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// The column, from 1.
+    pub column: u64,
+}
+
+impl Position {
+    /// Where the step stands that `report` is about.
+    pub fn of(report: &Report) -> Option<Self> {
+        let (line, column) = report.failed.as_ref()?.position?;
+        Some(Self { file: report.source.clone(), line, column })
+    }
+}
+
 /// How a run ended, without its trace.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
@@ -56,8 +75,8 @@ pub(super) struct Ended {
     pub exit: Exit,
     /// What failed, if anything did.
     pub failure: Option<Failure>,
-    /// Line and column of the step that failed.
-    pub position: Option<(u64, u64)>,
+    /// Where the step stands that failed.
+    pub position: Option<Position>,
     /// On how many occasions each invariant was looked at.
     pub checked: Value,
     /// What carried the bytes; nothing when there was no cluster.
@@ -71,11 +90,12 @@ pub(super) struct Ended {
 impl Ended {
     /// A run that has an outcome.
     pub fn of(scenario: &Scenario, outcome: &Outcome, wall: Duration) -> Self {
-        let failure = report::failure(scenario, outcome);
+        let report = Report::of(scenario, outcome);
+        let exit = report.exit();
         Self {
-            exit: failure.as_ref().map_or(Exit::Passed, |(exit, _)| *exit),
-            failure: failure.map(|(_, failure)| failure),
-            position: outcome.failure.as_ref().and_then(|failure| failure.position),
+            exit,
+            position: Position::of(&report),
+            failure: (exit != Exit::Passed).then(|| report.failure()),
             checked: serde_json::to_value(&outcome.checked).unwrap_or_default(),
             backend: Some(outcome.backend.clone()),
             elapsed_ms: millis(outcome.elapsed),

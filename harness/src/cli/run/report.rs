@@ -198,7 +198,7 @@ impl Report {
                 "exit": run.exit.code(),
                 "verdict": run.exit,
                 "failure": run.failure,
-                "position": run.position.map(|(line, column)| json!({ "line": line, "column": column })),
+                "position": run.position,
                 "checked": run.checked,
                 "backend": run.backend,
                 "elapsedMs": run.elapsed_ms,
@@ -228,7 +228,7 @@ impl Report {
     pub fn suites(&self, missing: &junit::Ended) -> Vec<junit::Suite> {
         let case = |(at, run): (usize, &Option<Ended>)| junit::Case {
             name: format!("seed {}", self.seeds[at]),
-            line: run.as_ref().and_then(|run| run.position).map(|(line, _)| line),
+            at: run.as_ref().and_then(|run| run.position.as_ref()).map(|at| (at.file.clone(), at.line)),
             seconds: run.as_ref().map_or(0.0, |run| run.wall_ms as f64 / 1e3),
             ended: run.as_ref().map_or_else(|| missing.clone(), verdict),
         };
@@ -248,8 +248,8 @@ impl Report {
             let (count, all) = (bad.len(), file.runs.len());
             let text = run.failure.as_ref().map_or(run.exit.word(), |f| f.message.as_str());
             Some(Annotation {
-                file: file.file.clone(),
-                position: run.position,
+                file: run.position.as_ref().map_or(&file.file, |at| &at.file).clone(),
+                position: run.position.as_ref().map(|at| (at.line, at.column)),
                 title: format!(
                     "{}: {count} of {all} {} failed: {}",
                     file.name,
