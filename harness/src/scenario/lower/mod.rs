@@ -1,0 +1,67 @@
+//! From the file as written to the checked model: defaults, and everything that serde cannot see.
+
+mod expect;
+mod faults;
+mod header;
+mod manifest;
+mod steps;
+
+use std::time::Duration;
+
+use manifest::manifest;
+
+use super::diagnostic::Mistake;
+use super::document as doc;
+use super::model::*;
+use super::object::check_name;
+use crate::cluster::spec::NodeSpec as ClusterNode;
+use crate::cluster::{ClusterSpec, names};
+
+/// How long a scenario may take when the file does not say.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+type Checked<T> = Result<T, Mistake>;
+
+/// Checks a document and fills in defaults.
+pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checked<Scenario> {
+    let name = document.name;
+    check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
+    let nodes = header::nodes(document.nodes)?;
+    let objects: Vec<Manifest> =
+        document.objects.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<_>>()?;
+    let replicas = header::replicas(document.replicas)?;
+    let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
+    spec.nodes = nodes
+        .iter()
+        .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
+        .collect();
+    let catalogue = names::catalogue(&spec);
+    let mut steps = steps::Steps::new(text, &nodes, &catalogue);
+    for fault in &document.faults {
+        steps.add_fault(fault)?;
+    }
+    let done = document.steps.into_iter().map(|step| steps.step(step)).collect::<Checked<_>>()?;
+    Ok(Scenario {
+        name: name.value,
+        description: document.description,
+        source: source.to_owned(),
+        latency: document.latency,
+        link: header::link(document.link)?,
+        time_scale: header::time_scale(document.time_scale)?,
+        deadline: match document.deadline {
+            Some(d) if d.0.is_zero() => {
+                return Err(Mistake::new(d.place, "a deadline of zero can never be met", "here"));
+            }
+            d => d.map_or(DEADLINE, |d| d.0),
+        },
+        objects,
+        faults: document.faults.into_iter().map(|f| f.value).collect(),
+        steps: done,
+        teardown: document.teardown,
+        replicas,
+        leader_elect: document.leader_elect,
+        lock: document.driver.lock,
+        violations: header::violations(document.violations)?,
+        nodes,
+    })
+}
