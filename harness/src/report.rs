@@ -8,8 +8,8 @@ use substrate::{Event, Line};
 
 use crate::invariants::Violation;
 use crate::output::{Exit, Failure, Style, Tone, cut};
-use crate::runner::{Outcome, SilentFault};
-use crate::scenario::model::Scenario;
+use crate::runner::{Failure as StepFailure, Outcome, SilentFault};
+use crate::scenario::model::{Scenario, Step};
 
 /// As many trace lines as a report ends with.
 pub const TAIL: usize = 20;
@@ -22,7 +22,7 @@ const VALUE: usize = 90;
 pub struct Report {
     /// The scenario.
     pub scenario: String,
-    /// Its file, as the user named it.
+    /// Its file, as the user named it, or the fragment in which a step failed.
     pub source: String,
     /// The step that failed.
     pub failed: Option<FailedStep>,
@@ -59,16 +59,18 @@ impl Report {
     /// The report about a run of `scenario`.
     pub fn of(scenario: &Scenario, outcome: &Outcome) -> Self {
         let failed = outcome.failure.as_ref().map(|failure| FailedStep {
-            step: failure.position.and_then(|at| step_at(scenario, at)).unwrap_or_default(),
-            position: failure.position,
+            step: step_of(scenario, failure).map(ToString::to_string).unwrap_or_default(),
+            position: step_of(scenario, failure).map(|step| (step.line, step.column)),
             expected: failure.expected.clone(),
             seen: failure.seen.clone(),
         });
+        let step = outcome.failure.as_ref().and_then(|failure| step_of(scenario, failure));
+        let source = step.map_or(scenario.source.as_str(), |step| &step.source);
         Self {
             failed,
             violations: outcome.violations.iter().filter(|v| v.declared.is_none()).cloned().collect(),
             silent_faults: outcome.silent_faults.clone(),
-            ..Self::new(&scenario.name, &scenario.source, &outcome.events)
+            ..Self::new(&scenario.name, source, &outcome.events)
         }
     }
 
@@ -146,9 +148,9 @@ impl Report {
     }
 }
 
-/// The step that begins at this line and column, in words.
-fn step_at(scenario: &Scenario, at: (u64, u64)) -> Option<String> {
-    scenario.steps.iter().find(|step| (step.line, step.column) == at).map(ToString::to_string)
+/// The step that did not do what it says.
+fn step_of<'a>(scenario: &'a Scenario, failure: &StepFailure) -> Option<&'a Step> {
+    failure.step.and_then(|index| scenario.steps.get(index))
 }
 
 /// Keeps a text of several lines in its column.

@@ -113,10 +113,12 @@ pub struct Manifest {
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Its position in the file, from 0.
+    /// Its position among the steps that are done, from 0.
     pub index: usize,
     /// Its name, for reports and for `elapsed: {since: …}`.
     pub name: Option<String>,
+    /// The file that it stands in: the scenario's, or a fragment.
+    pub source: std::sync::Arc<str>,
     /// The line that it begins on.
     pub line: u64,
     /// The column that it begins in.

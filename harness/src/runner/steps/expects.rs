@@ -99,7 +99,7 @@ impl Run<'_> {
     /// Durations of a scenario are in its own time, so what passed in the world is multiplied by the scale.
     fn expect_elapsed(&self, wanted: &Elapsed) -> Result<(), Failure> {
         let since = wanted.since.and_then(|step| self.began.get(step).copied()).unwrap_or(self.started);
-        let passed = self.cluster.unscaled(self.now().saturating_sub(since));
+        let passed = self.cluster.unscaled(self.time().saturating_sub(since));
         let early = wanted.at_least.is_some_and(|least| passed < least);
         // Real work takes real time, which no scale shortens: an upper bound is meant for virtual time.
         let late = self.cluster.is_simulated() && wanted.at_most.is_some_and(|most| passed > most);

@@ -18,7 +18,7 @@ use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
 use crate::scenario::object::{Kind, ObjectRef, State};
 
 /// Where a file demands that invariants were looked at, and on how many occasions.
-type Demand = (Option<(u64, u64)>, BTreeMap<Id, u64>);
+type Demand = (Option<usize>, BTreeMap<Id, u64>);
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -33,7 +33,8 @@ pub(super) struct Run<'a> {
     cleared: Vec<SilentFault>,
     /// How often invariants must have been looked at by the end, and where that is demanded.
     demanded: Vec<Demand>,
-    line: Option<(u64, u64)>,
+    /// The step that is done now, by its index.
+    now: Option<usize>,
 }
 
 impl<'a> Run<'a> {
@@ -53,7 +54,7 @@ impl<'a> Run<'a> {
             declared: Vec::new(),
             cleared: Vec::new(),
             demanded: Vec::new(),
-            line: None,
+            now: None,
         }
     }
 
@@ -73,13 +74,13 @@ impl<'a> Run<'a> {
     }
 
     pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
-        self.line = Some((step.line, step.column));
-        self.began.push(self.now());
+        self.now = Some(step.index);
+        self.began.push(self.time());
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,
             // What is demanded of the whole run is known at its end.
-            Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.line, counts.clone())),
+            Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
             Action::Expect(expectation) => self.expect(expectation).await?,
             Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
             Action::Restart(node) => self.on_node(node, self.cluster.restart(node).await)?,
@@ -107,31 +108,31 @@ impl<'a> Run<'a> {
 
     /// What the file demands of the whole run: that invariants were looked at, and that declared deviations occurred.
     pub(super) fn demands(&self, checked: &Checked, missing: &[String]) -> Result<(), Failure> {
-        for (position, counts) in &self.demanded {
+        for (step, counts) in &self.demanded {
             for (id, least) in counts {
                 let seen = checked.get(*id);
                 if seen < *least {
                     let expected = format!("{id} was looked at on at least {least} occasions ({})", id.of());
-                    return Err(Failure { position: *position, expected, seen: format!("there were {seen}") });
+                    return Err(Failure { step: *step, expected, seen: format!("there were {seen}") });
                 }
             }
         }
         match missing.first() {
             None => Ok(()),
             Some(id) => Err(Failure {
-                position: None,
+                step: None,
                 expected: format!("the declared deviation {id} occurs: the file lists it under `violations`"),
                 seen: "it did not occur: its faults no longer force it, or it was mended".to_owned(),
             }),
         }
     }
 
-    fn now(&self) -> Duration {
+    fn time(&self) -> Duration {
         self.cluster.world().clock().mono()
     }
 
     fn failure(&self, expected: impl Into<String>, seen: impl Into<String>) -> Failure {
-        Failure { position: self.line, expected: expected.into(), seen: seen.into() }
+        Failure { step: self.now, expected: expected.into(), seen: seen.into() }
     }
 
     fn api<T>(&self, what: &str, result: Result<T, ObjectError>) -> Result<T, Failure> {

@@ -1,15 +1,16 @@
 //! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
 
 mod shapes;
+mod short;
 mod step;
 
 use std::collections::BTreeMap;
 
 use csi_mock::settings::LockKey;
-use serde_json::{Map, Value};
 use substrate::fault::{Fault, Span};
 
 pub(super) use shapes::OneOrMany;
+pub(super) use short::*;
 pub(super) use step::*;
 
 use super::model::LatencyProfile;
@@ -28,7 +29,7 @@ pub(super) struct Document {
     pub time_scale: Option<Placed<TimeScale>>,
     pub deadline: Option<Placed<Span>>,
     #[serde(default)]
-    pub objects: Vec<Placed<Map<String, Value>>>,
+    pub objects: Vec<Placed<Item>>,
     #[serde(default)]
     pub faults: Vec<Placed<Fault>>,
     #[serde(default)]

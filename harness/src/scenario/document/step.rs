@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use substrate::fault::{Fault, Span};
 
 use super::shapes::{OneOrMany, one_of};
+use super::short::{Claim, Class, Include, Pod, Repeat};
 use crate::scenario::object::{ObjectRef, State};
 use crate::scenario::place::Placed;
 
@@ -13,6 +14,11 @@ one_of! {
     /// All actions as optional keys; exactly one may be there.
     struct Step { name: Placed<String> } does Act {
         apply: Apply(OneOrMany<Map<String, Value>>),
+        claim: Claim(Claim),
+        pod: Pod(Pod),
+        class: Class(Class),
+        repeat: Repeat(Repeat),
+        include: Include(Include),
         wait: Wait(Wait),
         expect: Expect(Expect),
         crash: Crash(String),

@@ -27,7 +27,7 @@ impl Steps<'_> {
         });
         let checked = until.and_then(|()| self.catalogue.check(&fault.value).map(drop));
         if let Err(mistake) = checked {
-            let place = mistake.word.as_deref().and_then(|word| within(self.text, fault.place, word));
+            let place = mistake.word.as_deref().and_then(|word| within(&self.origin.text, fault.place, word));
             let message = format!("{}: {}", mistake.field, mistake.message);
             let wrong = Mistake::new(place.unwrap_or(fault.place), message, "here");
             return Err(match mistake.nearest {
@@ -63,12 +63,5 @@ fn within(text: &str, place: Place, word: &str) -> Option<Place> {
         let after = rest[*at + word.len()..].chars().next().is_some_and(is_part);
         !before && !after
     })?;
-    let offset = place.offset + at;
-    let line_start = text[..offset].rfind('\n').map_or(0, |at| at + 1);
-    Some(Place {
-        offset,
-        length: word.len(),
-        line: text[..offset].matches('\n').count() as u64 + 1,
-        column: text[line_start..offset].chars().count() as u64 + 1,
-    })
+    Some(Place::of(text, place.offset + at, word.len()))
 }

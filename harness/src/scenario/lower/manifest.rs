@@ -3,10 +3,22 @@
 use serde_json::{Map, Value};
 
 use super::Checked;
+use super::expand::plain;
+use super::steps::Steps;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef, check_name};
 use crate::scenario::place::Place;
+
+impl Steps<'_> {
+    /// A manifest as it is written here.
+    pub(super) fn manifest(&self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
+        if self.depth > 0 {
+            map.values_mut().for_each(plain);
+        }
+        manifest(place, map)
+    }
+}
 
 pub(super) fn manifest(place: Place, map: Map<String, Value>) -> Checked<Manifest> {
     let bad = |message: String| Mistake::new(place, message, "this manifest");

@@ -1,14 +1,16 @@
 //! From the file as written to the checked model: defaults, and everything that serde cannot see.
 
+mod expand;
 mod expect;
 mod faults;
 mod header;
 mod manifest;
+mod short;
 mod steps;
 
 use std::time::Duration;
 
-use manifest::manifest;
+pub(super) use expand::Origin;
 
 use super::diagnostic::Mistake;
 use super::document as doc;
@@ -23,12 +25,10 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 type Checked<T> = Result<T, Mistake>;
 
 /// Checks a document and fills in defaults.
-pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checked<Scenario> {
+pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Document) -> Checked<Scenario> {
     let name = document.name;
     check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
     let nodes = header::nodes(document.nodes)?;
-    let objects: Vec<Manifest> =
-        document.objects.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<_>>()?;
     let replicas = header::replicas(document.replicas)?;
     let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
@@ -36,11 +36,23 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
         .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
         .collect();
     let catalogue = names::catalogue(&spec);
-    let mut steps = steps::Steps::new(text, &nodes, &catalogue);
+    let origin = Origin { source: source.into(), text: text.into() };
+    let mut steps = steps::Steps::new(origin, has_files, &nodes, &catalogue);
+    let mut objects = Vec::new();
+    steps.objects(document.objects, &mut objects)?;
     for fault in &document.faults {
         steps.add_fault(fault)?;
     }
-    let done = document.steps.into_iter().map(|step| steps.step(step)).collect::<Checked<_>>()?;
+    steps.steps(document.steps)?;
+    let (done, needs_class) = (steps.done, steps.needs_class);
+    let applied = done.iter().filter_map(|step| match &step.action {
+        Action::Apply(list) => Some(list),
+        _ => None,
+    });
+    let class = short::default_class();
+    if needs_class && !objects.iter().chain(applied.flatten()).any(|manifest| manifest.object == class.object) {
+        objects.insert(0, class);
+    }
     Ok(Scenario {
         name: name.value,
         description: document.description,

@@ -1,5 +1,6 @@
 //! Steps: one action each, about things that exist.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use substrate::fault::Catalogue;
 
 use super::Checked;
-use super::manifest::manifest;
+use super::expand::{MAX_TEXT, Origin};
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
@@ -19,40 +20,89 @@ const WITHIN: Duration = Duration::from_secs(5 * 60);
 /// Effects of taints that Kubernetes knows.
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// What the steps so far have introduced.
+/// What the objects and steps so far have introduced.
 pub(super) struct Steps<'a> {
-    pub(super) text: &'a str,
+    /// The text that is read now.
+    pub(super) origin: Origin,
+    /// Whether the scenario is a file, beside which others may stand.
+    pub(super) has_files: bool,
     pub(super) catalogue: &'a Catalogue,
     pub(super) nodes: &'a [NodeSpec],
-    /// Names of the steps, by index.
-    pub(super) names: Vec<Option<String>>,
+    /// The steps, in order.
+    pub(super) done: Vec<Step>,
     pub(super) faults: BTreeSet<String>,
+    /// Whether a claim relies on the default class.
+    pub(super) needs_class: bool,
+    /// The variables of the repetitions that are read now.
+    pub(super) variables: Vec<(String, String)>,
+    /// How deep repetitions and fragments stand in each other.
+    pub(super) depth: usize,
+    /// How much text repetitions and fragments may still come to.
+    pub(super) room: Cell<usize>,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(text: &'a str, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
-        Self { text, nodes, catalogue, names: Vec::new(), faults: BTreeSet::new() }
+    pub(super) fn new(origin: Origin, has_files: bool, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
+        Self {
+            origin,
+            has_files,
+            catalogue,
+            nodes,
+            done: Vec::new(),
+            faults: BTreeSet::new(),
+            needs_class: false,
+            variables: Vec::new(),
+            depth: 0,
+            room: Cell::new(MAX_TEXT),
+        }
     }
 
-    pub(super) fn step(&mut self, step: Placed<doc::Step>) -> Checked<Step> {
-        let (place, step) = (step.place, step.value);
-        let index = self.names.len();
+    /// Takes the steps of a list in.
+    pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) -> Checked<()> {
+        list.into_iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: Placed<doc::Step>) -> Checked<()> {
+        let (place, mut step) = (step.place, step.value);
         if let Some(name) = &step.name
-            && self.names.iter().flatten().any(|n| *n == name.value)
+            && self.done.iter().any(|s| s.name.as_ref() == Some(&name.value))
         {
             let message = format!("two steps are called `{}`", name.value);
             return Err(Mistake::new(name.place, message, "the second one"));
         }
-        let name = step.name.as_ref().map(|n| n.value.clone());
-        let action = self.action(place, step)?;
-        self.names.push(name.clone());
-        Ok(Step { index, name, line: place.line, column: place.column, action })
+        let act = only(step.take(), place, "a step does one thing", doc::Step::KEYS, "make two steps of it")?;
+        if let (Some(name), doc::Act::Repeat(_) | doc::Act::Include(_)) = (&step.name, &act) {
+            let message = "what stands for several steps has no name of its own";
+            return Err(Mistake::new(name.place, message, "here").help("name the steps in it"));
+        }
+        let action = match act {
+            doc::Act::Repeat(repeat) => {
+                let bodies = self.repeated(repeat)?;
+                return bodies.into_iter().try_for_each(|body| self.inside(body, Self::steps));
+            }
+            doc::Act::Include(include) => {
+                let body = self.included(include)?;
+                return self.inside(body, Self::steps);
+            }
+            act => self.action(act)?,
+        };
+        let source = self.origin.source.clone();
+        let name = step.name.map(|n| n.value);
+        let index = self.done.len();
+        self.done.push(Step { index, name, source, line: place.line, column: place.column, action });
+        Ok(())
     }
 
-    fn action(&mut self, place: Place, mut step: doc::Step) -> Checked<Action> {
-        let act = only(step.take(), place, "a step does one thing", doc::Step::KEYS, "make two steps of it")?;
+    fn action(&mut self, act: doc::Act) -> Checked<Action> {
         Ok(match act {
-            doc::Act::Apply(apply) => Action::Apply(manifests(apply)?),
+            doc::Act::Apply(apply) => Action::Apply(self.manifests(apply)?),
+            doc::Act::Claim(claim) => Action::Apply(vec![self.claim(claim)?]),
+            doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
+            doc::Act::Class(class) => Action::Apply(vec![Self::class(class)?]),
+            // Items that stand for several were taken apart before.
+            doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
+                return Err(Mistake::new(place, "this stands for several steps", "here"));
+            }
             doc::Act::Wait(wait) => Action::Wait(self.wait(wait)?),
             doc::Act::Expect(expect) => Action::Expect(self.expect(expect)?),
             doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
@@ -71,6 +121,20 @@ impl<'a> Steps<'a> {
             doc::Act::ClearFault(name) => Action::ClearFault(self.clear_fault(name)?),
             doc::Act::Sleep(sleep) => Action::Sleep(sleep.value.0),
         })
+    }
+
+    fn manifests(&self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
+        let place = apply.place;
+        let list = match apply.value {
+            doc::OneOrMany::One(map) => vec![self.manifest(place, map)?],
+            doc::OneOrMany::Many(list) => {
+                list.into_iter().map(|m| self.manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
+            }
+        };
+        if list.is_empty() {
+            return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
+        }
+        Ok(list)
     }
 
     fn taint(&self, taint: doc::Taint) -> Checked<Taint> {
@@ -121,9 +185,9 @@ impl<'a> Steps<'a> {
 
     /// The index of an earlier step.
     pub(super) fn index(&self, name: Placed<String>) -> Checked<usize> {
-        self.names.iter().position(|n| n.as_ref() == Some(&name.value)).ok_or_else(|| {
+        self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
             let message = format!("no earlier step is called `{}`", *name);
-            let all = self.names.iter().flatten().map(String::as_str);
+            let all = self.done.iter().filter_map(|s| s.name.as_deref());
             Mistake::new(name.place, message, "this step").help(suggest(&name, all, "names of earlier steps"))
         })
     }
@@ -186,18 +250,4 @@ fn delete_of(delete: Placed<doc::Delete>) -> Checked<Delete> {
         return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
     }
     Ok(Delete { object, force, grace: grace.map(|g| g.0) })
-}
-
-fn manifests(apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
-    let place = apply.place;
-    let list = match apply.value {
-        doc::OneOrMany::One(map) => vec![manifest(place, map)?],
-        doc::OneOrMany::Many(list) => {
-            list.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
-        }
-    };
-    if list.is_empty() {
-        return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
-    }
-    Ok(list)
 }
