@@ -224,3 +224,31 @@ fn what_would_grow_without_end_is_refused() {
     }
     assert!(refusal(&with_steps(&text)).contains("come to more than 8 MiB of text"));
 }
+
+#[test]
+fn flags_by_their_upstream_names_are_in_force_in_their_process() {
+    // An unreachable node is told of after the grace period; by default that is 50 s.
+    let text = |flags: &str| {
+        format!(
+            "name: t
+nodes: {{count: 2}}
+{flags}
+steps:
+  - {{name: power loss, crash: node-a}}
+  - wait: {{object: node/node-a, is: Unknown, within: 3m}}
+  - expect: {{elapsed: {{since: power loss, at-most: 30s}}}}
+"
+        )
+    };
+    let with = run(&parse(&text("flags: {kube-controller-manager: {node-monitor-grace-period: 15s}}")));
+    assert!(with.passed(), "{:?}", with.failure);
+    let without = run(&parse(&text("")));
+    assert!(without.failure.unwrap().seen.contains("have passed"));
+    let said = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-perod: 15s}}"));
+    assert!(said.contains("t.yaml:3:35: kube-controller-manager has no flag `node-monitor-grace-perod`"), "{said}");
+    assert!(said.contains("did you mean `node-monitor-grace-period`?"), "{said}");
+    let said = refusal(&text("flags: {kube-controller-manager: {node-monitor-grace-period: soon}}"));
+    assert!(said.contains("t.yaml:3:62: node-monitor-grace-period of kube-controller-manager is a duration"), "{said}");
+    let said = refusal(&text("flags: {kubelett: {csiTimeout: 5s}}"));
+    assert!(said.contains("t.yaml:3:9: `kubelett` has no flags"), "{said}");
+}

@@ -45,6 +45,8 @@ pub struct Scenario {
     pub leader_elect: bool,
     /// What the driver's controller service locks while it publishes.
     pub lock: LockKey,
+    /// What is set in processes by upstream's names: process, name, value.
+    pub flags: Vec<(String, String, String)>,
     /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
     pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).

@@ -40,6 +40,8 @@ pub(super) struct Document {
     #[serde(default)]
     pub leader_elect: bool,
     #[serde(default)]
+    pub flags: BTreeMap<String, Placed<BTreeMap<String, Placed<Word>>>>,
+    #[serde(default)]
     pub driver: Driver,
     #[serde(default)]
     pub violations: Vec<Placed<String>>,

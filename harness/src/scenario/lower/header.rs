@@ -40,6 +40,40 @@ pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTree
     Ok(counted)
 }
 
+/// Flags by their upstream names, each with a value that it can have.
+pub(super) fn flags(
+    text: &str,
+    flags: BTreeMap<String, Placed<BTreeMap<String, Placed<doc::Word>>>>,
+) -> Checked<Vec<(String, String, String)>> {
+    let mut all = Vec::new();
+    for (process, set) in flags {
+        let place = set.place;
+        if set.value.is_empty() {
+            return Err(Mistake::new(place, format!("no flag of {process} is set"), "here"));
+        }
+        for (name, word) in set.value {
+            let value = word.value.0;
+            controllers::flags::set(&mut controllers::Timers::default(), &process, &name, &value).map_err(|error| {
+                // A key stands before its value.
+                let place = if error.word == value { word.place } else { key_before(text, word.place, &error.word) };
+                let mistake = Mistake::new(place, error.message.as_str(), "here");
+                match error.nearest {
+                    Some(near) => mistake.help(format!("did you mean `{near}`?")),
+                    None => mistake,
+                }
+            })?;
+            all.push((process.clone(), name, value));
+        }
+    }
+    Ok(all)
+}
+
+/// Where the key `word` stands last before `place`.
+fn key_before(text: &str, place: Place, word: &str) -> Place {
+    let before = text.get(..place.offset).unwrap_or_default();
+    before.rfind(&format!("{word}:")).map_or(place, |at| Place::of(text, at, word.len()))
+}
+
 pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
     let known = declared::all().map_err(|m| Mistake::new(Place::default(), m, "here"))?;
     let check = |id: Placed<String>| match known.iter().any(|d| d.id == id.value) {

@@ -73,6 +73,7 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         replicas,
         leader_elect: document.leader_elect,
         lock: document.driver.lock,
+        flags: header::flags(text, document.flags)?,
         violations: header::violations(document.violations)?,
         nodes,
     })
