@@ -252,3 +252,37 @@ steps:
     let said = refusal(&text("flags: {kubelett: {csiTimeout: 5s}}"));
     assert!(said.contains("t.yaml:3:9: `kubelett` has no flags"), "{said}");
 }
+
+#[test]
+fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
+    let claim = |spec: &str| {
+        with_steps(&format!(
+            "  - apply:
+      apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata: {{name: data}}
+      spec:
+        {spec}
+"
+        ))
+    };
+    let whole = "resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteOnce]";
+    let said = refusal(&claim(&format!("{{{whole}, storageClasName: gp3}}")));
+    assert!(said.contains("t.yaml:9:79: PersistentVolumeClaim has no field \"spec.storageClasName\""), "{said}");
+    assert!(said.contains("did you mean `storageClassName`?"), "{said}");
+    let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: ReadWriteOnce}"));
+    assert!(said.contains("t.yaml:9:49: json: cannot unmarshal string"), "{said}");
+    let said = refusal(&claim("{resources: {requests: {storage: 1Gib}}, accessModes: [ReadWriteOnce]}"));
+    assert!(said.contains("t.yaml:9:") && said.contains("quantities must match"), "{said}");
+    let said = refusal(&claim("{resources: {requests: {storage: 1Gi}}, accessModes: [ReadWriteTwice]}"));
+    assert!(said.contains("t.yaml:9:49: spec.accessModes: Unsupported value: \"ReadWriteTwice\""), "{said}");
+    // What is there already is patched with a part of it.
+    let text = claim(&format!("{{{whole}}}"));
+    let more = "  - apply: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {resources: {requests: {storage: 2Gi}}}}\n";
+    parse(&format!("{text}{more}"));
+    let said = refusal(&format!("{text}{}", more.replace("requests", "request")));
+    assert!(said.contains("did you mean `requests`?"), "{said}");
+    // A short form is no other than what it stands for.
+    let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
+    assert!(said.contains("t.yaml:4:"), "{said}");
+}

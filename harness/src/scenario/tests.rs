@@ -180,7 +180,7 @@ fn defaults_are_filled_in() {
 #[test]
 fn every_action_is_read_as_it_is_written() {
     let text = with_steps(
-        "  - {name: go, apply: {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: team}}}
+        "  - {name: go, apply: {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: team}, spec: {containers: [{name: c, image: i}]}}}
   - wait: {object: pod/team/web, is: Running, on: node-a, within: 2m}
   - wait: {object: po/web, records: 5}
   - expect: {event: {object: pod/web, reason: R, contains: c, within: 30s}}

@@ -46,22 +46,25 @@ impl Steps<'_> {
 /// Where `word` stands in the text of a fault that begins at `place`, before the next item of its list.
 fn within(text: &str, place: Place, word: &str) -> Option<Place> {
     let rest = text.get(place.offset..)?;
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let (at, _) = rest[..block_length(text, place)].match_indices(word).find(|(at, _)| {
+        let before = rest[..*at].chars().next_back().is_some_and(is_part);
+        let after = rest[*at + word.len()..].chars().next().is_some_and(is_part);
+        !before && !after
+    })?;
+    Some(Place::of(text, place.offset + at, word.len()))
+}
+
+/// How long the text of a block is that begins at `place`: what follows is further in, or goes on in the same line.
+pub(super) fn block_length(text: &str, place: Place) -> usize {
+    let rest = text.get(place.offset..).unwrap_or_default();
     let indent = place.column.saturating_sub(1) as usize;
-    // What follows is further in, or goes on in the same line.
-    let end = rest
-        .match_indices('\n')
+    rest.match_indices('\n')
         .map(|(at, _)| at + 1)
         .find(|at| {
             let line = rest[*at..].lines().next().unwrap_or_default();
             let depth = line.len() - line.trim_start().len();
             !line.trim().is_empty() && depth < indent
         })
-        .unwrap_or(rest.len());
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
-    let (at, _) = rest[..end].match_indices(word).find(|(at, _)| {
-        let before = rest[..*at].chars().next_back().is_some_and(is_part);
-        let after = rest[*at + word.len()..].chars().next().is_some_and(is_part);
-        !before && !after
-    })?;
-    Some(Place::of(text, place.offset + at, word.len()))
+        .unwrap_or(rest.len())
 }

@@ -35,14 +35,14 @@ fn named(name: &Placed<String>) -> Checked<()> {
     check_name(name).map_err(|m| Mistake::new(name.place, m, "this name"))
 }
 
-fn made(place: Place, value: Value) -> Checked<Manifest> {
-    match value {
-        Value::Object(map) => manifest(place, map),
-        _ => Err(Mistake::new(place, "this is no object", "here")),
-    }
-}
-
 impl Steps<'_> {
+    fn made(&self, place: Place, value: Value) -> Checked<Manifest> {
+        let Value::Object(map) = value else { return Err(Mistake::new(place, "this is no object", "here")) };
+        let made = manifest(place, map)?;
+        self.judge(place, &made)?;
+        Ok(made)
+    }
+
     pub(super) fn claim(&mut self, claim: Placed<doc::Claim>) -> Checked<Manifest> {
         let Placed { place, value: claim } = claim;
         named(&claim.name)?;
@@ -62,7 +62,10 @@ impl Steps<'_> {
             spec["volumeName"] = json!(volume);
         }
         let metadata = metadata(&claim.name, claim.namespace);
-        made(place, json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec }))
+        self.made(
+            place,
+            json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec }),
+        )
     }
 
     pub(super) fn pod(&self, pod: Placed<doc::Pod>) -> Checked<Manifest> {
@@ -100,10 +103,10 @@ impl Steps<'_> {
             spec["tolerations"] = json!([{ "operator": "Exists" }]);
         }
         let metadata = metadata(&pod.name, pod.namespace);
-        made(place, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
+        self.made(place, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
     }
 
-    pub(super) fn class(class: Placed<doc::Class>) -> Checked<Manifest> {
+    pub(super) fn class(&self, class: Placed<doc::Class>) -> Checked<Manifest> {
         let Placed { place, value: class } = class;
         named(&class.name)?;
         let mut parameters = class.parameters;
@@ -118,7 +121,7 @@ impl Steps<'_> {
             "volumeBindingMode": class.binding.unwrap_or(doc::Binding::WaitForFirstConsumer),
             "allowVolumeExpansion": class.expand.unwrap_or(true),
         });
-        made(place, value)
+        self.made(place, value)
     }
 }
 
@@ -146,7 +149,7 @@ impl Steps<'_> {
             match only(short.take(), place, rule, doc::Short::KEYS, "make two items of it")? {
                 doc::Made::Claim(claim) => into.push(self.claim(claim)?),
                 doc::Made::Pod(pod) => into.push(self.pod(pod)?),
-                doc::Made::Class(class) => into.push(Self::class(class)?),
+                doc::Made::Class(class) => into.push(self.class(class)?),
                 doc::Made::Repeat(repeat) => {
                     for body in self.repeated(repeat)? {
                         self.inside(body, |steps, items| steps.objects(items, into))?;

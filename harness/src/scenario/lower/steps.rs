@@ -1,6 +1,6 @@
 //! Steps: one action each, about things that exist.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::expand::{MAX_TEXT, Origin};
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
-use crate::scenario::object::{Kind, State};
+use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::place::{Place, Placed};
 
 /// How long a `wait` may take when the file does not say.
@@ -37,6 +37,8 @@ pub(super) struct Steps<'a> {
     pub(super) variables: Vec<(String, String)>,
     /// How deep repetitions and fragments stand in each other.
     pub(super) depth: usize,
+    /// Objects that there are, or were.
+    pub(super) applied: RefCell<BTreeSet<ObjectRef>>,
     /// How much text repetitions and fragments may still come to.
     pub(super) room: Cell<usize>,
 }
@@ -53,6 +55,7 @@ impl<'a> Steps<'a> {
             needs_class: false,
             variables: Vec::new(),
             depth: 0,
+            applied: RefCell::default(),
             room: Cell::new(MAX_TEXT),
         }
     }
@@ -98,7 +101,7 @@ impl<'a> Steps<'a> {
             doc::Act::Apply(apply) => Action::Apply(self.manifests(apply)?),
             doc::Act::Claim(claim) => Action::Apply(vec![self.claim(claim)?]),
             doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
-            doc::Act::Class(class) => Action::Apply(vec![Self::class(class)?]),
+            doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
             // Items that stand for several were taken apart before.
             doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));
