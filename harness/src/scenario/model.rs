@@ -9,7 +9,7 @@ use serde_json::Value;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
-use super::object::{ObjectRef, State};
+use super::object::{Kind, ObjectRef, State};
 use crate::invariants::Id;
 
 /// A scenario in which every name exists and every step does exactly one thing.
@@ -158,6 +158,35 @@ pub enum Action {
     ClearFault(String),
     /// Lets time pass.
     Sleep(Duration),
+}
+
+impl Action {
+    /// The object that it is about, if there is one.
+    pub fn object(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Apply(manifests) => manifests.first().map(|manifest| manifest.object.clone()),
+            Self::Wait(wait) => Some(wait.object.clone()),
+            Self::Expect(expectation) => expectation.object(),
+            Self::Delete(delete) => Some(delete.object.clone()),
+            Self::Taint(Taint { node, .. })
+            | Self::Untaint(Untaint { node, .. })
+            | Self::Cordon(node)
+            | Self::Uncordon(node) => Some(ObjectRef::new(Kind::node(), None, node)),
+            Self::Crash(_) | Self::Restart(_) | Self::Fault(_) | Self::ClearFault(_) | Self::Sleep(_) => None,
+        }
+    }
+}
+
+impl Expectation {
+    /// The object that it is about, if there is one.
+    pub fn object(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Event(event) => Some(event.object.clone()),
+            Self::BytesIntact(bytes) => Some(bytes.pod.clone()),
+            Self::Attached(attached) => Some(attached.claim.clone()),
+            Self::Elapsed(_) | Self::Checked(_) => None,
+        }
+    }
 }
 
 /// Waits until an object is as described; all conditions must hold at once.
