@@ -23,12 +23,14 @@ use substrate::world::World;
 use tokio::sync::Notify;
 
 use crate::election::Election;
+use crate::flags;
 use crate::kube::Client;
 use crate::machine::{self, MachineConfig};
 use crate::node_agent::serve::Door;
 use crate::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
 use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
 use crate::run::{LoopsConfig, run};
+use crate::timers::Timers;
 
 /// How long a process that lost its lease is down.
 const RESTART: Duration = Duration::from_secs(1);
@@ -51,9 +53,21 @@ struct Common {
     /// Is written once the loops run.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
+    /// Sets what upstream's command line or source has under this name; can be repeated.
+    #[arg(long = "flag", value_name = "PROCESS.NAME=VALUE", value_parser = flags::parse)]
+    flags: Vec<(String, String, String)>,
 }
 
 impl Common {
+    /// The timers of a process, as the flags set them.
+    fn timers(&self, process: &str) -> anyhow::Result<Timers> {
+        let mut timers = Timers::default();
+        for (_, name, value) in self.flags.iter().filter(|(of, ..)| of == process) {
+            flags::set(&mut timers, process, name, value)?;
+        }
+        Ok(timers)
+    }
+
     fn host(&self) -> HostOptions {
         HostOptions { seed: self.seed, time_scale: self.time_scale, trace: self.trace.clone() }
     }
@@ -172,8 +186,9 @@ async fn controllers(world: World, args: Controllers, without: BTreeSet<String>)
     let processes = args.processes(&without);
     let election = args.leader_elect.as_ref().map(Election::new);
     let config = LoopsConfig { without, election, ..LoopsConfig::default() };
-    let start = |name: &'static str| {
-        let (apiserver, csi, config) = (apiserver.clone(), csi.clone(), config.clone());
+    let start = |name: &'static str| -> anyhow::Result<_> {
+        let config = LoopsConfig { timers: args.common.timers(name)?, ..config.clone() };
+        let (apiserver, csi) = (apiserver.clone(), csi.clone());
         let ended = Arc::new(Notify::new());
         let tell = ended.clone();
         let process = Process::start(&world, name, move |ctx| {
@@ -185,9 +200,9 @@ async fn controllers(world: World, args: Controllers, without: BTreeSet<String>)
                 tell.notify_one();
             }
         });
-        supervise(process, ended).boxed()
+        Ok(supervise(process, ended).boxed())
     };
-    let running: Vec<_> = processes.into_iter().map(start).collect();
+    let running = processes.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
     args.common.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
     // A process that dies is not put up with: whoever runs the program starts it again.
     select_all(running).await;
@@ -337,6 +352,7 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     let mut config = NodeAgentConfig::new(&args.node_name, &args.instance_id, &args.zone, disk, plugins, runtime);
     config.root = args.disk.root.clone();
     config.instance_type = args.instance_type.clone();
+    config.timers = args.common.timers(flags::KUBELET)?;
     if let Some(region) = &args.region {
         config.region.clone_from(region);
     }

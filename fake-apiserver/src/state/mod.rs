@@ -22,6 +22,7 @@ mod limits;
 mod list;
 mod load;
 mod managed;
+pub mod manifest;
 pub mod matching;
 mod mutations;
 mod namespace;

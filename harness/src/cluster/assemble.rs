@@ -5,8 +5,8 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use controllers::LoopsConfig;
 use controllers::election::Election;
-use controllers::{LoopsConfig, Timers};
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use fake_apiserver::Apiserver;
@@ -219,7 +219,11 @@ impl Yard {
             let yard = yard.clone();
             async move {
                 let election = yard.spec.elects(process).then(|| Election::new(&**ctx.name()));
-                let config = LoopsConfig { without: yard.spec.without.clone(), timers: Timers::default(), election };
+                let timers = match yard.spec.timers(process) {
+                    Ok(timers) => timers,
+                    Err(error) => return ctx.emit(ProcessFailed { error: error.to_string() }),
+                };
+                let config = LoopsConfig { without: yard.spec.without.clone(), timers, election };
                 let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
                     let driver = controllers::processes::needs_driver(process);
                     Ok((apiserver, driver.then(|| yard.wiring.connect(&ctx, "csi-controller")).transpose()?))

@@ -117,6 +117,7 @@ impl Yard {
             region: self.spec.region.clone(),
             instance_type: machine.node.instance_type.clone(),
             root: machine.root.clone(),
+            timers: self.spec.timers(controllers::flags::KUBELET).map_err(|error| error.to_string())?,
             ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
         };
         self.wiring.publish(

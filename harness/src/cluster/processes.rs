@@ -422,6 +422,7 @@ impl Cluster {
             if spec.elects(process) {
                 args.push(("--leader-elect", name.clone()));
             }
+            args.extend(flags(&spec, process));
             members.insert(name.clone(), Member::Os(start.start(&name, "controllers", &args).await?.0));
         }
         let mut nodes = BTreeMap::new();
@@ -429,7 +430,7 @@ impl Cluster {
             let [name, zone] = [&node.name, &node.zone].map(|text| text.as_str().into());
             let id = instance.id.as_deref().unwrap_or_default().into();
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
-            let node = start.node(node, instance, &ec2, &kubernetes).await?;
+            let node = start.node(node, instance, &ec2, &kubernetes, &spec).await?;
             nodes.insert(node.0, node.1);
         }
         let peers = [dial::http(&kubernetes), dial::http(&ec2)];
@@ -452,6 +453,7 @@ impl Launcher<'_> {
         instance: &InstanceSpec,
         ec2: &str,
         kubernetes: &str,
+        spec: &ClusterSpec,
     ) -> Result<(String, Node), ClusterError> {
         let id = instance.id.clone().unwrap_or_default();
         let root = self.site.node_root(&node.name);
@@ -491,10 +493,17 @@ impl Launcher<'_> {
             ("--plugins-registry", registry.display().to_string()),
             ("--runtime", runtime),
         ];
-        let agent = self.start(&names::kubelet(&node.name), "node-agent", &[&place[..], &agent].concat()).await?.0;
+        let args = [&place[..], &agent, &flags(spec, controllers::flags::KUBELET)].concat();
+        let agent = self.start(&names::kubelet(&node.name), "node-agent", &args).await?.0;
         let members = vec![Member::Os(machine), Member::Os(driver), Member::Os(agent)];
         Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)?, root }))
     }
+}
+
+/// The arguments that set what `spec` sets in `process`.
+fn flags(spec: &ClusterSpec, process: &str) -> Vec<(&'static str, String)> {
+    let own = spec.flags.iter().filter(|(of, ..)| of == process);
+    own.map(|(of, name, value)| ("--flag", format!("{of}.{name}={value}"))).collect()
 }
 
 fn instances(world: &World, spec: &ClusterSpec) -> Vec<InstanceSpec> {

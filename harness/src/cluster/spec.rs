@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use controllers::Timers;
+use controllers::flags::{self, FlagError};
 use csi_mock::settings::LockKey;
 
 use super::Secret;
@@ -47,6 +49,8 @@ pub struct ClusterSpec {
     pub leader_elect: bool,
     /// What the driver's controller service locks while it publishes.
     pub lock: LockKey,
+    /// What is set in processes by upstream's names: process, name, value.
+    pub flags: Vec<(String, String, String)>,
 }
 
 impl Default for ClusterSpec {
@@ -65,6 +69,7 @@ impl Default for ClusterSpec {
             replicas: BTreeMap::new(),
             leader_elect: false,
             lock: LockKey::default(),
+            flags: Vec::new(),
         }
     }
 }
@@ -78,6 +83,18 @@ impl ClusterSpec {
     /// Whether `process` is elected by Lease.
     pub fn elects(&self, process: &str) -> bool {
         self.leader_elect || self.replicas_of(process) > 1
+    }
+
+    /// What `process` (for a node agent: `kubelet`) waits.
+    ///
+    /// # Errors
+    /// A flag that there is not, or a value that it cannot have.
+    pub fn timers(&self, process: &str) -> Result<Timers, FlagError> {
+        let mut timers = Timers::default();
+        for (_, name, value) in self.flags.iter().filter(|(of, ..)| of == process) {
+            flags::set(&mut timers, process, name, value)?;
+        }
+        Ok(timers)
     }
 
     /// A cluster of `count` nodes called node-a, node-b, …, all in the first zone.
@@ -97,6 +114,7 @@ impl ClusterSpec {
             replicas: scenario.replicas.clone(),
             leader_elect: scenario.leader_elect,
             lock: scenario.lock,
+            flags: scenario.flags.clone(),
             ..Self::default()
         };
         for node in &scenario.nodes {

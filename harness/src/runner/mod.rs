@@ -72,8 +72,8 @@ impl SilentFault {
 /// A step that did not do what it says.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Where the step stands in the file: line and column.
-    pub position: Option<(u64, u64)>,
+    /// The step, by its index.
+    pub step: Option<usize>,
     /// What was expected.
     pub expected: String,
     /// What was seen instead.
@@ -110,7 +110,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
     let mut result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
         Ok(result) => result,
         Err(_) => Err(Failure {
-            position: None,
+            step: None,
             expected: format!("the scenario ends within its deadline of {:?}", scenario.deadline),
             seen: "it was still at work".to_owned(),
         }),
@@ -133,7 +133,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         Ok(_) => {}
         Err(seen) => {
             let expected = "the declared deviations can be read".to_owned();
-            result = Err(Failure { position: None, expected, seen });
+            result = Err(Failure { step: None, expected, seen });
         }
     }
     Outcome {

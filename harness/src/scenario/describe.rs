@@ -110,7 +110,7 @@ mod tests {
         let text = "name: t
 nodes: {count: 2}
 steps:
-  - {name: go, apply: [{apiVersion: v1, kind: Pod, metadata: {name: web}}, {apiVersion: v1, kind: Node, metadata: {name: n}}]}
+  - {name: go, apply: [{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]}}, {apiVersion: v1, kind: Node, metadata: {name: n}}]}
   - wait: {object: pod/web, is: Running, on: node-a, records: 5, within: 90s}
   - expect: {event: {object: pod/a/web, reason: R, contains: c, within: 30s}}
   - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}

@@ -5,6 +5,7 @@ use std::fmt;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use serde_json::{Value, json};
 
+use super::lower::Origin;
 use super::place::Place;
 
 /// What a scenario begins with.
@@ -36,11 +37,13 @@ pub(super) struct Mistake {
     pub message: String,
     pub label: String,
     pub help: Option<String>,
+    /// The text that the place is in, where that is not the scenario's own.
+    pub origin: Option<Origin>,
 }
 
 impl Mistake {
     pub fn new(place: Place, message: impl Into<String>, label: impl Into<String>) -> Self {
-        Self { place, message: message.into(), label: label.into(), help: None }
+        Self { place, message: message.into(), label: label.into(), help: None, origin: None }
     }
 
     pub fn help(mut self, help: impl Into<String>) -> Self {
@@ -48,7 +51,14 @@ impl Mistake {
         self
     }
 
+    /// A mistake in the text of a repetition or fragment, unless it is further in already.
+    pub fn of(mut self, origin: &Origin) -> Self {
+        self.origin.get_or_insert_with(|| origin.clone());
+        self
+    }
+
     pub fn into_error(self, source: &str, text: &str) -> Box<ScenarioError> {
+        let (source, text) = self.origin.as_ref().map_or((source, text), |origin| (&*origin.source, &*origin.text));
         let place = widen(text, self.place);
         let written = text.get(place.offset..place.offset + place.length).unwrap_or_default();
         // The renderer cannot count columns beyond 16 bits, and nobody wants to read such a line.
@@ -63,24 +73,9 @@ impl Mistake {
             place,
         })
     }
-}
-
-impl ScenarioError {
-    /// The file could not be read at all.
-    pub(super) fn unreadable(source: &str, why: &str) -> Box<Self> {
-        Box::new(Self {
-            message: format!("cannot read the scenario {source}: {why}"),
-            label: String::new(),
-            help: Some("give the path of a scenario file, such as scenarios/first-volume.yaml".to_owned()),
-            source: source.to_owned(),
-            written: String::new(),
-            text: None,
-            place: Place::default(),
-        })
-    }
 
     /// What the YAML reader found.
-    pub(super) fn from_yaml(source: &str, text: &str, error: &serde_saphyr::Error) -> Box<Self> {
+    pub fn of_yaml(text: &str, error: &serde_saphyr::Error) -> Self {
         use serde_saphyr::Error as E;
         let error = error.without_snippet();
         let place: Place = error.location().map(Into::into).unwrap_or_default();
@@ -124,7 +119,27 @@ impl ScenarioError {
             E::Message { msg, .. } => (msg.clone(), "here".to_owned(), None),
             other => (plain(&other.to_string()), "here".to_owned(), None),
         };
-        Mistake { place, message, label, help }.into_error(source, text)
+        Self { place, message, label, help, origin: None }
+    }
+}
+
+impl ScenarioError {
+    /// The file could not be read at all.
+    pub(super) fn unreadable(source: &str, why: &str) -> Box<Self> {
+        Box::new(Self {
+            message: format!("cannot read the scenario {source}: {why}"),
+            label: String::new(),
+            help: Some("give the path of a scenario file, such as scenarios/first-volume.yaml".to_owned()),
+            source: source.to_owned(),
+            written: String::new(),
+            text: None,
+            place: Place::default(),
+        })
+    }
+
+    /// What the YAML reader found.
+    pub(super) fn from_yaml(source: &str, text: &str, error: &serde_saphyr::Error) -> Box<Self> {
+        Mistake::of_yaml(text, error).into_error(source, text)
     }
 
     /// The file, as the user named it.

@@ -41,22 +41,27 @@ pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
         return Err(ScenarioError::unreadable(&name, &why));
     }
     let text = std::fs::read_to_string(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?;
-    parse(&name, &text)
+    read(&name, &text, true)
 }
 
-/// Reads and checks the scenario in `text`; `source` is the file name that errors and reports show.
+/// Reads and checks the scenario in `text`; `source` is the file name that errors and reports show. It can include no
+/// fragments.
 ///
 /// # Errors
 /// When the text is not YAML, a key is unknown, a value has the wrong type, a limit on size, depth or aliases is
 /// passed, or a step names something that does not exist.
 pub fn parse(source: &str, text: &str) -> Result<Scenario, Box<ScenarioError>> {
+    read(source, text, false)
+}
+
+fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<ScenarioError>> {
     if text.len() > MAX_BYTES {
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
         return Err(ScenarioError::unreadable(source, &why));
     }
     let document: document::Document =
         serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
-    lower::lower(source, text, document).map_err(|mistake| mistake.into_error(source, text))
+    lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
 }
 
 /// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.

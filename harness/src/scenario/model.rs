@@ -9,7 +9,7 @@ use serde_json::Value;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
-use super::object::{ObjectRef, State};
+use super::object::{Kind, ObjectRef, State};
 use crate::invariants::Id;
 
 /// A scenario in which every name exists and every step does exactly one thing.
@@ -45,6 +45,8 @@ pub struct Scenario {
     pub leader_elect: bool,
     /// What the driver's controller service locks while it publishes.
     pub lock: LockKey,
+    /// What is set in processes by upstream's names: process, name, value.
+    pub flags: Vec<(String, String, String)>,
     /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
     pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
@@ -113,10 +115,12 @@ pub struct Manifest {
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Its position in the file, from 0.
+    /// Its position among the steps that are done, from 0.
     pub index: usize,
     /// Its name, for reports and for `elapsed: {since: …}`.
     pub name: Option<String>,
+    /// The file that it stands in: the scenario's, or a fragment.
+    pub source: std::sync::Arc<str>,
     /// The line that it begins on.
     pub line: u64,
     /// The column that it begins in.
@@ -154,6 +158,35 @@ pub enum Action {
     ClearFault(String),
     /// Lets time pass.
     Sleep(Duration),
+}
+
+impl Action {
+    /// The object that it is about, if there is one.
+    pub fn object(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Apply(manifests) => manifests.first().map(|manifest| manifest.object.clone()),
+            Self::Wait(wait) => Some(wait.object.clone()),
+            Self::Expect(expectation) => expectation.object(),
+            Self::Delete(delete) => Some(delete.object.clone()),
+            Self::Taint(Taint { node, .. })
+            | Self::Untaint(Untaint { node, .. })
+            | Self::Cordon(node)
+            | Self::Uncordon(node) => Some(ObjectRef::new(Kind::node(), None, node)),
+            Self::Crash(_) | Self::Restart(_) | Self::Fault(_) | Self::ClearFault(_) | Self::Sleep(_) => None,
+        }
+    }
+}
+
+impl Expectation {
+    /// The object that it is about, if there is one.
+    pub fn object(&self) -> Option<ObjectRef> {
+        match self {
+            Self::Event(event) => Some(event.object.clone()),
+            Self::BytesIntact(bytes) => Some(bytes.pod.clone()),
+            Self::Attached(attached) => Some(attached.claim.clone()),
+            Self::Elapsed(_) | Self::Checked(_) => None,
+        }
+    }
 }
 
 /// Waits until an object is as described; all conditions must hold at once.

@@ -55,6 +55,11 @@ impl Kind {
         Self::known("storage.k8s.io/v1", "VolumeAttachment")
     }
 
+    /// Its row in the API server's table.
+    pub(crate) fn table(self) -> &'static kinds::Kind {
+        self.0
+    }
+
     /// The kind as manifests spell it: `PersistentVolumeClaim`.
     pub fn kind(self) -> &'static str {
         self.0.kind

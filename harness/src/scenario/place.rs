@@ -17,6 +17,20 @@ pub(crate) struct Place {
     pub column: u64,
 }
 
+impl Place {
+    /// The place of `length` bytes of `text` from `offset` on.
+    pub fn of(text: &str, offset: usize, length: usize) -> Self {
+        let before = text.get(..offset).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            offset,
+            length,
+            line: before.matches('\n').count() as u64 + 1,
+            column: before[line_start..].chars().count() as u64 + 1,
+        }
+    }
+}
+
 impl From<serde_saphyr::Location> for Place {
     fn from(location: serde_saphyr::Location) -> Self {
         let span = location.span();

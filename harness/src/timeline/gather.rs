@@ -120,8 +120,10 @@ struct Gather {
     /// When the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
     warned: BTreeSet<(usize, String, String)>,
-    /// Nodes that are known to be Unknown.
-    unknown: BTreeSet<String>,
+    /// Nodes that are not ready, and whether nobody hears of them.
+    unready: BTreeMap<String, bool>,
+    /// Rows of pods that run where nobody hears of them, by pod and volume.
+    unheard: Vec<(At, String, String)>,
 }
 
 impl Gather {
@@ -200,6 +202,9 @@ impl Gather {
             "persistentvolumeclaims" => self.on_claim(commit, ms),
             "pods" => self.on_pod(commit, ms),
             "volumeattachments" => self.on_attachment(commit, ms),
+            "nodes" if commit.node.as_ref().is_some_and(|node| node.ready.as_deref() == Some("False")) => {
+                self.on_not_ready(&commit.object, ms);
+            }
             _ => {}
         }
     }
@@ -405,15 +410,43 @@ impl Gather {
         }
     }
 
+    /// The node says itself that it is not ready.
+    fn on_not_ready(&mut self, node: &str, ms: u64) {
+        // Its volumes come later than its first status.
+        if self.attached.values().any(|(_, n)| n == node) && self.unready.insert(node.to_owned(), false).is_none() {
+            self.on_node(node, ms, "node NotReady", Shape::Warning);
+        }
+    }
+
     fn on_unknown(&mut self, node: &str, ms: u64) {
-        if self.unknown.insert(node.to_owned()) {
-            self.on_node(node, ms, "node Unknown", Shape::Warning);
+        if self.unready.insert(node.to_owned(), true) == Some(true) {
+            return;
+        }
+        self.on_node(node, ms, "node Unknown", Shape::Warning);
+        let here = |running: &&Running| running.node == node;
+        let pods: Vec<(usize, String)> = self.running.iter().filter(here).map(|r| (r.row.0, r.pod.clone())).collect();
+        for (index, pod) in pods {
+            let detail = format!("{} runs on there", short(&pod));
+            let row = Row { node: Some(node.to_owned()), detail, ..Row::state(ms, "unheard") };
+            let at = self.add(index, row);
+            self.unheard.push((at, node.to_owned(), pod));
         }
     }
 
     fn on_ready(&mut self, node: &str, ms: u64) {
-        if self.unknown.remove(node) {
+        if self.unready.remove(node).is_some() {
             self.on_node(node, ms, "node Ready", Shape::Moment);
+        }
+        self.end_unheard(ms, |of, _| of == node);
+    }
+
+    /// Ends what is told of pods that nobody hears of, where they stop or are heard again.
+    fn end_unheard(&mut self, ms: u64, over: impl Fn(&str, &str) -> bool) {
+        let (gone, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.unheard).into_iter().partition(|(_, node, pod)| over(node, pod));
+        self.unheard = rest;
+        for (at, ..) in gone {
+            self.end(at, ms);
         }
     }
 
@@ -477,6 +510,7 @@ impl Gather {
 
     fn stop(&mut self, running: Running, ms: u64) {
         let detail = running.detail();
+        self.end_unheard(ms, |node, pod| (node, pod) == (running.node.as_str(), running.pod.as_str()));
         if let Some(row) = self.row(running.row) {
             row.end_ms = Some(ms);
             row.detail = detail;
@@ -484,9 +518,12 @@ impl Gather {
     }
 
     fn on_event(&mut self, told: &EventRecorded, ms: u64) {
-        // The node lifecycle controller says this when it gives a node up.
+        // The node lifecycle controller says this when it gives a node up, and when a node says it of itself.
         if let ("NodeNotReady", Some(node)) = (told.reason.as_str(), told.object.strip_prefix("node/")) {
-            return self.on_unknown(node, ms);
+            if self.unready.get(node) != Some(&false) {
+                self.on_unknown(node, ms);
+            }
+            return;
         }
         if told.r#type != "Warning" {
             return;

@@ -1,15 +1,21 @@
-//! What a failed run says: what was expected, what was seen, and the last lines of the trace.
+//! What a failed run says: what was expected, what was seen, what happened last to the object in question, and the
+//! faults that fired.
+
+mod about;
 
 use std::sync::Arc;
 
 use serde::Serialize;
+use substrate::events::FaultFired;
 use substrate::json::Value;
 use substrate::{Event, Line};
 
+use about::About;
+
 use crate::invariants::Violation;
 use crate::output::{Exit, Failure, Style, Tone, cut};
-use crate::runner::{Outcome, SilentFault};
-use crate::scenario::model::Scenario;
+use crate::runner::{Failure as StepFailure, Outcome, SilentFault};
+use crate::scenario::model::{Scenario, Step};
 
 /// As many trace lines as a report ends with.
 pub const TAIL: usize = 20;
@@ -22,7 +28,7 @@ const VALUE: usize = 90;
 pub struct Report {
     /// The scenario.
     pub scenario: String,
-    /// Its file, as the user named it.
+    /// Its file, as the user named it, or the fragment in which a step failed.
     pub source: String,
     /// The step that failed.
     pub failed: Option<FailedStep>,
@@ -30,8 +36,46 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// Faults that were declared and never fired: a pass without them would prove nothing.
     pub silent_faults: Vec<SilentFault>,
-    /// The last trace lines, oldest first.
+    /// What the trace lines are about: an object or a volume; everything when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// The last trace lines about it, oldest first.
     pub trace: Vec<String>,
+    /// Faults that fired.
+    pub fired: Vec<Fired>,
+}
+
+/// A fault that fired.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fired {
+    /// Its name.
+    pub fault: String,
+    /// How often.
+    pub times: u64,
+    /// When last, in milliseconds since the world began.
+    pub last_ms: u64,
+    /// The operation that it met last.
+    pub op: String,
+}
+
+impl Fired {
+    /// All that fired in a run, in the order in which they did first.
+    fn all(events: &[Arc<Event>]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for event in events {
+            let Some(FaultFired { fault, op, .. }) = event.get() else { continue };
+            let known = all.iter().position(|fired| fired.fault == *fault);
+            let at = known.unwrap_or_else(|| {
+                all.push(Self { fault: fault.clone(), ..Self::default() });
+                all.len() - 1
+            });
+            all[at].times += 1;
+            all[at].last_ms = event.ms;
+            all[at].op = op.to_string();
+        }
+        all
+    }
 }
 
 /// A step that did not do what it says.
@@ -59,16 +103,35 @@ impl Report {
     /// The report about a run of `scenario`.
     pub fn of(scenario: &Scenario, outcome: &Outcome) -> Self {
         let failed = outcome.failure.as_ref().map(|failure| FailedStep {
-            step: failure.position.and_then(|at| step_at(scenario, at)).unwrap_or_default(),
-            position: failure.position,
+            step: step_of(scenario, failure).map(ToString::to_string).unwrap_or_default(),
+            position: step_of(scenario, failure).map(|step| (step.line, step.column)),
             expected: failure.expected.clone(),
             seen: failure.seen.clone(),
         });
+        let step = outcome.failure.as_ref().and_then(|failure| step_of(scenario, failure));
+        let object = step.and_then(|step| step.action.object());
+        let volume = outcome.violations.iter().find(|v| v.declared.is_none()).and_then(|v| v.volume.clone());
+        let (about, lines) = match (&object, volume) {
+            (Some(object), _) => (Some(object.to_string()), Some(About::object(&outcome.events, object))),
+            (None, Some(volume)) => (Some(volume.clone()), Some(About::handle(&outcome.events, &volume))),
+            (None, None) => (None, None),
+        };
+        let failed = failed.map(|failed| {
+            let warning = object.as_ref().and_then(|object| about::warning(&outcome.events, object));
+            let seen = warning.map_or_else(|| failed.seen.clone(), |warning| format!("{}\n{warning}", failed.seen));
+            FailedStep { seen, ..failed }
+        });
+        let all = Self::new(&scenario.name, &scenario.source, &outcome.events);
+        let source = step.map_or(scenario.source.as_str(), |step| &step.source);
         Self {
             failed,
             violations: outcome.violations.iter().filter(|v| v.declared.is_none()).cloned().collect(),
             silent_faults: outcome.silent_faults.clone(),
-            ..Self::new(&scenario.name, &scenario.source, &outcome.events)
+            source: source.to_owned(),
+            about,
+            trace: lines.map_or(all.trace, |lines| lines.tell(&outcome.events, TAIL)),
+            fired: Fired::all(&outcome.events),
+            ..Self::new(&scenario.name, source, &[])
         }
     }
 
@@ -134,21 +197,30 @@ impl Report {
         if !self.violations.is_empty() || !self.silent_faults.is_empty() {
             out.push('\n');
         }
-        let heading = match self.trace.len() {
-            0 => "the trace is empty".to_owned(),
-            n => format!("the last {n} trace lines"),
+        let heading = match (self.trace.len(), &self.about) {
+            (0, None) => "the trace is empty".to_owned(),
+            (0, Some(about)) => format!("the trace says nothing about {about}"),
+            (n, None) => format!("the last {n} trace lines"),
+            (n, Some(about)) => format!("the last {n} trace lines about {about}"),
         };
         out += &format!("{}\n", style.paint(Tone::Faint, &heading));
         for line in &self.trace {
             out += &format!("  {line}\n");
         }
+        if !self.fired.is_empty() {
+            out += &format!("{}\n", style.paint(Tone::Faint, "faults that fired"));
+        }
+        for Fired { fault, times, last_ms, op } in &self.fired {
+            let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+            out += &format!("  {fault}: {times}, last at {}.{:03}s ({op})\n", last_ms / 1000, last_ms % 1000);
+        }
         out
     }
 }
 
-/// The step that begins at this line and column, in words.
-fn step_at(scenario: &Scenario, at: (u64, u64)) -> Option<String> {
-    scenario.steps.iter().find(|step| (step.line, step.column) == at).map(ToString::to_string)
+/// The step that did not do what it says.
+fn step_of<'a>(scenario: &'a Scenario, failure: &StepFailure) -> Option<&'a Step> {
+    failure.step.and_then(|index| scenario.steps.get(index))
 }
 
 /// Keeps a text of several lines in its column.

@@ -1,0 +1,246 @@
+//! What can be set in the processes, by upstream's names: flags as they are on a command line, and constants of
+//! upstream's source that no flag reaches.
+
+use std::time::Duration;
+
+use substrate::fault::Span;
+use substrate::words::nearest;
+
+use crate::timers::Timers;
+
+/// Something that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// The process, one of [`PROCESSES`](crate::PROCESSES) or `kubelet`.
+    pub process: &'static str,
+    /// Upstream's name: a flag without its dashes, or a constant or field of a configuration.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    field: Field,
+}
+
+/// What is set, and how.
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Duration(fn(&mut Timers) -> &mut Duration),
+    Switch(fn(&mut Timers) -> &mut bool),
+    Rate(fn(&mut Timers) -> &mut f64),
+}
+
+impl Flag {
+    /// What its value can be.
+    pub fn values(&self) -> &'static str {
+        match self.field {
+            Field::Duration(_) => "a duration, 250ms or 2m",
+            Field::Switch(_) => "true or false",
+            Field::Rate(_) => "a number above 0, per second",
+        }
+    }
+
+    /// Upstream's default, as it is written.
+    pub fn default(&self) -> String {
+        let mut timers = Timers::default();
+        match self.field {
+            Field::Duration(of) => Span(*of(&mut timers)).to_string(),
+            Field::Switch(of) => of(&mut timers).to_string(),
+            Field::Rate(of) => of(&mut timers).to_string(),
+        }
+    }
+}
+
+/// Why something cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagError {
+    /// What is wrong.
+    pub message: String,
+    /// The word that is wrong.
+    pub word: String,
+    /// The nearest right word.
+    pub nearest: Option<&'static str>,
+}
+
+impl std::fmt::Display for FlagError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        match self.nearest {
+            Some(word) => write!(f, "; did you mean `{word}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FlagError {}
+
+/// The kubelet, which is no process of control loops.
+pub const KUBELET: &str = "kubelet";
+
+macro_rules! flags {
+    ($($process:literal { $($name:literal: $kind:ident($field:ident), $about:literal;)+ })+) => {
+        /// Everything that can be set.
+        pub const FLAGS: &[Flag] = &[$($(Flag {
+            process: $process,
+            name: $name,
+            about: $about,
+            field: Field::$kind(|timers| &mut timers.$field),
+        }),+),+];
+    };
+}
+
+flags! {
+    "kube-controller-manager" {
+        "attach-detach-reconcile-sync-period": Duration(verify_attached_sync), "how often attachments are verified";
+        "disable-force-detach-on-timeout": Switch(disable_force_detach), "whether no detach is forced after six minutes";
+        "node-monitor-period": Duration(node_monitor_period), "how often nodes are looked at";
+        "node-monitor-grace-period": Duration(node_monitor_grace), "after how long without a heartbeat a node is Unknown";
+        "node-startup-grace-period": Duration(node_startup_grace), "the same for a node that never posted its status";
+        "node-eviction-rate": Rate(node_eviction_rate), "nodes of a zone that get a NoExecute taint";
+        "secondary-node-eviction-rate": Rate(secondary_node_eviction_rate), "the same in a large unhealthy zone";
+        "pvclaimbinder-sync-period": Duration(binder_sync), "how often the binder looks at all volumes and claims";
+        "leader-elect-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-elect-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-elect-retry-period": Duration(election_retry), "how often leaders renew, and others look";
+        "ReconcilerLoopPeriod": Duration(reconciler_loop), "how often attach-detach compares, at most";
+        "ReconcilerMaxWaitForUnmountDuration": Duration(max_wait_for_unmount), "how long a detach waits for an unmount";
+        "DesiredStateOfWorldPopulatorLoopSleepPeriod": Duration(desired_state_populator),
+            "how often attach-detach drops pods that are gone";
+        "DesiredStateOfWorldPopulatorListPodsRetryDuration": Duration(add_missing_pods),
+            "how often attach-detach adds pods that it missed";
+        "gcCheckPeriod": Duration(pod_gc_period), "how often pod garbage collection runs";
+        "quarantineTime": Duration(pod_gc_quarantine), "how long a node must be gone before its pods are orphans";
+    }
+    "kube-scheduler" {
+        "pod-max-in-unschedulable-pods-duration": Duration(unschedulable_flush),
+            "after how long an unschedulable pod is tried again";
+        "podInitialBackoffSeconds": Duration(pod_initial_backoff), "the first backoff of an unschedulable pod";
+        "podMaxBackoffSeconds": Duration(pod_max_backoff), "its longest backoff";
+        "bindTimeoutSeconds": Duration(bind_timeout), "how long volumes may take to be bound";
+        "leader-elect-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-elect-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-elect-retry-period": Duration(election_retry), "how often leaders renew, and others look";
+    }
+    "csi-attacher" {
+        "timeout": Duration(attacher_timeout), "the longest call of the driver";
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of an attachment that failed";
+        "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "reconcile-sync": Duration(attacher_reconcile_sync), "how often attachments are compared with ListVolumes";
+        "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
+    }
+    "csi-provisioner" {
+        "timeout": Duration(provisioner_timeout), "the longest call of the driver";
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
+        "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
+    }
+    "csi-resizer" {
+        "timeout": Duration(resizer_timeout), "the longest call of the driver";
+        "retry-interval-start": Duration(sidecar_retry_start), "the first backoff of a claim that failed";
+        "retry-interval-max": Duration(sidecar_retry_max), "its longest backoff";
+        "leader-election-lease-duration": Duration(election_lease), "how long a lease is believed without a renewal";
+        "leader-election-renew-deadline": Duration(election_renew_deadline), "how long a leader tries to renew its lease";
+        "leader-election-retry-period": Duration(sidecar_election_retry), "how often leaders renew, and others look";
+    }
+    "kubelet" {
+        "node-status-update-frequency": Duration(node_status_update), "how often the node's status is computed";
+        "nodeStatusReportFrequency": Duration(node_status_report), "how often a status that has not changed is posted";
+        "nodeLeaseDurationSeconds": Duration(lease_duration), "what the node's lease states, in whole seconds";
+        "nodeLeaseRenewInterval": Duration(lease_renew), "how often the node's lease is renewed";
+        "sync-frequency": Duration(pod_sync), "how often a running pod is looked at again";
+        "podAttachAndMountTimeout": Duration(pod_attach_and_mount_timeout), "how long a pod waits for its volumes";
+        "reconcilerLoopSleepPeriod": Duration(reconciler_loop), "how often the volume manager compares, at most";
+        "csiTimeout": Duration(kubelet_csi_timeout), "the longest call of a driver";
+    }
+}
+
+/// Sets `name` of `process` in the timers of that process.
+///
+/// # Errors
+/// What there is not, or a value that it cannot have.
+pub fn set(timers: &mut Timers, process: &str, name: &str, value: &str) -> Result<(), FlagError> {
+    let of_process = || FLAGS.iter().filter(|flag| flag.process == process);
+    if of_process().next().is_none() {
+        let mut known: Vec<&str> = FLAGS.iter().map(|flag| flag.process).collect();
+        known.dedup();
+        let message = format!("`{process}` has no flags that can be set; {} have", known.join(", "));
+        return Err(FlagError { message, word: process.to_owned(), nearest: nearest(process, known) });
+    }
+    let Some(flag) = of_process().find(|flag| flag.name == name) else {
+        let known: Vec<&str> = of_process().map(|flag| flag.name).collect();
+        let message = format!("{process} has no flag `{name}` that can be set; it has {}", known.join(", "));
+        return Err(FlagError { message, word: name.to_owned(), nearest: nearest(name, known) });
+    };
+    let wrong = || FlagError {
+        message: format!("{name} of {process} is {}, not `{value}`", flag.values()),
+        word: value.to_owned(),
+        nearest: None,
+    };
+    match flag.field {
+        Field::Duration(of) => {
+            *of(timers) = value.parse::<Span>().ok().filter(|span| !span.0.is_zero()).ok_or_else(wrong)?.0;
+        }
+        Field::Switch(of) => *of(timers) = value.parse().map_err(|_| wrong())?,
+        Field::Rate(of) => {
+            *of(timers) = value.parse().ok().filter(|n: &f64| n.is_finite() && *n > 0.0).ok_or_else(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+/// Process, name and value of what is written `PROCESS.NAME=VALUE`, of which the value is right.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<(String, String, String), String> {
+    let bad = || format!("`{text}` sets nothing: write PROCESS.NAME=VALUE, as in csi-attacher.timeout=30s");
+    let (key, value) = text.split_once('=').ok_or_else(bad)?;
+    let (process, name) = key.split_once('.').ok_or_else(bad)?;
+    set(&mut Timers::default(), process, name, value).map_err(|error| error.to_string())?;
+    Ok((process.to_owned(), name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_is_there_once_and_sets_what_nothing_else_of_its_process_sets() {
+        for (i, flag) in FLAGS.iter().enumerate() {
+            let same = |other: &&Flag| other.process == flag.process && other.name == flag.name;
+            assert_eq!(FLAGS.iter().filter(same).count(), 1, "{} {}", flag.process, flag.name);
+            let value = match flag.field {
+                Field::Duration(_) => "77s",
+                Field::Switch(_) => "true",
+                Field::Rate(_) => "7.5",
+            };
+            let mut timers = Timers::default();
+            set(&mut timers, flag.process, flag.name, value).unwrap();
+            assert_ne!(timers, Timers::default(), "{} {}", flag.process, flag.name);
+            for other in FLAGS[i + 1..].iter().filter(|other| other.process == flag.process) {
+                let mut others = Timers::default();
+                let _ = set(&mut others, other.process, other.name, value);
+                assert_ne!(timers, others, "{} and {}", flag.name, other.name);
+            }
+            // What is written as its default is its default.
+            let mut timers = Timers::default();
+            set(&mut timers, flag.process, flag.name, &flag.default()).unwrap();
+            assert_eq!(timers, Timers::default(), "{}", flag.name);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_the_nearest_word() {
+        let refuse = |text: &str| parse(text).unwrap_err();
+        assert!(refuse("csi-atacher.timeout=3s").ends_with("did you mean `csi-attacher`?"));
+        assert!(refuse("csi-attacher.timout=3s").ends_with("did you mean `timeout`?"));
+        assert_eq!(refuse("csi-attacher.timeout=3"), "timeout of csi-attacher is a duration, 250ms or 2m, not `3`");
+        assert!(refuse("csi-attacher.timeout=0s").contains("is a duration"));
+        assert!(refuse("kube-controller-manager.node-eviction-rate=nan").contains("a number above 0"));
+        assert!(refuse("timeout").contains("PROCESS.NAME=VALUE"));
+        let (process, name, value) = parse("kubelet.csiTimeout=1m").unwrap();
+        assert_eq!((&*process, &*name, &*value), ("kubelet", "csiTimeout", "1m"));
+    }
+}

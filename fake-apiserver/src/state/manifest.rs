@@ -1,0 +1,109 @@
+//! What a store would say of a manifest, without a store: fields, types and values, by the same schemas and rules.
+
+use substrate::json::Value;
+
+use super::{default, shape, validate, value};
+use crate::kinds::schema::{self, Shape, Type};
+use crate::kinds::{self, Kind};
+
+/// A field of a manifest that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    /// Its path, `spec.containers[0].image`; empty when it is the whole.
+    pub field: String,
+    /// What is wrong with it, in upstream's words.
+    pub message: String,
+    /// For a field that its kind does not have, those that stand beside it.
+    pub known: Vec<String>,
+}
+
+/// Everything that is wrong with an object that is to be created in `namespace`, as far as that can be said without
+/// other objects; of a part of one (`whole` is false), only fields that are not there and values of a wrong type.
+pub fn check(kind: &Kind, namespace: Option<&str>, mut object: Value, whole: bool) -> Vec<ManifestError> {
+    let unknown = match shape::unmarshal(kind, &mut object) {
+        Ok(unknown) => unknown,
+        Err(message) => {
+            // `… into Go struct field spec.accessModes of type slice`, `… error found in spec.capacity: "1Gib"`
+            let named = message.split_once("struct field ").and_then(|(_, rest)| rest.split(" of type").next());
+            let found = message.split_once("error found in ").and_then(|(_, rest)| rest.split(": ").next());
+            let field = named.or(found).unwrap_or_default().to_owned();
+            return vec![ManifestError { field, message, known: Vec::new() }];
+        }
+    };
+    if !unknown.is_empty() {
+        let wrong = |field: String| {
+            let message = format!("{} has no field \"{field}\"", kind.kind);
+            ManifestError { known: beside(kind, &field), message, field }
+        };
+        return unknown.into_iter().map(wrong).collect();
+    }
+    if !whole {
+        return Vec::new();
+    }
+    let stored = kinds::stored(kind);
+    if let Some(namespace) = namespace {
+        value::metadata(&mut object).insert("namespace", namespace.into());
+    }
+    default::apply(stored, &mut object);
+    let errors = validate::create(stored, &object).into_iter();
+    errors.map(|error| ManifestError { message: error.body(), field: error.field, known: Vec::new() }).collect()
+}
+
+/// The fields that may stand where `path` does.
+fn beside(kind: &Kind, path: &str) -> Vec<String> {
+    let Some(mut of) = schema::of(kind) else { return Vec::new() };
+    let mut parts: Vec<&str> = path.split('.').collect();
+    parts.pop();
+    for part in parts {
+        let name = part.split('[').next().unwrap_or(part);
+        match of.field(name).and_then(|field| inner(&field.shape)) {
+            Some(next) => of = next,
+            None => return Vec::new(),
+        }
+    }
+    of.fields.iter().map(|field| field.name.to_string()).collect()
+}
+
+fn inner(shape: &Shape) -> Option<&Type> {
+    match shape {
+        Shape::Ref(of) => Some(of.get()),
+        Shape::Custom(of) => Some(of),
+        Shape::List(element) | Shape::Map(element) => inner(element),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+
+    use super::*;
+
+    fn claim(spec: Value) -> Vec<ManifestError> {
+        let kind = kinds::find("", "v1", "persistentvolumeclaims").unwrap();
+        check(
+            kind,
+            Some("default"),
+            json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data" }, "spec": spec }),
+            true,
+        )
+    }
+
+    #[test]
+    fn what_a_store_would_refuse_is_named_by_its_field() {
+        let good = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        assert_eq!(claim(good.clone()), []);
+        let mut typo = good.clone();
+        typo["storageClasName"] = "gp3".into();
+        let wrong = claim(typo);
+        assert_eq!((wrong[0].field.as_str(), wrong.len()), ("spec.storageClasName", 1));
+        assert!(wrong[0].known.contains(&"storageClassName".to_owned()), "{wrong:?}");
+        let mut mistyped = good.clone();
+        mistyped["accessModes"] = "ReadWriteOnce".into();
+        assert_eq!(claim(mistyped)[0].field, "spec.accessModes");
+        let mut missing = good;
+        missing["resources"] = json!({});
+        let wrong = claim(missing);
+        assert_eq!((wrong[0].field.as_str(), wrong[0].message.as_str()), ("spec.resources[storage]", "Required value"));
+    }
+}

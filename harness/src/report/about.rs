@@ -1,0 +1,247 @@
+//! What a trace says about one object: of all events those of the object, of what it is bound to, and of what happened
+//! to everybody, without the runner's own looks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use controllers::machine::events::WorkloadSynced;
+use csi_mock::events::{CsiCall, CsiDone, DiskCrashed};
+use fake_apiserver::events::Commit;
+use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessPanicked};
+use substrate::json::Value;
+use substrate::{Event, Line};
+
+use super::trace_line;
+use crate::events::{ClusterNode, ScenarioStep};
+use crate::scenario::object::ObjectRef;
+
+/// An object by its resource and key.
+type Key = (String, String);
+
+/// Objects that belong together, and the words by which events name them.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    objects: BTreeSet<Key>,
+    words: BTreeSet<String>,
+}
+
+/// What is bound to what, as far as a trace says.
+#[derive(Debug, Default)]
+struct Bonds {
+    /// Claims of pods.
+    claims: BTreeMap<String, BTreeSet<String>>,
+    /// Volumes of claims.
+    volumes: BTreeMap<String, BTreeSet<String>>,
+    /// Handles of volumes.
+    handles: BTreeMap<String, BTreeSet<String>>,
+    /// Attachments of volumes.
+    attachments: BTreeMap<String, BTreeSet<String>>,
+    /// Instances of nodes.
+    instances: BTreeMap<String, String>,
+}
+
+impl Bonds {
+    fn of(events: &[Arc<Event>]) -> Self {
+        let mut bonds = Self::default();
+        for event in events {
+            if let Some(ClusterNode { node, instance, .. }) = event.get() {
+                bonds.instances.insert(node.to_string(), instance.to_string());
+            }
+            let Some(commit) = event.get::<Commit>() else { continue };
+            let object = commit.object.to_string();
+            if let Some(pod) = &commit.pod {
+                let (namespace, _) = object.split_once('/').unwrap_or(("default", ""));
+                let claims = pod.claims.iter().map(|claim| format!("{namespace}/{claim}"));
+                bonds.claims.entry(object.clone()).or_default().extend(claims);
+            }
+            if let Some(volume) = commit.pvc.as_ref().and_then(|pvc| pvc.volume.as_ref()) {
+                bonds.volumes.entry(object.clone()).or_default().insert(volume.to_string());
+            }
+            if let Some(pv) = &commit.pv {
+                bonds.handles.entry(object.clone()).or_default().extend(pv.handle.iter().map(ToString::to_string));
+                if let Some(claim) = &pv.claim {
+                    bonds.volumes.entry(claim.to_string()).or_default().insert(object.clone());
+                }
+            }
+            if let Some(pv) = commit.volumeattachment.as_ref().and_then(|va| va.pv.as_ref()) {
+                bonds.attachments.entry(pv.to_string()).or_default().insert(object);
+            }
+        }
+        bonds
+    }
+}
+
+/// The keys whose values have `wanted`.
+fn with<'a>(map: &'a BTreeMap<String, BTreeSet<String>>, wanted: &'a str) -> impl Iterator<Item = &'a String> {
+    map.iter().filter(move |(_, values)| values.contains(wanted)).map(|(key, _)| key)
+}
+
+impl About {
+    /// What belongs to `object`: to a pod its claims, to a claim its volume and its pods, to a volume its attachments.
+    pub(super) fn object(events: &[Arc<Event>], object: &ObjectRef) -> Self {
+        let bonds = Bonds::of(events);
+        let (resource, key) = (object.kind.resource(), object.key());
+        let mut about = Self::default();
+        about.add(resource, &key);
+        match resource {
+            "pods" => {
+                for claim in bonds.claims.get(&key).into_iter().flatten() {
+                    about.claim(&bonds, claim);
+                }
+            }
+            "persistentvolumeclaims" => {
+                about.claim(&bonds, &key);
+                for pod in with(&bonds.claims, &key) {
+                    about.add("pods", pod);
+                }
+            }
+            "persistentvolumes" => {
+                about.volume(&bonds, &key);
+                for claim in with(&bonds.volumes, &key) {
+                    about.add("persistentvolumeclaims", claim);
+                }
+            }
+            "volumeattachments" => {
+                for pv in with(&bonds.attachments, &key) {
+                    about.volume(&bonds, pv);
+                }
+            }
+            "nodes" => {
+                about.words.insert(key.clone());
+                about.words.extend(bonds.instances.get(&key).cloned());
+                about.add("csinodes", &key);
+            }
+            _ => {}
+        }
+        about
+    }
+
+    /// What belongs to a volume by its handle.
+    pub(super) fn handle(events: &[Arc<Event>], handle: &str) -> Self {
+        let bonds = Bonds::of(events);
+        let mut about = Self::default();
+        about.words.insert(handle.to_owned());
+        for pv in with(&bonds.handles, handle) {
+            about.volume(&bonds, pv);
+            for claim in with(&bonds.volumes, pv) {
+                about.claim(&bonds, claim);
+                for pod in with(&bonds.claims, claim) {
+                    about.add("pods", pod);
+                }
+            }
+        }
+        about
+    }
+
+    fn claim(&mut self, bonds: &Bonds, claim: &str) {
+        self.add("persistentvolumeclaims", claim);
+        for pv in bonds.volumes.get(claim).into_iter().flatten() {
+            self.volume(bonds, pv);
+        }
+    }
+
+    fn volume(&mut self, bonds: &Bonds, pv: &str) {
+        self.add("persistentvolumes", pv);
+        self.words.insert(pv.to_owned());
+        self.words.extend(bonds.handles.get(pv).into_iter().flatten().cloned());
+        for attachment in bonds.attachments.get(pv).into_iter().flatten() {
+            self.add("volumeattachments", attachment);
+        }
+    }
+
+    fn add(&mut self, resource: &str, key: &str) {
+        // Events name objects by the singular of their kind.
+        let singular = resource.strip_suffix('s').unwrap_or(resource);
+        self.words.insert(format!("{singular}/{key}"));
+        if key.contains('/') || resource == "volumeattachments" {
+            self.words.insert(key.to_owned());
+        }
+        self.objects.insert((resource.to_owned(), key.to_owned()));
+    }
+
+    fn is(&self, event: &Event, line: &Line) -> bool {
+        if let Some(commit) = event.get::<Commit>() {
+            return self.objects.contains(&(commit.resource.to_string(), commit.object.to_string()));
+        }
+        line.fields.iter().any(|(_, value)| self.names(value))
+    }
+
+    fn names(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.words.contains(text.as_str()),
+            Value::Array(list) => list.iter().any(|value| self.names(value)),
+            _ => false,
+        }
+    }
+
+    /// The last `most` things that happened to it and to everybody, oldest first.
+    pub(super) fn tell(&self, events: &[Arc<Event>], most: usize) -> Vec<String> {
+        let mut told: Vec<String> = Vec::new();
+        // Records that a workload wrote one after another, newest first, are one line.
+        let mut records: Option<(Line, u64)> = None;
+        let mut answered: BTreeSet<(Arc<str>, u64)> = BTreeSet::new();
+        for event in events.iter().rev() {
+            if told.len() >= most {
+                break;
+            }
+            if let Some(done) = event.get::<CsiDone>() {
+                answered.insert((event.process.clone(), done.ordinal));
+            }
+            // A call whose end is told says nothing more.
+            if event.get::<CsiCall>().is_some_and(|call| answered.contains(&(event.process.clone(), call.ordinal))) {
+                continue;
+            }
+            let line = event.line();
+            if !is_for_all(event) && !self.is(event, &line) {
+                continue;
+            }
+            if event.is::<WorkloadSynced>() {
+                match &mut records {
+                    Some((last, more)) if last.process == line.process => *more += 1,
+                    _ => {
+                        told.extend(flush(&mut records));
+                        records = Some((line, 0));
+                    }
+                }
+                continue;
+            }
+            told.extend(flush(&mut records));
+            told.push(trace_line(&line));
+        }
+        told.extend(flush(&mut records));
+        told.truncate(most);
+        told.reverse();
+        told
+    }
+}
+
+fn flush(records: &mut Option<(Line, u64)>) -> Option<String> {
+    let (line, more) = records.take()?;
+    let before = if more == 0 { String::new() } else { format!("  ({more} records before it)") };
+    Some(trace_line(&line) + &before)
+}
+
+/// What concerns everybody: steps, faults, processes that end, machines without power.
+fn is_for_all(event: &Event) -> bool {
+    event.is::<ScenarioStep>()
+        || event.is::<FaultFired>()
+        || event.is::<ProcessCrashed>()
+        || event.is::<ProcessPanicked>()
+        || event.is::<ProcessFailed>()
+        || event.is::<DiskCrashed>()
+}
+
+/// The newest warning about `object`, and how often it was told.
+pub(super) fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<String> {
+    let singular = object.kind.resource().strip_suffix('s')?;
+    let word = format!("{singular}/{}", object.key());
+    let warnings = || {
+        let told = events.iter().filter_map(|event| Some((event, event.get::<controllers::events::EventRecorded>()?)));
+        told.filter(|(_, told)| told.r#type == "Warning" && *told.object == *word)
+    };
+    let (event, last) = warnings().last()?;
+    let times = warnings().filter(|(_, told)| told.reason == last.reason && told.message == last.message).count();
+    let often = if times > 1 { format!(", {times} times") } else { String::new() };
+    let at = format!("{}.{:03}s", event.ms / 1000, event.ms % 1000);
+    Some(format!("{} says {}: {} (at {at}{often})", last.source, last.reason, last.message))
+}

@@ -1,0 +1,183 @@
+//! What each step of a scenario does.
+
+mod expects;
+mod faults;
+mod objects;
+mod waits;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::objects::{ObjectError, Objects};
+use super::watchman::{Sign, Watchman};
+use super::{Failure, SilentFault, defaults};
+use crate::cluster::Cluster;
+use crate::invariants::{Checked, Id};
+use crate::scenario::model::{Action, Expectation, Manifest, Scenario, Step};
+use crate::scenario::object::{Kind, ObjectRef, State};
+
+/// Where a file demands that invariants were looked at, and on how many occasions.
+type Demand = (Option<usize>, BTreeMap<Id, u64>);
+
+/// A run under way.
+pub(super) struct Run<'a> {
+    scenario: &'a Scenario,
+    cluster: &'a Cluster,
+    objects: Objects,
+    watchman: Arc<Watchman>,
+    started: Duration,
+    began: Vec<Duration>,
+    declared: Vec<String>,
+    /// Those that were cleared before they had fired.
+    cleared: Vec<SilentFault>,
+    /// How often invariants must have been looked at by the end, and where that is demanded.
+    demanded: Vec<Demand>,
+    /// The step that is done now, by its index.
+    now: Option<usize>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        cluster: &'a Cluster,
+        watchman: Arc<Watchman>,
+        started: Duration,
+    ) -> Self {
+        Self {
+            scenario,
+            cluster,
+            objects: cluster.objects().clone(),
+            watchman,
+            started,
+            began: Vec::new(),
+            declared: Vec::new(),
+            cleared: Vec::new(),
+            demanded: Vec::new(),
+            now: None,
+        }
+    }
+
+    /// Waits until all nodes are ready, then puts the scenario's objects and faults in place.
+    pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
+        for node in &self.scenario.nodes {
+            let object = ObjectRef::new(Kind::node(), None, &node.name);
+            self.wait(&object, State::Ready, None, Duration::from_secs(120)).await?;
+        }
+        self.apply(&[defaults::csi_driver(&self.cluster.spec().driver_name)]).await?;
+        self.apply(&self.scenario.objects).await?;
+        for fault in &self.scenario.faults {
+            self.fault(fault).await?;
+        }
+        self.started = self.cluster.world().clock().mono();
+        Ok(())
+    }
+
+    pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
+        self.now = Some(step.index);
+        self.began.push(self.time());
+        match &step.action {
+            Action::Apply(manifests) => self.apply(manifests).await?,
+            Action::Wait(wait) => self.wait_step(wait).await?,
+            // What is demanded of the whole run is known at its end.
+            Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
+            Action::Expect(expectation) => self.expect(expectation).await?,
+            Action::Crash(node) => self.on_node(node, self.cluster.crash(node).await)?,
+            Action::Restart(node) => self.on_node(node, self.cluster.restart(node).await)?,
+            Action::Delete(delete) => self.delete(delete).await?,
+            Action::Taint(taint) => self.taint(taint).await?,
+            Action::Untaint(untaint) => self.untaint(untaint).await?,
+            Action::Cordon(node) => self.unschedulable(node, true).await?,
+            Action::Uncordon(node) => self.unschedulable(node, false).await?,
+            Action::Fault(fault) => self.fault(fault).await?,
+            Action::ClearFault(name) => self.clear_fault(name).await?,
+            Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
+        }
+        Ok(())
+    }
+
+    /// Faults that were declared and never fired; only asked of a run that came to its end.
+    pub(super) fn silent_faults(&self, ended: bool) -> Vec<SilentFault> {
+        if !ended {
+            return Vec::new();
+        }
+        let reports = self.declared.iter().filter_map(|name| self.cluster.fault_report(name));
+        let silent = reports.filter(|report| report.hits == 0).map(SilentFault::of);
+        silent.chain(self.cleared.iter().cloned()).collect()
+    }
+
+    /// What the file demands of the whole run: that invariants were looked at, and that declared deviations occurred.
+    pub(super) fn demands(&self, checked: &Checked, missing: &[String]) -> Result<(), Failure> {
+        for (step, counts) in &self.demanded {
+            for (id, least) in counts {
+                let seen = checked.get(*id);
+                if seen < *least {
+                    let expected = format!("{id} was looked at on at least {least} occasions ({})", id.of());
+                    return Err(Failure { step: *step, expected, seen: format!("there were {seen}") });
+                }
+            }
+        }
+        match missing.first() {
+            None => Ok(()),
+            Some(id) => Err(Failure {
+                step: None,
+                expected: format!("the declared deviation {id} occurs: the file lists it under `violations`"),
+                seen: "it did not occur: its faults no longer force it, or it was mended".to_owned(),
+            }),
+        }
+    }
+
+    fn time(&self) -> Duration {
+        self.cluster.world().clock().mono()
+    }
+
+    fn failure(&self, expected: impl Into<String>, seen: impl Into<String>) -> Failure {
+        Failure { step: self.now, expected: expected.into(), seen: seen.into() }
+    }
+
+    fn api<T>(&self, what: &str, result: Result<T, ObjectError>) -> Result<T, Failure> {
+        result.map_err(|e| self.failure(format!("the API server takes: {what}"), e.to_string()))
+    }
+
+    fn on_node(&self, node: &str, result: Result<(), String>) -> Result<(), Failure> {
+        result.map_err(|e| self.failure(format!("node {node} obeys"), e))
+    }
+
+    async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {
+        for manifest in manifests {
+            self.api(&format!("apply {}", manifest.object), self.objects.apply(manifest).await)?;
+        }
+        Ok(())
+    }
+
+    /// Checks `probe` now and after every sign in the trace until it is content or `within` has passed.
+    async fn until<T>(
+        &self,
+        within: Duration,
+        sign: Sign,
+        probe: impl AsyncFn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let deadline = tokio::time::Instant::now() + self.cluster.scaled(within);
+        self.watchman.look_for(sign);
+        loop {
+            let changed = self.watchman.seen();
+            tokio::pin!(changed);
+            // Registered before the look, so that a change between look and wait is not missed.
+            changed.as_mut().enable();
+            let failure = match probe().await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            if tokio::time::Instant::now() >= deadline {
+                return Err(failure);
+            }
+            tokio::select! { biased;
+                () = changed => {}
+                () = tokio::time::sleep(self.cluster.poll()) => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+            // A burst of changes is looked at once.
+            tokio::time::sleep(self.cluster.settle()).await;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Waiting for objects and records.
+
+use std::time::Duration;
+
+use super::{Failure, Run};
+use crate::runner::condition::{self, Look};
+use crate::runner::watchman::Sign;
+use crate::scenario::model::Wait;
+use crate::scenario::object::{ObjectRef, State};
+
+impl Run<'_> {
+    pub(super) async fn wait_step(&self, wait: &Wait) -> Result<(), Failure> {
+        if let Some(state) = wait.is {
+            self.wait(&wait.object, state, wait.on.as_deref(), wait.within).await?;
+        }
+        match wait.records {
+            Some(records) => self.wait_records(&wait.object, records, wait.within).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn wait(
+        &self,
+        object: &ObjectRef,
+        state: State,
+        on: Option<&str>,
+        within: Duration,
+    ) -> Result<(), Failure> {
+        let on_text = on.map(|node| format!(" on {node}")).unwrap_or_default();
+        let expected = format!("{object} is {state}{on_text} within {within:?}");
+        self.until(within, Sign::Object(object.clone(), object.key()), async || {
+            let seen = self.api(&format!("get {object}"), self.objects.look(object).await)?;
+            let node = seen.as_ref().and_then(Look::node);
+            if condition::holds(object.kind, seen.as_ref(), state) && (on.is_none() || on == node) {
+                Ok(())
+            } else {
+                Err(self.failure(expected.clone(), condition::describe(object.kind, seen.as_ref())))
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn wait_records(&self, pod: &ObjectRef, records: u64, within: Duration) -> Result<(), Failure> {
+        self.until(within, Sign::Records(pod.key()), async || {
+            let written = self.cluster.records_synced(&pod.key());
+            let expected = format!("{pod} has written {records} records within {within:?}");
+            if written >= records { Ok(()) } else { Err(self.failure(expected, format!("it has written {written}"))) }
+        })
+        .await
+    }
+}

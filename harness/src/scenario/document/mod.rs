@@ -1,0 +1,112 @@
+//! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
+
+mod shapes;
+mod short;
+mod step;
+
+use std::collections::BTreeMap;
+
+use csi_mock::settings::LockKey;
+use substrate::fault::{Fault, Span};
+
+pub(super) use shapes::OneOrMany;
+pub(super) use short::*;
+pub(super) use step::*;
+
+use super::model::LatencyProfile;
+use super::place::Placed;
+
+/// The whole file.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Document {
+    pub name: Placed<String>,
+    pub description: Option<String>,
+    pub nodes: Placed<Nodes>,
+    #[serde(default)]
+    pub latency: LatencyProfile,
+    pub link: Option<Placed<Link>>,
+    pub time_scale: Option<Placed<TimeScale>>,
+    pub deadline: Option<Placed<Span>>,
+    #[serde(default)]
+    pub objects: Vec<Placed<Item>>,
+    #[serde(default)]
+    pub faults: Vec<Placed<Fault>>,
+    #[serde(default)]
+    pub steps: Vec<Placed<Step>>,
+    #[serde(default = "yes")]
+    pub teardown: bool,
+    pub replicas: Option<Placed<Replicas>>,
+    #[serde(default)]
+    pub leader_elect: bool,
+    #[serde(default)]
+    pub flags: BTreeMap<String, Placed<BTreeMap<String, Placed<Word>>>>,
+    #[serde(default)]
+    pub driver: Driver,
+    #[serde(default)]
+    pub violations: Vec<Placed<String>>,
+}
+
+/// Switches of the CSI driver.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Driver {
+    #[serde(default)]
+    pub lock: LockKey,
+}
+
+/// `2`, or `{csi-attacher: 2}`.
+#[derive(Debug)]
+pub(super) enum Replicas {
+    All(u64),
+    Each(BTreeMap<String, u64>),
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `{count: 3}` or a list.
+#[derive(Debug)]
+pub(super) enum Nodes {
+    Count(Count),
+    List(Vec<Placed<Node>>),
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Count {
+    pub count: Placed<u32>,
+    #[serde(default)]
+    pub zones: Vec<Placed<String>>,
+    pub instance_type: Option<String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Node {
+    pub name: Placed<String>,
+    pub zone: Option<String>,
+    pub instance_type: Option<String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Link {
+    pub min: Span,
+    pub max: Span,
+}
+
+/// `60` or `{simulated: 1, live: 60}`.
+#[derive(Debug)]
+pub(super) enum TimeScale {
+    Both(f64),
+    Each(EachTimeScale),
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct EachTimeScale {
+    pub simulated: Option<f64>,
+    pub live: Option<f64>,
+}

@@ -1,0 +1,107 @@
+//! A step as it is written: a name, and one key that says what it does.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use substrate::fault::{Fault, Span};
+
+use super::shapes::{OneOrMany, one_of};
+use super::short::{Claim, Class, Include, Pod, Repeat};
+use crate::scenario::object::{ObjectRef, State};
+use crate::scenario::place::Placed;
+
+one_of! {
+    /// All actions as optional keys; exactly one may be there.
+    struct Step { name: Placed<String> } does Act {
+        apply: Apply(OneOrMany<Map<String, Value>>),
+        claim: Claim(Claim),
+        pod: Pod(Pod),
+        class: Class(Class),
+        repeat: Repeat(Repeat),
+        include: Include(Include),
+        wait: Wait(Wait),
+        expect: Expect(Expect),
+        crash: Crash(String),
+        restart: Restart(String),
+        delete: Delete(Delete),
+        taint: Taint(Taint),
+        untaint: Untaint(Untaint),
+        cordon: Cordon(String),
+        uncordon: Uncordon(String),
+        fault: Fault(Fault),
+        clear_fault: ClearFault(String),
+        sleep: Sleep(Span),
+    }
+}
+
+one_of! {
+    /// All demands as optional keys; exactly one may be there.
+    struct Expect { records: Placed<u64> } does Demand {
+        event: Event(EventSeen),
+        bytes_intact: BytesIntact(ObjectRef),
+        attached: Attached(Attached),
+        elapsed: Elapsed(Elapsed),
+        checked: Checked(BTreeMap<String, u64>),
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Wait {
+    pub object: ObjectRef,
+    pub is: Option<Placed<State>>,
+    pub on: Option<Placed<String>>,
+    pub records: Option<Placed<u64>>,
+    pub within: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct EventSeen {
+    pub object: ObjectRef,
+    pub reason: String,
+    pub contains: Option<String>,
+    pub within: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Attached {
+    pub claim: Placed<String>,
+    pub node: Placed<String>,
+    pub within: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Elapsed {
+    pub since: Option<Placed<String>>,
+    pub at_least: Option<Span>,
+    pub at_most: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Delete {
+    pub object: ObjectRef,
+    #[serde(default)]
+    pub force: bool,
+    pub grace: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Taint {
+    pub node: Placed<String>,
+    pub key: String,
+    #[serde(default)]
+    pub value: String,
+    pub effect: Placed<String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Untaint {
+    pub node: Placed<String>,
+    pub key: String,
+}

@@ -1,0 +1,80 @@
+//! Demands.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Checked;
+use super::steps::{Steps, only};
+use crate::invariants::Id;
+use crate::scenario::diagnostic::Mistake;
+use crate::scenario::document as doc;
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, EventSeen, Expectation};
+use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::place::Placed;
+
+impl Steps<'_> {
+    pub(super) fn expect(&self, expect: Placed<doc::Expect>) -> Checked<Expectation> {
+        let (place, mut expect) = (expect.place, expect.value);
+        let help = "make two steps of it";
+        let demand = only(expect.take(), place, "an `expect` demands one thing", doc::Expect::KEYS, help)?;
+        if let Some(records) = &expect.records
+            && !matches!(demand, doc::Demand::BytesIntact(_))
+        {
+            return Err(Mistake::new(records.place, "`records` belongs to `bytes-intact`", "here"));
+        }
+        match demand {
+            doc::Demand::BytesIntact(pod) => {
+                if pod.kind != Kind::pod() {
+                    let message = format!("a {} keeps no records", pod.kind.kind());
+                    return Err(Mistake::new(pod.place, message, "not a pod"));
+                }
+                let records = expect.records.map_or(1, |r| r.value);
+                Ok(Expectation::BytesIntact(BytesIntact { pod: pod.value, records }))
+            }
+            doc::Demand::Event(event) => {
+                let doc::EventSeen { object, reason, contains, within } = event.value;
+                let within = within.map_or(Duration::ZERO, |w| w.0);
+                Ok(Expectation::Event(EventSeen { object, reason, contains, within }))
+            }
+            doc::Demand::Attached(attached) => {
+                let doc::Attached { claim, node, within } = attached.value;
+                let object: ObjectRef =
+                    format!("pvc/{}", claim.value).parse().map_err(|m| Mistake::new(claim.place, m, "this claim"))?;
+                let within = within.map_or(Duration::ZERO, |w| w.0);
+                Ok(Expectation::Attached(Attached { claim: object, node: self.node(node)?, within }))
+            }
+            doc::Demand::Checked(checked) => counts(checked).map(Expectation::Checked),
+            doc::Demand::Elapsed(elapsed) => self.elapsed(elapsed).map(Expectation::Elapsed),
+        }
+    }
+
+    fn elapsed(&self, elapsed: Placed<doc::Elapsed>) -> Checked<Elapsed> {
+        let Placed { place, value: elapsed } = elapsed;
+        let (at_least, at_most) = (elapsed.at_least.map(|s| s.0), elapsed.at_most.map(|s| s.0));
+        if at_least.is_none() && at_most.is_none() {
+            return Err(
+                Mistake::new(place, "no bound on the time that passed", "here").help("add `at-least` or `at-most`")
+            );
+        }
+        if at_least.zip(at_most).is_some_and(|(least, most)| least > most) {
+            return Err(Mistake::new(place, "`at-least` is more than `at-most`", "no time lies between these"));
+        }
+        let since = elapsed.since.map(|name| self.index(name)).transpose()?;
+        Ok(Elapsed { since, at_least, at_most })
+    }
+}
+
+fn counts(checked: Placed<BTreeMap<String, u64>>) -> Checked<BTreeMap<Id, u64>> {
+    let Placed { place, value } = checked;
+    if value.is_empty() {
+        return Err(Mistake::new(place, "no invariant is named", "here").help("write `{I2: 1}`"));
+    }
+    let count = |(name, least): (String, u64)| {
+        let id: Id = name.parse().map_err(|message: String| Mistake::new(place, message, "here"))?;
+        if least == 0 {
+            return Err(Mistake::new(place, format!("{id} on no occasion demands nothing"), "here"));
+        }
+        Ok((id, least))
+    };
+    value.into_iter().map(count).collect()
+}

@@ -1,0 +1,168 @@
+//! What stands before the steps: nodes, links, scales, replicas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use substrate::fabric::Latency;
+use substrate::fault::Span;
+
+use super::Checked;
+use crate::invariants::declared;
+use crate::scenario::diagnostic::{Mistake, suggest};
+use crate::scenario::document as doc;
+use crate::scenario::model::{NodeSpec, TimeScales};
+use crate::scenario::object::check_name;
+use crate::scenario::place::{Place, Placed};
+
+/// As many nodes as the design's largest figure times ten.
+const MAX_NODES: u32 = 1000;
+/// The instance type when the file names none: Nitro, 25 volumes besides the root volume and one interface.
+const INSTANCE_TYPE: &str = "m5.large";
+/// As many replicas as make sense of anything that has one leader.
+const MAX_REPLICAS: u64 = 5;
+
+pub(super) fn replicas(replicas: Option<Placed<doc::Replicas>>) -> Checked<BTreeMap<String, usize>> {
+    let Some(replicas) = replicas else { return Ok(BTreeMap::new()) };
+    let place = replicas.place;
+    let each: BTreeMap<String, u64> = match replicas.value {
+        doc::Replicas::All(n) => controllers::PROCESSES.iter().map(|process| ((*process).to_owned(), n)).collect(),
+        doc::Replicas::Each(each) => each,
+    };
+    let mut counted = BTreeMap::new();
+    for (process, n) in each {
+        if !controllers::PROCESSES.contains(&process.as_str()) {
+            let help = suggest(&process, controllers::PROCESSES.iter().copied(), "processes with replicas");
+            return Err(Mistake::new(place, format!("`{process}` has no replicas"), "here").help(help));
+        }
+        let count = usize::try_from(n).ok().filter(|_| (1..=MAX_REPLICAS).contains(&n));
+        let message = || format!("{n} replicas of {process} are none that work: write 1 to {MAX_REPLICAS}");
+        counted.insert(process.clone(), count.ok_or_else(|| Mistake::new(place, message(), "here"))?);
+    }
+    Ok(counted)
+}
+
+/// Flags by their upstream names, each with a value that it can have.
+pub(super) fn flags(
+    text: &str,
+    flags: BTreeMap<String, Placed<BTreeMap<String, Placed<doc::Word>>>>,
+) -> Checked<Vec<(String, String, String)>> {
+    let mut all = Vec::new();
+    for (process, set) in flags {
+        let place = set.place;
+        if set.value.is_empty() {
+            return Err(Mistake::new(place, format!("no flag of {process} is set"), "here"));
+        }
+        for (name, word) in set.value {
+            let value = word.value.0;
+            controllers::flags::set(&mut controllers::Timers::default(), &process, &name, &value).map_err(|error| {
+                // A key stands before its value.
+                let place = if error.word == value { word.place } else { key_before(text, word.place, &error.word) };
+                let mistake = Mistake::new(place, error.message.as_str(), "here");
+                match error.nearest {
+                    Some(near) => mistake.help(format!("did you mean `{near}`?")),
+                    None => mistake,
+                }
+            })?;
+            all.push((process.clone(), name, value));
+        }
+    }
+    Ok(all)
+}
+
+/// Where the key `word` stands last before `place`.
+fn key_before(text: &str, place: Place, word: &str) -> Place {
+    let before = text.get(..place.offset).unwrap_or_default();
+    before.rfind(&format!("{word}:")).map_or(place, |at| Place::of(text, at, word.len()))
+}
+
+pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {
+    let known = declared::all().map_err(|m| Mistake::new(Place::default(), m, "here"))?;
+    let check = |id: Placed<String>| match known.iter().any(|d| d.id == id.value) {
+        true => Ok(id.value),
+        false => {
+            let help = suggest(&id.value, known.iter().map(|d| d.id.as_str()), "declared deviations");
+            let message = format!("no deviation of upstream is declared as `{}`", id.value);
+            Err(Mistake::new(id.place, message, "this id").help(help))
+        }
+    };
+    ids.into_iter().map(check).collect()
+}
+
+pub(super) fn nodes(nodes: Placed<doc::Nodes>) -> Checked<Vec<NodeSpec>> {
+    let none = |place| Mistake::new(place, "a cluster needs at least one node", "no node").help("write `{count: 1}`");
+    match nodes.value {
+        doc::Nodes::Count(count) => {
+            if *count.count == 0 {
+                return Err(none(count.count.place));
+            }
+            if *count.count > MAX_NODES {
+                let message = format!("{} nodes are more than the {MAX_NODES} that a scenario may have", *count.count);
+                return Err(Mistake::new(count.count.place, message, "here"));
+            }
+            let kind = count.instance_type.unwrap_or_else(|| INSTANCE_TYPE.to_owned());
+            let zone = |i: usize| count.zones.get(i % count.zones.len().max(1)).map(|z| z.value.clone());
+            let spec = |i: usize| NodeSpec { name: node_name(i), zone: zone(i), instance_type: kind.clone() };
+            Ok((0..*count.count as usize).map(spec).collect())
+        }
+        doc::Nodes::List(list) => {
+            if list.is_empty() {
+                return Err(none(nodes.place));
+            }
+            let mut names = BTreeSet::new();
+            let mut specs = Vec::new();
+            for node in list {
+                let node = node.value;
+                check_name(&node.name).map_err(|m| Mistake::new(node.name.place, m, "this name"))?;
+                if !names.insert(node.name.value.clone()) {
+                    let message = format!("two nodes are called `{}`", *node.name);
+                    return Err(Mistake::new(node.name.place, message, "the second one"));
+                }
+                specs.push(NodeSpec {
+                    name: node.name.value,
+                    zone: node.zone,
+                    instance_type: node.instance_type.unwrap_or_else(|| INSTANCE_TYPE.to_owned()),
+                });
+            }
+            Ok(specs)
+        }
+    }
+}
+
+/// node-a … node-z, node-aa, node-ab …
+fn node_name(index: usize) -> String {
+    let mut letters = Vec::new();
+    let mut rest = index + 1;
+    while rest > 0 {
+        rest -= 1;
+        letters.push(b'a' + u8::try_from(rest % 26).unwrap_or(0));
+        rest /= 26;
+    }
+    letters.reverse();
+    format!("node-{}", String::from_utf8_lossy(&letters))
+}
+
+pub(super) fn link(link: Option<Placed<doc::Link>>) -> Checked<Latency> {
+    let Some(link) = link else { return Ok(Latency::default()) };
+    let ms = |s: Span| u64::try_from(s.0.as_millis()).unwrap_or(u64::MAX);
+    let latency = Latency { min_ms: ms(link.min), max_ms: ms(link.max) };
+    if latency.min_ms < 1 || latency.max_ms < latency.min_ms {
+        let message = "a link takes at least 1ms, and `max` is not less than `min`";
+        return Err(Mistake::new(link.place, message, "these bounds").help("write `{min: 1ms, max: 5ms}`"));
+    }
+    Ok(latency)
+}
+
+pub(super) fn time_scale(scale: Option<Placed<doc::TimeScale>>) -> Checked<TimeScales> {
+    let Some(scale) = scale else { return Ok(TimeScales::default()) };
+    let scales = match scale.value {
+        doc::TimeScale::Both(n) => TimeScales { simulated: n, live: n },
+        doc::TimeScale::Each(each) => {
+            TimeScales { simulated: each.simulated.unwrap_or(1.0), live: each.live.unwrap_or(1.0) }
+        }
+    };
+    if [scales.simulated, scales.live].iter().any(|n| !n.is_finite() || *n <= 0.0) {
+        let message = "a time scale divides durations, so it must be a number above zero";
+        return Err(Mistake::new(scale.place, message, "this number")
+            .help("1 leaves time as it is, 60 makes a minute a second"));
+    }
+    Ok(scales)
+}

@@ -1,0 +1,89 @@
+//! Manifests of objects.
+
+use fake_apiserver::state::manifest::{self, ManifestError};
+use serde_json::{Map, Value};
+
+use super::Checked;
+use super::expand::plain;
+use super::faults::block_length;
+use super::steps::Steps;
+use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::model::Manifest;
+use crate::scenario::object::{Kind, ObjectRef, check_name};
+use crate::scenario::place::Place;
+
+impl Steps<'_> {
+    /// A manifest as it is written here, if the API server would take it.
+    pub(super) fn manifest(&self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
+        if self.depth > 0 {
+            map.values_mut().for_each(plain);
+        }
+        let manifest = manifest(place, map)?;
+        self.judge(place, &manifest)?;
+        Ok(manifest)
+    }
+
+    /// What the API server's own schemas and rules say.
+    pub(super) fn judge(&self, place: Place, manifest: &Manifest) -> Checked<()> {
+        let ObjectRef { kind, namespace, .. } = &manifest.object;
+        // What is there already is patched, so a part of it will do; nodes are there from the beginning.
+        let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
+        let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
+        let Some(ManifestError { field, message, known }) = wrong.into_iter().next() else { return Ok(()) };
+        let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
+        let at = place_of(&self.origin.text, place, &field).unwrap_or(place);
+        let mistake = Mistake::new(at, said, "the API server would refuse this");
+        let word = field.rsplit('.').next().unwrap_or_default();
+        Err(match nearest(word, known.iter().map(String::as_str)) {
+            Some(near) => mistake.help(format!("did you mean `{near}`?")),
+            None => mistake,
+        })
+    }
+}
+
+/// Where the field `path` of the manifest at `place` stands, or the last part of it that does.
+fn place_of(text: &str, place: Place, path: &str) -> Option<Place> {
+    let mut found = None;
+    let mut from = place.offset;
+    let end = place.offset + block_length(text, place);
+    for part in path.split('.') {
+        let name = part.split('[').next().unwrap_or(part);
+        let key = |at: &usize| {
+            let before = text[..*at].chars().next_back().is_none_or(|c| c.is_whitespace() || "{,\"'".contains(c));
+            let rest = text[at + name.len()..].trim_start_matches(['"', '\'']);
+            before && rest.starts_with(':')
+        };
+        let Some(at) = text.get(from..end)?.match_indices(name).map(|(at, _)| from + at).find(key) else { break };
+        found = Some(Place::of(text, at, name.len()));
+        from = at + name.len();
+    }
+    found
+}
+
+pub(super) fn manifest(place: Place, map: Map<String, Value>) -> Checked<Manifest> {
+    let bad = |message: String| Mistake::new(place, message, "this manifest");
+    let text = |path: &[&str]| -> Checked<Option<String>> {
+        let mut at = map.get(path[0]);
+        for key in &path[1..] {
+            at = at.and_then(|v| v.get(key));
+        }
+        match at {
+            None => Ok(None),
+            Some(Value::String(s)) => Ok(Some(s.clone())),
+            Some(_) => Err(bad(format!("the manifest's `{}` is not a string", path.join(".")))),
+        }
+    };
+    let need = |path: &[&str]| text(path)?.ok_or_else(|| bad(format!("the manifest has no `{}`", path.join("."))));
+    let (version, kind_name, name) = (need(&["apiVersion"])?, need(&["kind"])?, need(&["metadata", "name"])?);
+    let Some(kind) = Kind::of_manifest(&version, &kind_name) else {
+        let message = format!("this cluster has no kind {kind_name} in {version}");
+        let help = match Kind::kinds().find(|(kind, _)| *kind == kind_name) {
+            Some((_, right)) => format!("write `apiVersion: {right}`"),
+            None => suggest(&kind_name, Kind::kinds().map(|(kind, _)| kind), "kinds"),
+        };
+        return Err(bad(message).help(help));
+    };
+    check_name(&name).map_err(bad)?;
+    let namespace = text(&["metadata", "namespace"])?;
+    Ok(Manifest { object: ObjectRef::new(kind, namespace.as_deref(), &name), value: Value::Object(map) })
+}

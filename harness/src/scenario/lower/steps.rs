@@ -1,0 +1,256 @@
+//! Steps: one action each, about things that exist.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use substrate::fault::Catalogue;
+
+use super::Checked;
+use super::expand::{MAX_TEXT, Origin};
+use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::document as doc;
+use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
+use crate::scenario::object::{Kind, ObjectRef, State};
+use crate::scenario::place::{Place, Placed};
+
+/// How long a `wait` may take when the file does not say.
+const WITHIN: Duration = Duration::from_secs(5 * 60);
+/// Effects of taints that Kubernetes knows.
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// What the objects and steps so far have introduced.
+pub(super) struct Steps<'a> {
+    /// The text that is read now.
+    pub(super) origin: Origin,
+    /// Whether the scenario is a file, beside which others may stand.
+    pub(super) has_files: bool,
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) nodes: &'a [NodeSpec],
+    /// The steps, in order.
+    pub(super) done: Vec<Step>,
+    pub(super) faults: BTreeSet<String>,
+    /// Whether a claim relies on the default class.
+    pub(super) needs_class: bool,
+    /// The variables of the repetitions that are read now.
+    pub(super) variables: Vec<(String, String)>,
+    /// How deep repetitions and fragments stand in each other.
+    pub(super) depth: usize,
+    /// Objects that there are, or were.
+    pub(super) applied: RefCell<BTreeSet<ObjectRef>>,
+    /// How much text repetitions and fragments may still come to.
+    pub(super) room: Cell<usize>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(origin: Origin, has_files: bool, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
+        Self {
+            origin,
+            has_files,
+            catalogue,
+            nodes,
+            done: Vec::new(),
+            faults: BTreeSet::new(),
+            needs_class: false,
+            variables: Vec::new(),
+            depth: 0,
+            applied: RefCell::default(),
+            room: Cell::new(MAX_TEXT),
+        }
+    }
+
+    /// Takes the steps of a list in.
+    pub(super) fn steps(&mut self, list: Vec<Placed<doc::Step>>) -> Checked<()> {
+        list.into_iter().try_for_each(|step| self.step(step))
+    }
+
+    fn step(&mut self, step: Placed<doc::Step>) -> Checked<()> {
+        let (place, mut step) = (step.place, step.value);
+        if let Some(name) = &step.name
+            && self.done.iter().any(|s| s.name.as_ref() == Some(&name.value))
+        {
+            let message = format!("two steps are called `{}`", name.value);
+            return Err(Mistake::new(name.place, message, "the second one"));
+        }
+        let act = only(step.take(), place, "a step does one thing", doc::Step::KEYS, "make two steps of it")?;
+        if let (Some(name), doc::Act::Repeat(_) | doc::Act::Include(_)) = (&step.name, &act) {
+            let message = "what stands for several steps has no name of its own";
+            return Err(Mistake::new(name.place, message, "here").help("name the steps in it"));
+        }
+        let action = match act {
+            doc::Act::Repeat(repeat) => {
+                let bodies = self.repeated(repeat)?;
+                return bodies.into_iter().try_for_each(|body| self.inside(body, Self::steps));
+            }
+            doc::Act::Include(include) => {
+                let body = self.included(include)?;
+                return self.inside(body, Self::steps);
+            }
+            act => self.action(act)?,
+        };
+        let source = self.origin.source.clone();
+        let name = step.name.map(|n| n.value);
+        let index = self.done.len();
+        self.done.push(Step { index, name, source, line: place.line, column: place.column, action });
+        Ok(())
+    }
+
+    fn action(&mut self, act: doc::Act) -> Checked<Action> {
+        Ok(match act {
+            doc::Act::Apply(apply) => Action::Apply(self.manifests(apply)?),
+            doc::Act::Claim(claim) => Action::Apply(vec![self.claim(claim)?]),
+            doc::Act::Pod(pod) => Action::Apply(vec![self.pod(pod)?]),
+            doc::Act::Class(class) => Action::Apply(vec![self.class(class)?]),
+            // Items that stand for several were taken apart before.
+            doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
+                return Err(Mistake::new(place, "this stands for several steps", "here"));
+            }
+            doc::Act::Wait(wait) => Action::Wait(self.wait(wait)?),
+            doc::Act::Expect(expect) => Action::Expect(self.expect(expect)?),
+            doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
+            doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
+            doc::Act::Delete(delete) => Action::Delete(delete_of(delete)?),
+            doc::Act::Taint(taint) => Action::Taint(self.taint(taint.value)?),
+            doc::Act::Untaint(Placed { value: doc::Untaint { node, key }, .. }) => {
+                Action::Untaint(Untaint { node: self.node(node)?, key })
+            }
+            doc::Act::Cordon(node) => Action::Cordon(self.node(node)?),
+            doc::Act::Uncordon(node) => Action::Uncordon(self.node(node)?),
+            doc::Act::Fault(fault) => {
+                self.add_fault(&fault)?;
+                Action::Fault(Box::new(fault.value))
+            }
+            doc::Act::ClearFault(name) => Action::ClearFault(self.clear_fault(name)?),
+            doc::Act::Sleep(sleep) => Action::Sleep(sleep.value.0),
+        })
+    }
+
+    fn manifests(&self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
+        let place = apply.place;
+        let list = match apply.value {
+            doc::OneOrMany::One(map) => vec![self.manifest(place, map)?],
+            doc::OneOrMany::Many(list) => {
+                list.into_iter().map(|m| self.manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
+            }
+        };
+        if list.is_empty() {
+            return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
+        }
+        Ok(list)
+    }
+
+    fn taint(&self, taint: doc::Taint) -> Checked<Taint> {
+        let doc::Taint { node, key, value, effect } = taint;
+        if !EFFECTS.contains(&effect.as_str()) {
+            let message = format!("`{}` is no effect of a taint", *effect);
+            let help = suggest(&effect, EFFECTS.into_iter(), "effects");
+            return Err(Mistake::new(effect.place, message, "this effect").help(help));
+        }
+        Ok(Taint { node: self.node(node)?, key, value, effect: effect.value })
+    }
+
+    fn wait(&self, wait: Placed<doc::Wait>) -> Checked<Wait> {
+        let (place, wait) = (wait.place, wait.value);
+        let kind = wait.object.kind;
+        if let Some(is) = &wait.is
+            && !kind.states().contains(&is.value)
+        {
+            let words: Vec<String> = kind.states().iter().map(State::to_string).collect();
+            let message = format!("a {} is never {}", kind.kind(), is.value);
+            let help = suggest(&is.value.to_string(), words.iter().map(String::as_str), "its states");
+            return Err(Mistake::new(is.place, message, "this state").help(help));
+        }
+        if let Some(on) = &wait.on
+            && ![Kind::pod(), Kind::volume_attachment()].contains(&kind)
+        {
+            let message = format!("a {} is on no node", kind.kind());
+            return Err(Mistake::new(on.place, message, "`on` is for pods and attachments"));
+        }
+        if let Some(records) = &wait.records
+            && kind != Kind::pod()
+        {
+            let message = format!("a {} writes no records", kind.kind());
+            return Err(Mistake::new(records.place, message, "`records` is for pods"));
+        }
+        if wait.is.is_none() && wait.records.is_none() && wait.on.is_none() {
+            let message = "there is nothing to wait for";
+            return Err(Mistake::new(place, message, "no condition").help("add `is`, `on` or `records`"));
+        }
+        Ok(Wait {
+            object: wait.object,
+            is: wait.is.map(|is| is.value),
+            on: wait.on.map(|on| self.node(on)).transpose()?,
+            records: wait.records.map(|r| r.value),
+            within: wait.within.map_or(WITHIN, |w| w.0),
+        })
+    }
+
+    /// The index of an earlier step.
+    pub(super) fn index(&self, name: Placed<String>) -> Checked<usize> {
+        self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
+            let message = format!("no earlier step is called `{}`", *name);
+            let all = self.done.iter().filter_map(|s| s.name.as_deref());
+            Mistake::new(name.place, message, "this step").help(suggest(&name, all, "names of earlier steps"))
+        })
+    }
+
+    pub(super) fn node(&self, name: Placed<String>) -> Checked<String> {
+        if self.nodes.iter().any(|n| n.name == name.value) {
+            return Ok(name.value);
+        }
+        let message = format!("there is no node called `{}`", *name);
+        let all = self.nodes.iter().map(|n| n.name.as_str());
+        let help = if self.nodes.len() <= 12 {
+            suggest(&name, all, "nodes")
+        } else {
+            nearest(&name, all).map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"))
+        };
+        Err(Mistake::new(name.place, message, "this node").help(help))
+    }
+
+    /// A node, or a process or group of them.
+    fn node_or_process(&self, name: Placed<String>) -> Checked<String> {
+        let Some(names) = self.catalogue.names() else { return self.node(name) };
+        if self.nodes.iter().any(|n| n.name == name.value) || !names.resolve(&name).is_empty() {
+            return Ok(name.value);
+        }
+        let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
+        let message = format!("there is no node and no process called `{}`", *name);
+        let near = substrate::words::nearest(&name, known);
+        let help = near.map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"));
+        Err(Mistake::new(name.place, message, "this name").help(help))
+    }
+}
+
+/// The one action or demand that is there.
+pub(super) fn only<T>(
+    found: Vec<(String, Place, T)>,
+    place: Place,
+    rule: &str,
+    keys: &[&str],
+    help: &str,
+) -> Checked<T> {
+    let mut found = found.into_iter();
+    let Some((first, _, one)) = found.next() else {
+        let keys: Vec<String> = keys.iter().map(|key| key.replace('_', "-")).collect();
+        let message = format!("{rule}, and this one nothing");
+        return Err(Mistake::new(place, message, "here").help(format!("one of: {}", keys.join(", "))));
+    };
+    match found.next() {
+        None => Ok(one),
+        Some((second, at, _)) => {
+            let message = format!("{rule}, and this one has both `{first}` and `{second}`");
+            Err(Mistake::new(at, message, format!("`{second}`")).help(help))
+        }
+    }
+}
+
+fn delete_of(delete: Placed<doc::Delete>) -> Checked<Delete> {
+    let Placed { value: doc::Delete { object, force, grace }, place } = delete;
+    if force && grace.is_some_and(|g| !g.0.is_zero()) {
+        let message = "a forced deletion has no grace period";
+        return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
+    }
+    Ok(Delete { object, force, grace: grace.map(|g| g.0) })
+}
