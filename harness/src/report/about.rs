@@ -239,7 +239,7 @@ pub(super) fn warning(events: &[Arc<Event>], object: &ObjectRef) -> Option<Strin
         let told = events.iter().filter_map(|event| Some((event, event.get::<controllers::events::EventRecorded>()?)));
         told.filter(|(_, told)| told.r#type == "Warning" && *told.object == *word)
     };
-    let (event, last) = warnings().last()?;
+    let (event, last) = warnings().next_back()?;
     let times = warnings().filter(|(_, told)| told.reason == last.reason && told.message == last.message).count();
     let often = if times > 1 { format!(", {times} times") } else { String::new() };
     let at = format!("{}.{:03}s", event.ms / 1000, event.ms % 1000);

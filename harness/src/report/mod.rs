@@ -200,6 +200,12 @@ impl Report {
         let heading = match (self.trace.len(), &self.about) {
             (0, None) => "the trace is empty".to_owned(),
             (0, Some(about)) => format!("the trace says nothing about {about}"),
+            (1, about) => {
+                format!(
+                    "the last trace line{}",
+                    about.as_ref().map_or(String::new(), |about| format!(" about {about}"))
+                )
+            }
             (n, None) => format!("the last {n} trace lines"),
             (n, Some(about)) => format!("the last {n} trace lines about {about}"),
         };

@@ -38,7 +38,7 @@ pub(super) struct Mistake {
     pub label: String,
     pub help: Option<String>,
     /// The text that the place is in, where that is not the scenario's own.
-    pub origin: Option<Origin>,
+    pub origin: Option<Box<Origin>>,
 }
 
 impl Mistake {
@@ -53,7 +53,7 @@ impl Mistake {
 
     /// A mistake in the text of a repetition or fragment, unless it is further in already.
     pub fn of(mut self, origin: &Origin) -> Self {
-        self.origin.get_or_insert_with(|| origin.clone());
+        self.origin.get_or_insert_with(|| Box::new(origin.clone()));
         self
     }
 

@@ -28,6 +28,7 @@ macro_rules! one_of {
 
         /// The one key that is there, with its value.
         #[derive(Debug)]
+        #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
         pub(in crate::scenario) enum $choice {
             $($variant(Placed<$value>),)+
         }

@@ -37,6 +37,7 @@ pub(in crate::scenario) struct Claim {
 
 /// Access modes, as Kubernetes names them.
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
+#[expect(clippy::enum_variant_names, reason = "they are called so")]
 pub(in crate::scenario) enum AccessMode {
     ReadWriteOnce,
     ReadOnlyMany,
