@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use harness::cluster::names::OPERATIONS;
-use substrate::fault::catalogue::{ALL, EVERYWHERE, PROCESS, Values, Words};
+use substrate::fault::catalogue::{ALL, EVERYWHERE, PROCESS, Words};
 use substrate::fault::{Catalogue, Moment, Operation, Plane};
 
 use super::source::{block, heading, members, table};
@@ -61,7 +61,7 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
     text += &format!("\n{after}\n\n## On every plane\n\nEach operation can suffer these, at each of its moments.\n\n");
     text += &head(["Effect", "Value", "Seen"]);
     for possible in EVERYWHERE {
-        text += &row([&format!("`{}`", possible.effect.name()), &values(possible.values), possible.shows]);
+        text += &row([&format!("`{}`", possible.effect.name()), &possible.values.describe(), possible.shows]);
     }
     let mut catalogue = Catalogue::default();
     for operations in OPERATIONS {
@@ -128,7 +128,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
                 Words::Any => String::new(),
                 Words::OneOf(words) => words.join(" | "),
             };
-            [a.name.to_owned(), one_line(a.about), values]
+            [a.name.to_owned(), one_line(&a.says()), values]
         })
     });
     if !attributes.is_empty() {
@@ -142,7 +142,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
         o.can.iter().map(|p| {
             let each = p.at.len() > 1 && p.at == o.moments;
             let at = if each { "each of its moments".to_owned() } else { moments(p.at) };
-            [p.effect.name().to_owned(), values(p.values), at, one_line(p.shows)]
+            [p.effect.name().to_owned(), p.values.describe(), at, one_line(p.shows)]
         })
     });
     if !effects.is_empty() {
@@ -189,14 +189,6 @@ fn those(plane: &[&Operation], names: &[&str]) -> String {
     let others: Vec<&str> = plane.iter().filter(|o| !named(o)).map(|o| o.name).collect();
     let but = format!("all but {}", code(others));
     if but.len() < by_class.len() { but } else { by_class }
-}
-
-/// What a value can be.
-fn values(of: Values) -> String {
-    match of {
-        Values::Text([]) => "any code".to_owned(),
-        of => of.describe(),
-    }
 }
 
 fn moments(at: &[Moment]) -> String {
