@@ -99,8 +99,7 @@ const OBJECT: Attribute = Attribute::new(
 );
 const CALLER: Attribute = Attribute::new("caller", "who calls, by its User-Agent header");
 const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
-const TYPE: Attribute =
-    Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
+const TYPE: Attribute = Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
 
 macro_rules! request {
     ($name:literal, $class:literal, $about:literal, [$($can:expr),*]) => {

@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn documented_codes_are_possible_and_misspelled_ones_are_not() {
         let add = |code: &str| {
-            let faults = substrate::fault::Faults::new(substrate::Seed::root(1), substrate::clock::TimeScale::default());
+            let faults =
+                substrate::fault::Faults::new(substrate::Seed::root(1), substrate::clock::TimeScale::default());
             faults.declare(OPERATIONS);
             let fault = serde_json::json!({
                 "name": "f", "match": { "plane": "ec2", "op": "AttachVolume" }, "effect": { "error": code },
@@ -252,13 +253,31 @@ mod tests {
         };
         // Of the reference's list, those about volumes, snapshots and instances that this cloud never gives.
         for code in [
-            "ConcurrentTagAccess", "IncorrectStateException", "InstanceLimitExceeded", "InsufficientInstanceCapacity",
-            "InvalidAttachmentID.NotFound", "InvalidDevice.InUse", "InvalidInstanceID", "InvalidInstanceID.NotLinkable",
-            "InvalidInstanceState", "InvalidSnapshot.InUse", "InvalidSnapshotID.Malformed", "InvalidVolume.NotAttached",
-            "InvalidVolumeID.Duplicate", "InvalidVolumeID.Malformed", "InvalidVolumeID.ZoneMismatch",
-            "PendingSnapshotLimitExceeded", "PriorRequestNotComplete", "RequestThrottled", "Throttling",
-            "TooManyTagsOnResource", "UnsupportedInstanceAttribute", "VolumeModificationSizeLimitExceeded",
-            "VolumeTypeNotAvailableInZone", "MyOwnCode", "My.OwnCode",
+            "ConcurrentTagAccess",
+            "IncorrectStateException",
+            "InstanceLimitExceeded",
+            "InsufficientInstanceCapacity",
+            "InvalidAttachmentID.NotFound",
+            "InvalidDevice.InUse",
+            "InvalidInstanceID",
+            "InvalidInstanceID.NotLinkable",
+            "InvalidInstanceState",
+            "InvalidSnapshot.InUse",
+            "InvalidSnapshotID.Malformed",
+            "InvalidVolume.NotAttached",
+            "InvalidVolumeID.Duplicate",
+            "InvalidVolumeID.Malformed",
+            "InvalidVolumeID.ZoneMismatch",
+            "PendingSnapshotLimitExceeded",
+            "PriorRequestNotComplete",
+            "RequestThrottled",
+            "Throttling",
+            "TooManyTagsOnResource",
+            "UnsupportedInstanceAttribute",
+            "VolumeModificationSizeLimitExceeded",
+            "VolumeTypeNotAvailableInZone",
+            "MyOwnCode",
+            "My.OwnCode",
         ] {
             assert_eq!(add(code), Ok(()), "{code}");
         }

@@ -37,7 +37,9 @@ mod tests {
     #[test]
     fn a_slip_is_two_letters_at_most_and_one_in_a_short_word() {
         let known = ["IncorrectState", "SlowDown", "VolumeInUse", "Gone"];
-        for (word, meant) in [("IncorectState", 0), ("incorrectstat", 0), ("SlowDwon", 1), ("VolumeInUsee", 2), ("Gon", 3)] {
+        for (word, meant) in
+            [("IncorectState", 0), ("incorrectstat", 0), ("SlowDwon", 1), ("VolumeInUsee", 2), ("Gon", 3)]
+        {
             assert_eq!(slip(word, known), Some(known[meant]), "{word}");
         }
         for word in ["IncorrectInstanceState", "VolumeLimit", "Go", "SlowThem", ""] {

@@ -75,7 +75,8 @@ impl Call {
             return Err(Status::method_not_allowed());
         }
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-        let mut call = Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned(), made: String::new() };
+        let mut call =
+            Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned(), made: String::new() };
         // Watching one object is watching its collection by name.
         if call.verb == "watch"
             && let Some(name) = call.name.take()

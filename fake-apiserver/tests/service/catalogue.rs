@@ -228,7 +228,8 @@ fn what_is_made_is_known_by_its_name_before_it_is_made() {
                 "effect": {"http": 503}, "at": at})
         };
         let namespace = CONFIGS.split('/').nth(4).unwrap();
-        for (name, object, at) in [("one", "a", "before"), ("some", "made-*", "before"), ("late", "c", "before_reply")] {
+        for (name, object, at) in [("one", "a", "before"), ("some", "made-*", "before"), ("late", "c", "before_reply")]
+        {
             let fault = add(name, &format!("{namespace}/{object}"), at);
             assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
         }

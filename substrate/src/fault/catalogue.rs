@@ -4,7 +4,6 @@
 //! the field and the nearest right word; what it accepts has an effect. So a fault is refused or accepted everywhere
 //! alike.
 
-
 mod check;
 mod conditions;
 mod mistake;
@@ -114,7 +113,9 @@ impl Values {
             Self::Number { least, most } => format!("a number from {least} to {most}"),
             Self::OneOf(words) | Self::Folded(words) => words.join(" | "),
             Self::Text => "any word".to_owned(),
-            Self::Code(words) => format!("{}; or another code that is not misspelled from one of these", words.join(", ")),
+            Self::Code(words) => {
+                format!("{}; or another code that is not misspelled from one of these", words.join(", "))
+            }
             Self::Process => "self, or the name of a process, a group or a node".to_owned(),
             Self::Node => "the name of a node".to_owned(),
             Self::Ends => "two processes, nodes, groups or servers".to_owned(),

@@ -301,7 +301,10 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     let add = |name: &str, told: Option<(&str, &str)>, effect: Effect| {
         let told = told.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let matches = Match { plane: Plane::Link, op: Some("request".into()), attributes: told };
-        book.add(Duration::ZERO, Fault { name: name.into(), matches, effect, ..fault(When { first: Some(1), ..When::default() }) })
+        book.add(
+            Duration::ZERO,
+            Fault { name: name.into(), matches, effect, ..fault(When { first: Some(1), ..When::default() }) },
+        )
     };
     let own = || Effect::Crash("self".into());
     for told in [("process", "user"), ("from", "user"), ("caller", "us*")] {
