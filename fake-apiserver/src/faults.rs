@@ -4,7 +4,7 @@ use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Possible, Values};
 use substrate::fault::{Kind, Moment, Operation, Plane};
 
 /// Reasons with which a request can fail, each with its HTTP status (apimachinery `metav1.StatusReason`).
-pub(crate) const CODES: &[(&str, u16)] = &[
+pub const CODES: &[(&str, u16)] = &[
     ("BadRequest", 400),
     ("Unauthorized", 401),
     ("Forbidden", 403),

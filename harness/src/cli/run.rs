@@ -12,7 +12,7 @@ use substrate::host::Stop;
 use substrate::world::{Options, Transport, simulate_and_leave};
 use substrate::{Level, World, WorldKind};
 
-use crate::cluster::{Cluster, ClusterSpec, live};
+use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::{self, Outcome};
 use crate::scenario::model::{LatencyProfile, Scenario};
@@ -111,6 +111,12 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return done(format, &Envelope::failed("run", Exit::Usage, Failure::new("usage", message)), "");
+    }
+    if args.processes
+        && let Err(message) = check_processes(&scenario)
+    {
+        let failure = Failure::new("usage", format!("{}: {message}", args.file.display()));
+        return done(format, &Envelope::failed("run", Exit::Usage, failure), "");
     }
     let wall = jiff::Timestamp::now();
     let result = if args.live { run_live(args, &scenario, format) } else { run_simulated(args, &scenario) };
