@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use csi_mock::events::{CsiDone, CsiWrongDevice, DiskPlugged};
+use csi_mock::events::{CsiCall, CsiDone, CsiWrongDevice, DiskPlugged};
 use fake_apiserver::events::{WatchSent, WatchSpoiled};
 use mock_ec2::events::{
     AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState, RequestEnded, VolumeChanged,
@@ -15,8 +15,6 @@ use substrate::fault::{Effect, Fault, Moment, Plane};
 use substrate::json::{Text, Value};
 use substrate::{Event, Line};
 
-/// The delay of rows that delay, in milliseconds.
-pub const DELAY: u64 = 7_000;
 /// How long something stays away that is lost, hangs or sticks, at least.
 const AWAY: u64 = 5_000;
 
@@ -64,7 +62,8 @@ pub enum Fact {
     Request { to: Text, method: Text, path: Text },
     Reply { to: Text, method: Text, path: Text, status: u16 },
     Ec2 { action: Text, error: Option<Text> },
-    Csi { rpc: Text, code: Text },
+    Call { rpc: Text, ordinal: u64 },
+    Done { ordinal: u64, code: Text },
     Sent { stream: u64, object: Option<Text> },
     Spoiled { fault: String },
     WrongDevice,
@@ -86,8 +85,11 @@ impl Fact {
         if let Some(RequestEnded { action, error, .. }) = event.get() {
             return Self::Ec2 { action: action.clone(), error: error.clone() };
         }
-        if let Some(CsiDone { rpc, code, .. }) = event.get() {
-            return Self::Csi { rpc: rpc.clone(), code: code.clone() };
+        if let Some(CsiCall { rpc, ordinal, .. }) = event.get() {
+            return Self::Call { rpc: rpc.clone(), ordinal: *ordinal };
+        }
+        if let Some(CsiDone { ordinal, code, .. }) = event.get() {
+            return Self::Done { ordinal: *ordinal, code: code.clone() };
         }
         if let Some(WatchSent { stream, object, .. }) = event.get() {
             return Self::Sent { stream: *stream, object: object.as_deref().map(Text::from) };
@@ -118,6 +120,8 @@ pub struct Scene<'a> {
     pub op: &'a str,
     pub about: &'a BTreeMap<String, String>,
     pub fired: &'a Told,
+    /// What both runs have told before, and what came then without the fault.
+    pub before: &'a [Told],
     pub usual: &'a [Told],
     pub after: &'a [Told],
     /// What came first that is different: what there was.
@@ -144,7 +148,7 @@ impl Scene<'_> {
             (Plane::K8s, effect) => self.of_kubernetes(effect),
             (Plane::Link, Effect::Partition([a, b]) | Effect::PartitionOneWay([a, b])) => self.is_cut(a, b),
             (Plane::Link, effect) => self.of_link(effect),
-            (_, Effect::Delay(_)) => self.missed.is_some_and(|u| self.late(u)),
+            (_, Effect::Delay(_)) => self.is_late(),
             (_, Effect::Hang(_)) => self.missed.is_some_and(|u| self.away(u, AWAY)),
             _ => self.differs,
         }
@@ -169,10 +173,24 @@ impl Scene<'_> {
         self.past(u.ms + grace) && !self.after.iter().take_while(|t| t.ms <= u.ms + grace).any(|t| u.is_again(t))
     }
 
+    /// By how many milliseconds the fault delays.
+    fn delay(&self) -> u64 {
+        match &self.fault.effect {
+            Effect::Delay(span) | Effect::PauseIo(span) => span.0.as_millis() as u64,
+            other => panic!("{other:?} does not delay"),
+        }
+    }
+
     /// Whether `u` happens later by the delay, and not before.
     fn late(&self, u: &Told) -> bool {
         let again = self.after.iter().find(|t| u.is_again(t));
-        again.is_some_and(|t| t.ms >= u.ms + DELAY)
+        again.is_some_and(|t| t.ms >= u.ms + self.delay())
+    }
+
+    /// Whether what is missed first comes when the delay is over, and not before.
+    fn is_late(&self) -> bool {
+        let again = |u: &Told| self.after.iter().find(|t| u.is_again(t)).map(|t| t.ms);
+        self.missed.and_then(again).is_some_and(|ms| ms >= self.fired.ms + self.delay())
     }
 
     /// What there was first without the fault that is such.
@@ -181,19 +199,29 @@ impl Scene<'_> {
     }
 
     fn of_driver(&self, effect: &Effect) -> bool {
-        let ended = |code: &str, word: &str| {
-            let is =
-                |t: &Told| matches!(&t.fact, Fact::Csi { rpc, code: c } if rpc == self.op && c == code) && t.says(word);
-            self.has(is)
-        };
+        let call = self.before.iter().rev().find_map(|t| match &t.fact {
+            Fact::Call { rpc, ordinal } if rpc == self.op && t.process == self.fired.process => Some(*ordinal),
+            _ => None,
+        });
         // The registrar's calls are no calls of CSI and have no events: what they lead to is late or never comes.
-        let untraced = self.usual(|t| matches!(&t.fact, Fact::Csi { rpc, .. } if rpc == self.op)).is_none();
-        let call = self.usual(|t| matches!(&t.fact, Fact::Csi { rpc, .. } if rpc == self.op)).or(self.missed);
+        let Some(call) = call else {
+            return match effect {
+                Effect::Delay(_) => self.is_late(),
+                _ => self.missed.is_some_and(|u| self.away(u, 0)),
+            };
+        };
+        let is_end = |t: &Told| {
+            t.process == self.fired.process && matches!(t.fact, Fact::Done { ordinal, .. } if ordinal == call)
+        };
+        let end = self.usual(is_end);
+        let ended = |code: &str, word: &str| {
+            let mut ends = self.after.iter().filter(|t| is_end(t));
+            ends.next().is_some_and(|t| matches!(&t.fact, Fact::Done { code: c, .. } if c == code) && t.says(word))
+        };
         match effect {
             Effect::WrongDevice(_) => self.comes(|t| t.fact == Fact::WrongDevice),
-            Effect::Delay(_) => call.is_some_and(|u| self.late(u)),
-            Effect::Hang(_) => call.is_some_and(|u| self.away(u, AWAY)),
-            _ if untraced => call.is_some_and(|u| self.away(u, 0)),
+            Effect::Delay(_) => end.is_some_and(|u| self.late(u)),
+            Effect::Hang(_) => end.is_some_and(|u| self.away(u, AWAY)),
             Effect::Grpc(code) => ended(code, ""),
             Effect::Error(word) => ended("INTERNAL", word),
             Effect::Http(status) => ended("UNAVAILABLE", &status.to_string()),
@@ -211,7 +239,7 @@ impl Scene<'_> {
             Effect::IoError(errno) | Effect::Error(errno) => failed(errno),
             Effect::TornWrite(_) => failed("EIO"),
             Effect::WrongDevice(_) => self.comes(|t| t.says("it holds another volume")),
-            Effect::PauseIo(_) | Effect::Delay(_) => self.missed.is_some_and(|u| self.late(u)),
+            Effect::PauseIo(_) | Effect::Delay(_) => self.is_late(),
             Effect::Hang(_) => self.missed.is_some_and(|u| self.away(u, AWAY)),
             _ => self.differs,
         }
@@ -278,7 +306,7 @@ impl Scene<'_> {
     fn of_kubernetes(&self, effect: &Effect) -> bool {
         if self.fault.matches.op.as_ref().is_some_and(|op| op.iter().any(|op| op == "watch-event")) {
             return match effect {
-                Effect::Delay(_) => self.missed.is_some_and(|u| self.late(u)),
+                Effect::Delay(_) => self.is_late(),
                 Effect::Hang(_) => self.missed.is_some_and(|u| self.away(u, AWAY)),
                 _ => self.is_spoiled() && self.differs,
             };
@@ -356,6 +384,7 @@ impl Scene<'_> {
         let u = if self.op == "stream" { self.missed } else { self.usual(is) };
         let Some(u) = u else { return false };
         match effect {
+            Effect::Delay(_) if self.op == "stream" => self.is_late(),
             Effect::Delay(_) => self.late(u),
             Effect::Hang(_) => self.away(u, AWAY),
             Effect::DropRequest(_) | Effect::Http(_) | Effect::DropReply(_) => self.away(u, 0),
