@@ -29,6 +29,10 @@ const FORM: &str = "
 these; without it, any operation of the plane that can suffer the effect. In `match.where` a trailing `*` matches any
 rest; all that is written must hold. Every operation has the attribute `process`.
 
+With `mooring run --live --processes` each process counts its own operations: `first: 2` is the first two in each process
+that does them, so name the process where several do. There a crash of `mock-ec2` or `fake-apiserver`, as a step or as an
+effect, is refused: as an OS process it would lose what it stores, which EC2 and etcd keep.
+
 In a scenario a step adds a fault, and `clear-fault: NAME` ends it:
 ";
 
