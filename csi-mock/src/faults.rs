@@ -1,6 +1,6 @@
 //! What can be broken in a driver: its calls, and the disk under it.
 
-use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values, Words};
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values};
 use substrate::fault::{Kind, Moment, Plane};
 
 use crate::disk::ERRNOS;
@@ -31,7 +31,7 @@ const AROUND: &[Moment] = &[Moment::Before, Moment::BeforeReply];
 const DONE: &[Moment] = &[Moment::Before, Moment::AfterEffect];
 
 const fn told(name: &'static str, about: &'static str) -> Attribute {
-    Attribute { name, about, values: Words::Any }
+    Attribute::new(name, about)
 }
 
 const VOLUME: Attribute = told("volume", "the volume's id, as the request names it");
@@ -50,7 +50,7 @@ const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'
 const fn common(at: &'static [Moment]) -> [Possible; 6] {
     [
         possible(Kind::Grpc, at, Values::Folded(FAILURES), "csi.done has the code"),
-        possible(Kind::Error, at, Values::Text(&[]), "csi.done has the code INTERNAL and this word in its message"),
+        possible(Kind::Error, at, Values::Text, "csi.done has the code INTERNAL and this word in its message"),
         possible(
             Kind::Http,
             at,

@@ -1,10 +1,10 @@
 //! What can be broken in the API server, as data.
 
-use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Possible, Values, Words};
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Possible, Values};
 use substrate::fault::{Kind, Moment, Operation, Plane};
 
 /// Reasons with which a request can fail, each with its HTTP status (apimachinery `metav1.StatusReason`).
-pub(crate) const CODES: &[(&str, u16)] = &[
+pub const CODES: &[(&str, u16)] = &[
     ("BadRequest", 400),
     ("Unauthorized", 401),
     ("Forbidden", 403),
@@ -90,27 +90,16 @@ const RESET_STREAM: Possible =
 const STALL_STREAM: Possible =
     Possible { effect: Kind::StallStream, at: BEFORE, values: Values::Flag, shows: "nothing arrives any more" };
 
-const RESOURCE: Attribute =
-    Attribute { name: "resource", about: "the resource in the URL, `persistentvolumes`", values: Words::Any };
-const SUBRESOURCE: Attribute =
-    Attribute {
-        name: "subresource", about: "`status`, `binding` …; empty for the object itself", values: Words::Any
-    };
-const NAMESPACE: Attribute =
-    Attribute { name: "namespace", about: "the namespace; empty where the URL names none", values: Words::Any };
-const OBJECT: Attribute = Attribute {
-    name: "object",
-    about: "`namespace/name` or `name`; `namespace/` or nothing for a collection",
-    values: Words::Any,
-};
-const CALLER: Attribute =
-    Attribute { name: "caller", about: "who calls, by its User-Agent header", values: Words::Any };
-const USER_AGENT: Attribute = Attribute { name: "userAgent", about: "the User-Agent header", values: Words::Any };
-const TYPE: Attribute = Attribute {
-    name: "type",
-    about: "what the watcher is told",
-    values: Words::OneOf(&["ADDED", "MODIFIED", "DELETED"]),
-};
+const RESOURCE: Attribute = Attribute::new("resource", "the resource in the URL, `persistentvolumes`");
+const SUBRESOURCE: Attribute = Attribute::new("subresource", "`status`, `binding` …; empty for the object itself");
+const NAMESPACE: Attribute = Attribute::new("namespace", "the namespace; empty where the URL names none");
+const OBJECT: Attribute = Attribute::new(
+    "object",
+    "`namespace/name` or `name`; `namespace/` or nothing for a collection; of what is made with `generateName` that",
+);
+const CALLER: Attribute = Attribute::new("caller", "who calls, by its User-Agent header");
+const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
+const TYPE: Attribute = Attribute::new("type", "what the watcher is told").one_of(&["ADDED", "MODIFIED", "DELETED"]);
 
 macro_rules! request {
     ($name:literal, $class:literal, $about:literal, [$($can:expr),*]) => {
@@ -122,7 +111,7 @@ macro_rules! request {
             attributes: &[
                 RESOURCE,
                 SUBRESOURCE,
-                Attribute { name: "verb", about: "the same as the operation", values: Words::OneOf(&[$name]) },
+                Attribute::new("verb", "the same as the operation").one_of(&[$name]),
                 NAMESPACE,
                 OBJECT,
                 CALLER,
@@ -151,7 +140,7 @@ pub const OPERATIONS: &[Operation] = &[
         about: "an event goes out on a watch stream",
         attributes: &[
             RESOURCE,
-            Attribute { name: "verb", about: "that of the stream", values: Words::OneOf(&["watch"]) },
+            Attribute::new("verb", "that of the stream").one_of(&["watch"]),
             NAMESPACE,
             OBJECT,
             TYPE,

@@ -1,6 +1,6 @@
 //! What can be broken in the cloud: each operation at which it asks for faults, as data.
 
-use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values, Words};
+use substrate::fault::catalogue::{ALL, Attribute, BEFORE, Operation, Possible, Values};
 use substrate::fault::{Kind, Moment, Plane};
 
 /// The pseudo-operation of a device: each line of the device stream that makes one appear.
@@ -8,7 +8,8 @@ pub const DEVICES: &str = "Devices";
 /// The pseudo-operation of the metadata service: each request.
 pub const IMDS: &str = "Imds";
 
-/// Error codes that this cloud gives, and those that the EBS driver knows how to read. Any other code is possible.
+/// Error codes that this cloud gives, those that the EBS driver knows how to read, and those of EC2's documentation that
+/// are nearly one of these. Any other code is possible that is not nearly one of these.
 pub const ERROR_CODES: &[&str] = &[
     "AttachmentLimitExceeded",
     "AuthFailure",
@@ -24,8 +25,11 @@ pub const ERROR_CODES: &[&str] = &[
     "InternalFailure",
     "InvalidAction",
     "InvalidAttachment.NotFound",
+    "InvalidAttachmentID.NotFound",
+    "InvalidID",
     "InvalidInstanceID.Malformed",
     "InvalidInstanceID.NotFound",
+    "InvalidInstanceType",
     "InvalidNextToken",
     "InvalidParameter",
     "InvalidParameterCombination",
@@ -36,12 +40,14 @@ pub const ERROR_CODES: &[&str] = &[
     "InvalidSubnetID.NotFound",
     "InvalidVolume.NotFound",
     "InvalidVolume.ZoneMismatch",
+    "InvalidVolumeID.ZoneMismatch",
     "InvalidVolumeModification.NotFound",
     "InvalidZone.NotFound",
     "MaxIOPSLimitExceeded",
     "MissingAuthenticationToken",
     "MissingParameter",
     "OperationNotPermitted",
+    "RequestEntityTooLarge",
     "RequestExpired",
     "RequestLimitExceeded",
     "ServiceUnavailable",
@@ -67,17 +73,13 @@ pub const OLDEST_REVISION: u64 = 63;
 
 const AFTER: &[Moment] = &[Moment::AfterEffect, Moment::BeforeReply];
 
-const fn attribute(name: &'static str, about: &'static str) -> Attribute {
-    Attribute { name, about, values: Words::Any }
-}
-
-const VOLUME: Attribute = attribute("volume", "a volume that the request or its answer names");
-const INSTANCE: Attribute = attribute("instance", "an instance that the request or its answer names");
-const SNAPSHOT: Attribute = attribute("snapshot", "a snapshot that the request or its answer names");
-const ZONE: Attribute = attribute("zone", "the zone of what the request names, or in which it makes something");
-const CALLER: Attribute = attribute("caller", "the access key id");
-const USER_AGENT: Attribute = attribute("userAgent", "the User-Agent header");
-const PATH: Attribute = attribute("path", "the path of the request");
+const VOLUME: Attribute = Attribute::new("volume", "a volume that the request or its answer names");
+const INSTANCE: Attribute = Attribute::new("instance", "an instance that the request or its answer names");
+const SNAPSHOT: Attribute = Attribute::new("snapshot", "a snapshot that the request or its answer names");
+const ZONE: Attribute = Attribute::new("zone", "the zone of what the request names, or in which it makes something");
+const CALLER: Attribute = Attribute::new("caller", "the access key id");
+const USER_AGENT: Attribute = Attribute::new("userAgent", "the User-Agent header");
+const PATH: Attribute = Attribute::new("path", "the path of the request");
 
 const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'static str) -> Possible {
     Possible { effect, at, values, shows }
@@ -86,7 +88,7 @@ const fn possible(effect: Kind, at: &'static [Moment], values: Values, shows: &'
 const ERROR: Possible = possible(
     Kind::Error,
     ALL,
-    Values::Text(ERROR_CODES),
+    Values::Code(ERROR_CODES),
     "the caller gets the error; before, nothing was done, and ec2.request names it",
 );
 const HTTP: Possible = possible(
@@ -142,16 +144,16 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     action!(
         "write" "CreateSnapshot", "makes a snapshot of a volume",
-        [VOLUME, SNAPSHOT, ZONE], [DUPLICATE, VANISH, stick(&["pending"])]
+        [VOLUME, SNAPSHOT.made(), ZONE], [DUPLICATE, VANISH, stick(&["pending"])]
     ),
     action!(
         "write" "CreateSnapshots", "makes snapshots of all volumes of an instance",
-        [INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, stick(&["pending"])]
+        [INSTANCE, SNAPSHOT.made(), ZONE], [DUPLICATE, stick(&["pending"])]
     ),
     action!("write" "CreateTags", "sets tags", [VOLUME, INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, VANISH]),
     action!(
         "write" "CreateVolume", "makes a volume",
-        [VOLUME, SNAPSHOT, ZONE], [DUPLICATE, VANISH_MADE, stick(&["creating"])]
+        [VOLUME.made(), SNAPSHOT, ZONE], [DUPLICATE, VANISH_MADE, stick(&["creating"])]
     ),
     action!("write" "DeleteSnapshot", "deletes a snapshot", [SNAPSHOT], [DUPLICATE]),
     action!("write" "DeleteTags", "removes tags", [VOLUME, INSTANCE, SNAPSHOT, ZONE], [DUPLICATE, VANISH]),
@@ -182,7 +184,7 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     action!("write" "ModifyVolumeAttribute", "changes an attribute of a volume", [VOLUME, ZONE], [DUPLICATE, VANISH]),
     action!("write" "RebootInstances", "reboots instances", [INSTANCE, ZONE], [DUPLICATE]),
-    action!("write" "RunInstances", "starts new instances", [INSTANCE, ZONE], [DUPLICATE, stick(&["pending"])]),
+    action!("write" "RunInstances", "starts new instances", [INSTANCE.made(), ZONE], [DUPLICATE, stick(&["pending"])]),
     action!("write" "StartInstances", "starts instances again", [INSTANCE, ZONE], [DUPLICATE, stick(&["pending"])]),
     action!("write" "StopInstances", "stops instances", [INSTANCE, ZONE], [DUPLICATE, stick(&["stopping"])]),
     action!(
@@ -224,6 +226,70 @@ pub const OPERATIONS: &[Operation] = &[
 mod tests {
     use super::*;
     use crate::state::command::ACTIONS;
+
+    #[test]
+    fn each_code_that_the_machine_can_give_is_known() {
+        let (_, code) = include_str!("state/error.rs").split_once("pub fn code(").unwrap();
+        let (code, _) = code.split_once("/// The HTTP status").unwrap();
+        let given: Vec<&str> =
+            code.split("=> \"").skip(1).map(|rest| rest.split_once('"').map_or(rest, |(code, _)| code)).collect();
+        assert!(given.len() > 40 && given.contains(&"InvalidVolume.NotFound"), "{given:?}");
+        let unknown: Vec<&&str> = given.iter().filter(|code| !ERROR_CODES.contains(code)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        assert!(ERROR_CODES.is_sorted());
+    }
+
+    #[test]
+    fn documented_codes_are_possible_and_misspelled_ones_are_not() {
+        let add = |code: &str| {
+            let faults =
+                substrate::fault::Faults::new(substrate::Seed::root(1), substrate::clock::TimeScale::default());
+            faults.declare(OPERATIONS);
+            let fault = serde_json::json!({
+                "name": "f", "match": { "plane": "ec2", "op": "AttachVolume" }, "effect": { "error": code },
+            });
+            let added = faults.add(std::time::Duration::ZERO, serde_json::from_value(fault).unwrap());
+            added.map_err(|mistake| mistake.nearest.unwrap_or_default())
+        };
+        // Of the reference's list, those about volumes, snapshots and instances that this cloud never gives.
+        for code in [
+            "ConcurrentTagAccess",
+            "IncorrectStateException",
+            "InstanceLimitExceeded",
+            "InsufficientInstanceCapacity",
+            "InvalidAttachmentID.NotFound",
+            "InvalidDevice.InUse",
+            "InvalidInstanceID",
+            "InvalidInstanceID.NotLinkable",
+            "InvalidInstanceState",
+            "InvalidSnapshot.InUse",
+            "InvalidSnapshotID.Malformed",
+            "InvalidVolume.NotAttached",
+            "InvalidVolumeID.Duplicate",
+            "InvalidVolumeID.Malformed",
+            "InvalidVolumeID.ZoneMismatch",
+            "PendingSnapshotLimitExceeded",
+            "PriorRequestNotComplete",
+            "RequestThrottled",
+            "Throttling",
+            "TooManyTagsOnResource",
+            "UnsupportedInstanceAttribute",
+            "VolumeModificationSizeLimitExceeded",
+            "VolumeTypeNotAvailableInZone",
+            "MyOwnCode",
+            "My.OwnCode",
+        ] {
+            assert_eq!(add(code), Ok(()), "{code}");
+        }
+        for (code, meant) in [
+            ("IncorectState", "IncorrectState"),
+            ("RequestLimitExceded", "RequestLimitExceeded"),
+            ("InvalidVolumeID.NotFound", "InvalidVolume.NotFound"),
+            ("invalidParameterValue", "InvalidParameterValue"),
+        ] {
+            assert_eq!(add(code), Err(meant.to_owned()), "{code}");
+        }
+    }
 
     #[test]
     fn every_action_is_in_the_table_once_and_reads_are_those_that_change_nothing() {

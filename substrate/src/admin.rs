@@ -263,7 +263,7 @@ fn owner(query: &str) -> Option<String> {
 pub fn catalogue(operations: impl Iterator<Item = &'static Operation>) -> Value {
     let operation = |o: &'static Operation| {
         let attributes: serde_json::Map<String, Value> =
-            o.attributes.iter().map(|a| (a.name.to_owned(), a.about.into())).collect();
+            o.attributes.iter().map(|a| (a.name.to_owned(), a.says().into())).collect();
         let effects: Vec<Value> = o
             .possible()
             .filter(|p| !p.at.is_empty())

@@ -13,6 +13,16 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.filter(|(score, _)| *score > 0.7).map(|(_, candidate)| candidate)
 }
 
+/// The word of `known` that a slip of the finger has made `word` of: one or two letters that are too many, missing,
+/// swapped or others, and one in a short word. Letter case does not matter.
+pub fn slip<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = word.to_ascii_lowercase();
+    let most = if plain.len() < 8 { 1 } else { 2 };
+    let slips = |candidate: &&str| strsim::osa_distance(&plain, &candidate.to_ascii_lowercase());
+    // Of equally near ones the first counts.
+    known.into_iter().min_by_key(slips).filter(|nearest| slips(nearest) <= most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +32,18 @@ mod tests {
         assert_eq!(nearest("controler", ["csi-controller", "controllers", "node-a"]), Some("controllers"));
         assert_eq!(nearest("ABORTD", ["ABORTED", "ABANDONED"]), Some("ABORTED"));
         assert_eq!(nearest("xyz", ["ABORTED"]), None);
+    }
+
+    #[test]
+    fn a_slip_is_two_letters_at_most_and_one_in_a_short_word() {
+        let known = ["IncorrectState", "SlowDown", "VolumeInUse", "Gone"];
+        for (word, meant) in
+            [("IncorectState", 0), ("incorrectstat", 0), ("SlowDwon", 1), ("VolumeInUsee", 2), ("Gon", 3)]
+        {
+            assert_eq!(slip(word, known), Some(known[meant]), "{word}");
+        }
+        for word in ["IncorrectInstanceState", "VolumeLimit", "Go", "SlowThem", ""] {
+            assert_eq!(slip(word, known), None, "{word}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -10,6 +11,7 @@ use csi_mock::disk;
 use csi_mock::plug::{self, PlugConfig};
 use substrate::admin::Secret;
 use substrate::dial;
+use substrate::fault::Span;
 use substrate::host::{self, HostOptions};
 use substrate::json::json;
 use substrate::link::Link;
@@ -45,6 +47,9 @@ struct Args {
     /// The bearer token of the cloud's admin endpoints, for the device stream.
     #[arg(long, value_name = "TOKEN", value_parser = token, requires = "ec2_endpoint")]
     ec2_admin_token: Option<Secret>,
+    /// Shortest and longest time from a request to running containers, such as 1s..3s; containers start at once when absent.
+    #[arg(long, value_name = "LEAST..MOST", value_parser = container_start)]
+    container_start: Option<(Duration, Duration)>,
     /// The root of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -61,6 +66,12 @@ struct Args {
 
 fn token(text: &str) -> Result<Secret, String> {
     if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
+}
+
+fn container_start(text: &str) -> Result<(Duration, Duration), String> {
+    let (least, most) = text.split_once("..").ok_or("write two durations, such as 1s..3s")?;
+    let (least, most): (Span, Span) = (least.parse()?, most.parse()?);
+    if least > most { Err(format!("{least} is longer than {most}")) } else { Ok((least.0, most.0)) }
 }
 
 /// Runs the `machine` binary with the arguments `args` (the first one is the program's name).
@@ -92,7 +103,9 @@ async fn machine(world: World, args: Args) -> anyhow::Result<()> {
         let config = PlugConfig { token, ..PlugConfig::new(ec2, instance, &args.node_name, disk.clone()) };
         ctx.spawn(plug::run(ctx.clone(), config));
     }
-    let service = super::start(&ctx, MachineConfig::new(&args.node_name, disk));
+    let config = MachineConfig::new(&args.node_name, disk);
+    let container_start = args.container_start.unwrap_or(config.container_start);
+    let service = super::start(&ctx, MachineConfig { container_start, ..config });
     csi_mock::serve::unix(&ctx, &path, service).context("--endpoint")?;
     if let Some(ready) = &args.ready_file {
         let content = json!({ "node": args.node_name, "endpoint": args.endpoint });
@@ -100,4 +113,19 @@ async fn machine(world: World, args: Args) -> anyhow::Result<()> {
     }
     wait(&process).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_container_is_two_durations_in_order() {
+        assert_eq!(container_start("1s..3s"), Ok((Duration::from_secs(1), Duration::from_secs(3))));
+        for (text, said) in
+            [("1s", "write two durations"), ("3s..1s", "3s is longer than 1s"), ("1..2", "not a duration")]
+        {
+            assert!(container_start(text).unwrap_err().contains(said), "{text}");
+        }
+    }
 }

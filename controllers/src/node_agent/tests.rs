@@ -7,6 +7,7 @@ mod logs;
 mod mutants;
 mod raw;
 mod real;
+mod removal;
 mod restart;
 mod told;
 mod toy;
@@ -108,7 +109,8 @@ impl Rig {
                 csi: Link::connect(&ctx, "csi-node-a"),
             };
             let runtime = Link::connect(&ctx, "runtime-node-a");
-            let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", disk.clone(), plugins, runtime.clone());
+            let disk = csi_mock::disk::faulty(&ctx, disk.clone());
+            let config = NodeAgentConfig::new("node-a", "i-1", "us-east-1a", disk, plugins, runtime.clone());
             ctx.world().fabric().bind(&ctx, "kubelet-node-a", service(&ctx, &config.logs, runtime));
             let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "kubelet");
             run(ctx, client, config)
@@ -133,6 +135,11 @@ impl Rig {
 
     fn count(&self, kind: &str) -> usize {
         self.world.trace().events().iter().filter(|e| e.kind() == kind).count()
+    }
+
+    fn calls(&self, rpc: &str) -> usize {
+        let events = self.world.trace().events();
+        events.iter().filter_map(|e| e.get::<csi_mock::events::CsiCall>()).filter(|call| call.rpc == rpc).count()
     }
 
     fn kinds(&self) -> Vec<Text> {

@@ -2,6 +2,7 @@
 //! the steps of its operations.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 
 /// How long to wait when a live read that the reconciler needs has failed.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often kubelet keeps house (`housekeepingPeriod`).
+const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Reconstructs, then reconciles for ever.
 pub(super) async fn run(agent: Arc<Agent>) {
@@ -279,7 +282,8 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     write_data(agent, &staging, &encoded(&data)?).await?;
     let result = driver.stage(&agent.ctx, spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
-        clear(agent, &staging).await;
+        // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
+        let _ = clear(agent, &staging).await;
     }
     result
 }
@@ -303,7 +307,8 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
     // A pod that has it keeps it, whatever becomes of a repeat.
     if matches!(result, Err(StepError::Final(_))) && !agent.volumes().is_mounted(uid, &spec.name) {
-        clear(agent, &target).await;
+        // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
+        let _ = clear(agent, &target).await;
     }
     result?;
     let policy = object.as_ref().and_then(|d| d.spec.fs_group_policy.as_deref());
@@ -355,10 +360,7 @@ async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), St
     let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
     let target = agent.target_path(uid, spec);
     driver.unpublish(&agent.ctx, &spec.handle, &target).await?;
-    if !spec.block {
-        clear(agent, &target).await;
-    }
-    Ok(())
+    if spec.block { Ok(()) } else { clear(agent, &target).await }
 }
 
 async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
@@ -384,8 +386,7 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     if driver.stage_unstage {
         driver.unstage(&agent.ctx, &spec.handle, &staging).await?;
     }
-    clear(agent, &staging).await;
-    Ok(())
+    clear(agent, &staging).await
 }
 
 /// Where else than at its staging path a volume is mounted (`GetDeviceMountRefs`). The disk knows staging mounts of
@@ -395,24 +396,42 @@ fn device_mount_refs(mounts: &[Mount], volume: &str, staging: &Path) -> Vec<Stri
     mounts.iter().filter(elsewhere).map(|m| m.path.display().to_string()).collect()
 }
 
-/// Removes a staging or target path, the metadata beside it and their directory.
-async fn clear(agent: &Agent, path: &Path) {
+/// Removes a staging or target path, the metadata beside it and their directory (`removeMountDir`). What cannot be
+/// removed fails the operation, which is tried again.
+async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
     let disk = &agent.config.disk;
-    // Upstream logs what it cannot remove; the next attempt, or reconstruction, finds it again.
-    let _ = disk.remove_dir(path).await;
-    let _ = disk.remove_file(&vol_data_path(path)).await;
-    if let Some(parent) = path.parent() {
-        let _ = disk.remove_dir(parent).await;
+    disk.remove_dir(path).await.map_err(|e| disk_error(&e))?;
+    disk.remove_file(&vol_data_path(path)).await.map_err(|e| disk_error(&e))?;
+    match path.parent() {
+        Some(parent) => disk.remove_dir(parent).await.map_err(|e| disk_error(&e)),
+        None => Ok(()),
     }
 }
 
-/// Removes a pod's directories as far as they are empty.
-pub(super) async fn remove_pod_dirs(agent: &Agent, uid: &str) {
+/// Removes a pod's directories as far as they are empty. What fails is tried again as often as kubelet keeps house
+/// (`cleanupOrphanedPodDirs`), and keeps nobody waiting.
+pub(super) async fn remove_pod_dirs(agent: &Arc<Agent>, uid: &str) {
+    if remove_empty(agent, uid).await.is_err() {
+        let (agent, uid) = (agent.clone(), uid.to_owned());
+        agent.ctx.clone().spawn(async move {
+            agent.ctx.sleep(HOUSEKEEPING).await;
+            while remove_empty(&agent, &uid).await.is_err() {
+                agent.ctx.sleep(HOUSEKEEPING).await;
+            }
+        });
+    }
+}
+
+/// Removes a pod's directories up to the first that is not empty.
+async fn remove_empty(agent: &Agent, uid: &str) -> Result<(), DiskError> {
     for dir in agent.paths.pod_dirs(uid) {
-        if agent.config.disk.remove_dir(&dir).await.is_err() {
-            return;
+        match agent.config.disk.remove_dir(&dir).await {
+            Err(DiskError::Io { source, .. }) if source.kind() == ErrorKind::DirectoryNotEmpty => return Ok(()),
+            Err(DiskError::Busy { .. }) => return Ok(()),
+            removed => removed?,
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ macro_rules! errnos {
         /// The names of errnos that an operation of a disk can be made to fail with.
         pub const ERRNOS: &[&str] = &[$($name),*];
 
-        fn errno(name: &str) -> Option<Errno> {
+        /// The errno of a name.
+        pub fn errno(name: &str) -> Option<Errno> {
             match name {
                 $($name => Some(Errno::$errno),)*
                 _ => None,

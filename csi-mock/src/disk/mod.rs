@@ -31,7 +31,7 @@ mod stat;
 pub use capability::{Capability, Check, capability};
 pub use directory::DirectoryDisk;
 pub use error::DiskError;
-pub use faulty::{ERRNOS, faulty};
+pub use faulty::{ERRNOS, errno, faulty};
 #[cfg(target_os = "linux")]
 pub use loopback::{LoopDisk, private_mounts};
 pub use memory::MemoryDisks;

@@ -32,7 +32,7 @@ fn fault(operation: &Operation, possible: &Possible, at: Moment) -> Fault {
         Values::Span => json!("7s"),
         Values::Number { least, most } => json!(least.midpoint(most)),
         Values::OneOf(words) | Values::Folded(words) => json!(words[operation.name.len() % words.len()]),
-        Values::Text(_) => json!("SomeWord"),
+        Values::Text => json!("SomeWord"),
         Values::Process => json!("self"),
         other => panic!("{other:?} is no value of these planes"),
     };

@@ -95,6 +95,33 @@ pub(crate) async fn read(
     }
 }
 
+/// Looks at a body for the name of what is to be made, `generateName` where it has none, and gives the body back; an
+/// empty name for what is no object.
+///
+/// # Errors
+/// 413 for too much, 400 for what breaks off.
+pub(crate) async fn peek(
+    parts: &Parts,
+    mut body: Body,
+    expected: impl FnOnce() -> (String, &'static str),
+) -> Result<(Body, String), Status> {
+    if let Some(tree) = body.take_document(LIMIT) {
+        let name = asked(&tree);
+        return Ok((Body::document(tree), name));
+    }
+    let bytes = whole(body, LIMIT).await?;
+    let again = substrate::body::full(bytes.clone());
+    let name = read(parts, again, expected).await.map(|sent| asked(&sent.value)).unwrap_or_default();
+    Ok((substrate::body::full(bytes), name))
+}
+
+/// The name that an object asks for.
+fn asked(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let text = |key: &str| metadata[key].as_str().filter(|text| !text.is_empty());
+    text("name").or_else(|| text("generateName")).unwrap_or_default().to_owned()
+}
+
 /// Parses JSON. One look at all bytes is cheaper than one at each string.
 fn parse(bytes: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     match std::str::from_utf8(bytes) {

@@ -25,6 +25,8 @@ pub(crate) struct Call {
     pub query: Query,
     /// Who asks: the User-Agent.
     pub agent: String,
+    /// The name of what is to be made, as the body gives it; empty where no fault asks for it.
+    pub made: String,
 }
 
 impl Call {
@@ -73,7 +75,8 @@ impl Call {
             return Err(Status::method_not_allowed());
         }
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-        let mut call = Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned() };
+        let mut call =
+            Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned(), made: String::new() };
         // Watching one object is watching its collection by name.
         if call.verb == "watch"
             && let Some(name) = call.name.take()
@@ -93,6 +96,11 @@ impl Call {
             (Some(namespace), None) => format!("{namespace}/"),
             (None, None) => String::new(),
         }
+    }
+
+    /// The same for faults, which know what is to be made by the body.
+    pub(crate) fn target(&self) -> String {
+        self.object() + &self.made
     }
 
     /// The object's name; empty for a collection.

@@ -38,7 +38,7 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
     if ctx.faults().is_empty() {
         return Ok(Twist::default());
     }
-    let object = call.object();
+    let object = call.target();
     let attributes = [
         ("resource", call.kind.plural),
         ("subresource", call.subresource.as_str()),

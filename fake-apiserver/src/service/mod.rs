@@ -330,7 +330,13 @@ impl Server {
     }
 
     /// A request on a resource, with the three moments at which faults act.
-    async fn resource(&self, parts: &Parts, call: Call, body: Body) -> Result<Response<Body>, BoxError> {
+    async fn resource(&self, parts: &Parts, mut call: Call, mut body: Body) -> Result<Response<Body>, BoxError> {
+        if call.verb == "create" && call.name.is_none() && !self.ctx.faults().is_empty() {
+            (body, call.made) = match body::peek(parts, body, || write::expected(&call)).await {
+                Ok(peeked) => peeked,
+                Err(status) => return Ok(failure_to(&status, accepted(parts))),
+            };
+        }
         let twist = match suffer(&self.ctx, &call, Moment::Before).await {
             Ok(twist) => twist,
             Err(Injected::Fail(status)) => return Ok(failure(&status)),

@@ -195,7 +195,7 @@ fn manager(call: &Call) -> &str {
 }
 
 /// The apiVersion and kind of the body that a request is to have.
-fn expected(call: &Call) -> (String, &'static str) {
+pub(super) fn expected(call: &Call) -> (String, &'static str) {
     match (call.verb, call.subresource.as_str()) {
         ("delete" | "deletecollection", _) => ("v1".to_owned(), "DeleteOptions"),
         ("create", "binding") => ("v1".to_owned(), "Binding"),

@@ -219,3 +219,31 @@ fn a_class_and_the_user_agent_choose_requests() {
         assert_eq!(client.get(CONFIGS).await.0, 200);
     });
 }
+
+#[test]
+fn what_is_made_is_known_by_its_name_before_it_is_made() {
+    story(|client| async move {
+        let add = |name: &str, object: &str, at: &str| {
+            json!({"name": name, "match": {"plane": "k8s", "op": "create", "where": {"object": object}},
+                "effect": {"http": 503}, "at": at})
+        };
+        let namespace = CONFIGS.split('/').nth(4).unwrap();
+        for (name, object, at) in [("one", "a", "before"), ("some", "made-*", "before"), ("late", "c", "before_reply")]
+        {
+            let fault = add(name, &format!("{namespace}/{object}"), at);
+            assert_eq!(client.post("/admin/v1/faults", fault).await.0, 201);
+        }
+        let mut generated = config("x");
+        generated["metadata"] = json!({"generateName": "made-"});
+        let codes = [config("a"), config("b"), config("c"), generated].map(|object| client.post(CONFIGS, object));
+        let mut seen = Vec::new();
+        for answer in codes {
+            seen.push(answer.await.0);
+        }
+        assert_eq!(seen, [503, 201, 503, 503]);
+        let there = async |name: &str| client.get(&format!("{CONFIGS}/{name}")).await.0;
+        assert_eq!((there("a").await, there("b").await, there("c").await), (404, 200, 200));
+        // What breaks the limit of a body, or is no object, is refused as ever.
+        assert_eq!(client.post(CONFIGS, json!(["none"])).await.0, 400);
+    });
+}

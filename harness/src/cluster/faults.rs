@@ -12,7 +12,7 @@ use substrate::fault::{Fault, Mistake, Report};
 use substrate::host::Order;
 use tokio::sync::Notify;
 
-use super::Cluster;
+use super::{Cluster, forgetful};
 use crate::runner::condition;
 use crate::scenario::object::Condition;
 
@@ -52,6 +52,11 @@ impl Cluster {
     pub async fn add_fault(&self, fault: &Fault) -> Result<(), Mistake> {
         let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
         let until = until.map_err(|message| Mistake::new("when.until", message))?;
+        if self.has_processes()
+            && let Some(names) = self.world.faults().known().names()
+        {
+            forgetful::check_fault(names, fault)?;
+        }
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
         lock(&self.told.over).remove(&fault.name);
         lock(&self.told.elsewhere).remove(&fault.name);

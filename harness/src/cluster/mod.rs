@@ -3,6 +3,7 @@
 pub mod assemble;
 mod faults;
 mod foreign;
+mod forgetful;
 pub mod live;
 mod member;
 pub mod names;
@@ -28,6 +29,7 @@ use substrate::{Ctx, HttpService, World, WorldKind};
 
 use crate::runner::Objects;
 pub use assemble::ClusterError;
+pub use forgetful::check_processes;
 use member::Member;
 pub use spec::{ClusterSpec, NodeSpec};
 use story::Story;

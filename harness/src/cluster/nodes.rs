@@ -145,7 +145,7 @@ fn pace(profile: LatencyProfile) -> Option<Pace> {
 }
 
 /// How long a container takes from its mounts to running: 1–3 s where operators measured (the image is there).
-fn container_start(profile: LatencyProfile) -> (Duration, Duration) {
+pub(super) fn container_start(profile: LatencyProfile) -> (Duration, Duration) {
     match profile {
         LatencyProfile::Instant => (Duration::ZERO, Duration::ZERO),
         LatencyProfile::Aws | LatencyProfile::AwsRecent => (Duration::from_secs(1), Duration::from_secs(3)),

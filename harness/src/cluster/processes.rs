@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::scenario::LatencyProfile;
 use csi_mock::settings::LockKey;
 use fake_apiserver::events::{WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
@@ -24,6 +25,7 @@ use tokio::sync::oneshot;
 use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
+use super::nodes::container_start;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::{self, ClusterNode, ScenarioStep};
 
@@ -33,7 +35,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The processes whose state ends with them; in one OS process it is the world that has it.
-const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
+pub(super) const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 
 /// What a component only whispers, and checkers look at.
 const WHISPERED: [&str; 4] = [WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
@@ -324,6 +326,7 @@ struct Launcher<'a> {
     site: &'a Site,
     names: Arc<Names>,
     aloud: Arc<AtomicBool>,
+    latency: LatencyProfile,
 }
 
 impl Launcher<'_> {
@@ -357,7 +360,8 @@ impl Cluster {
         world.faults().name(names::of(&spec));
         world.faults().watch();
         let aloud = Arc::new(AtomicBool::new(true));
-        let (start, last) = (Launcher { world, site, names: Arc::new(names::of(&spec)), aloud: aloud.clone() }, aloud);
+        let (names, latency) = (Arc::new(names::of(&spec)), spec.latency);
+        let (start, last) = (Launcher { world, site, names, aloud: aloud.clone(), latency }, aloud);
         world.trace().observe(move |event| {
             // Whoever takes steps has the checkers look first.
             if event.is::<ScenarioStep>() {
@@ -481,8 +485,13 @@ impl Launcher<'_> {
         ];
         let runtime =
             format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
-        let slots =
-            [("--endpoint", runtime.clone()), ("--ec2-endpoint", ec2.to_owned()), ("--instance-id", id.clone())];
+        let (least, most) = container_start(self.latency);
+        let slots = [
+            ("--endpoint", runtime.clone()),
+            ("--ec2-endpoint", ec2.to_owned()),
+            ("--instance-id", id.clone()),
+            ("--container-start", format!("{}..{}", Span(least), Span(most))),
+        ];
         let machine = self.start(&node.name, "machine", &[&place[..5], &slots].concat()).await?.0;
         let name = names::csi_node(&node.name);
         let driver = self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0;

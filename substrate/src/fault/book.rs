@@ -466,6 +466,10 @@ impl Entry {
             self.near.note(point.op, why);
             return false;
         }
+        if self.fault.effect.is_own_end() && names.is_some_and(|names| !names.processes.contains(process)) {
+            self.near.note(point.op, Why::NoProcess(process.into()));
+            return false;
+        }
         if !self.in_time(now, scale) {
             self.near.note(point.op, Why::Time);
             return false;

@@ -303,6 +303,11 @@ impl Effect {
         }
     }
 
+    /// Whether it ends the process in which it fires.
+    fn is_own_end(&self) -> bool {
+        matches!(self, Self::Crash(who) if who == "self")
+    }
+
     /// The value that is a word.
     fn word(&self) -> String {
         match self {

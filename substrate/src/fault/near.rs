@@ -20,6 +20,8 @@ pub(super) enum Why {
     Chance,
     /// It is about another moment of the operation, or its effect cannot happen to this operation.
     Unable,
+    /// The process at hand is to end, and who called is none.
+    NoProcess(Text),
 }
 
 /// The latest near misses of a fault.
@@ -49,6 +51,7 @@ impl Near {
             Why::Time => format!("{op}: it came before `after`, or when `for` was over"),
             Why::Turn(nth) => format!("{op}: it was the {}, which is not its turn", ordinal(*nth)),
             Why::Chance => format!("{op}: chance was against it"),
+            Why::NoProcess(who) => format!("{op}: it is of `{who}`, which is no process that could end"),
             Why::Unable => format!("{op}: the effect does not act there"),
         };
         self.latest.iter().map(sentence).collect()

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use harness::cluster::names::OPERATIONS;
-use substrate::fault::catalogue::{ALL, EVERYWHERE, PROCESS, Values, Words};
+use substrate::fault::catalogue::{ALL, EVERYWHERE, PROCESS, Words};
 use substrate::fault::{Catalogue, Moment, Operation, Plane};
 
 use super::source::{block, heading, members, table};
@@ -28,6 +28,10 @@ const FORM: &str = "
 `effect` has exactly one key. `match.op` is an operation's name, the beginning of one and `*`, a class, or a list of
 these; without it, any operation of the plane that can suffer the effect. In `match.where` a trailing `*` matches any
 rest; all that is written must hold. Every operation has the attribute `process`.
+
+With `mooring run --live --processes` each process counts its own operations: `first: 2` is the first two in each process
+that does them, so name the process where several do. There a crash of `mock-ec2` or `fake-apiserver`, as a step or as an
+effect, is refused: as an OS process it would lose what it stores, which EC2 and etcd keep.
 
 In a scenario a step adds a fault, and `clear-fault: NAME` ends it:
 ";
@@ -61,7 +65,7 @@ pub fn text(repository: &Path) -> Result<String, anyhow::Error> {
     text += &format!("\n{after}\n\n## On every plane\n\nEach operation can suffer these, at each of its moments.\n\n");
     text += &head(["Effect", "Value", "Seen"]);
     for possible in EVERYWHERE {
-        text += &row([&format!("`{}`", possible.effect.name()), &values(possible.values), possible.shows]);
+        text += &row([&format!("`{}`", possible.effect.name()), &possible.values.describe(), possible.shows]);
     }
     let mut catalogue = Catalogue::default();
     for operations in OPERATIONS {
@@ -128,7 +132,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
                 Words::Any => String::new(),
                 Words::OneOf(words) => words.join(" | "),
             };
-            [a.name.to_owned(), one_line(a.about), values]
+            [a.name.to_owned(), one_line(&a.says()), values]
         })
     });
     if !attributes.is_empty() {
@@ -142,7 +146,7 @@ fn of_plane(plane: Plane, operations: &[&'static Operation]) -> String {
         o.can.iter().map(|p| {
             let each = p.at.len() > 1 && p.at == o.moments;
             let at = if each { "each of its moments".to_owned() } else { moments(p.at) };
-            [p.effect.name().to_owned(), values(p.values), at, one_line(p.shows)]
+            [p.effect.name().to_owned(), p.values.describe(), at, one_line(p.shows)]
         })
     });
     if !effects.is_empty() {
@@ -189,14 +193,6 @@ fn those(plane: &[&Operation], names: &[&str]) -> String {
     let others: Vec<&str> = plane.iter().filter(|o| !named(o)).map(|o| o.name).collect();
     let but = format!("all but {}", code(others));
     if but.len() < by_class.len() { but } else { by_class }
-}
-
-/// What a value can be.
-fn values(of: Values) -> String {
-    match of {
-        Values::Text([]) => "any code".to_owned(),
-        of => of.describe(),
-    }
 }
 
 fn moments(at: &[Moment]) -> String {

@@ -50,6 +50,12 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     if let Some(profile) = args.latency {
         scenario.latency = profile.into();
     }
+    if args.processes
+        && let Err(message) = check_processes(&scenario)
+    {
+        let failure = Failure::new("usage", format!("{}: {message}", file.display()));
+        return output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into();
+    }
     if args.keep {
         keep::prepare(&mut scenario);
     }

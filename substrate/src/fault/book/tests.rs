@@ -24,7 +24,7 @@ const ATTACH: &[Operation] = &[Operation {
     name: "AttachVolume",
     classes: &["write"],
     about: "a volume is attached",
-    attributes: &[catalogue::Attribute { name: "volume", about: "which", values: catalogue::Words::Any }],
+    attributes: &[catalogue::Attribute::new("volume", "which")],
     moments: catalogue::BEFORE,
     can: &[catalogue::Possible {
         effect: Kind::Error,
@@ -222,4 +222,105 @@ fn a_skewed_clock_is_one_process() {
     assert_eq!((book.skew_ms(Duration::ZERO, "a"), book.skew_ms(Duration::ZERO, "b")), (-90_000, 0));
     let bad = Fault { name: "g".into(), effect: Effect::Skew("90s".into()), ..skew };
     assert!(book.add(Duration::ZERO, bad).unwrap_err().to_string().contains("with a sign"));
+}
+
+#[test]
+fn a_code_of_aws_is_known_or_new_and_never_misspelled() {
+    const CODES: &[Operation] = &[Operation {
+        plane: Plane::Ec2,
+        name: "DeleteVolume",
+        classes: &[],
+        about: "a volume is deleted",
+        attributes: &[],
+        moments: catalogue::BEFORE,
+        can: &[catalogue::Possible {
+            effect: Kind::Error,
+            at: catalogue::BEFORE,
+            values: catalogue::Values::Code(&["IncorrectState", "InvalidVolume.NotFound"]),
+            shows: "the call fails",
+        }],
+    }];
+    let book = Faults::new(Seed::root(1), TimeScale::default());
+    book.declare(CODES);
+    let add = |code: &str| {
+        let mut f = fault(When::default());
+        f.matches = Match { plane: Plane::Ec2, op: None, attributes: IndexMap::new() };
+        (f.name, f.effect) = (format!("f{}", book.list().len()), Effect::Error(code.into()));
+        book.add(Duration::ZERO, f).map_err(|m| (m.nearest.clone(), m.to_string()))
+    };
+    for code in ["IncorrectState", "InvalidVolume.NotFound", "SomethingElse", "InvalidVpcID.NotFound", "S3"] {
+        add(code).unwrap_or_else(|e| panic!("{e:?}"));
+    }
+    for (code, meant) in [("IncorectState", "IncorrectState"), ("InvalidVolumeNotFound", "InvalidVolume.NotFound")] {
+        let (nearest, message) = add(code).unwrap_err();
+        assert_eq!(nearest.as_deref(), Some(meant));
+        assert!(message.starts_with(&format!("effect.error: `{code}` is not known here")), "{message}");
+    }
+    for code in ["", "somethingElse", "Some Thing", "Some_Thing", "A.b", "A.B.C", "Some."] {
+        assert!(add(code).unwrap_err().1.contains("not written as codes of AWS are"), "{code}");
+    }
+}
+
+#[test]
+fn an_attribute_that_is_not_known_yet_is_refused_with_the_moment_from_which_on_it_is() {
+    const MADE: &[Operation] = &[Operation {
+        plane: Plane::Ec2,
+        name: "CreateVolume",
+        classes: &[],
+        about: "a volume is made",
+        attributes: &[catalogue::Attribute::new("volume", "which").made()],
+        moments: catalogue::ALL,
+        can: &[],
+    }];
+    let book = empty();
+    book.declare(MADE);
+    let add = |op: &str, at: Moment| {
+        let mut f = fault(When::default());
+        (f.name, f.matches.op, f.effect, f.at) = (format!("{op}-{}", at.name()), None, Effect::Count(true), at);
+        f.matches.op = (op != "any").then(|| op.into());
+        book.add(Duration::ZERO, f)
+    };
+    let mistake = add("CreateVolume", Moment::Before).unwrap_err();
+    assert_eq!((mistake.field.as_str(), mistake.word.as_deref()), ("match.where.volume", Some("volume")));
+    assert_eq!(mistake.message, "is not known yet at `at: before` of CreateVolume, but from `at: after_effect` on");
+    add("CreateVolume", Moment::AfterEffect).unwrap();
+    add("CreateVolume", Moment::BeforeReply).unwrap();
+    // Of several operations those that know it are meant.
+    add("any", Moment::Before).unwrap();
+    assert_eq!(hits(&book, &["vol-1"]), [true]);
+}
+
+#[test]
+fn who_is_no_process_cannot_be_ended_by_its_own_request() {
+    let book = Faults::new(Seed::root(1), TimeScale::default());
+    book.name(Names {
+        processes: ["csi-attacher", "fake-apiserver"].map(str::to_owned).into(),
+        servers: [("user", "user"), ("apiserver", "fake-apiserver")].map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+        ..Names::default()
+    });
+    let add = |name: &str, told: Option<(&str, &str)>, effect: Effect| {
+        let told = told.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let matches = Match { plane: Plane::Link, op: Some("request".into()), attributes: told };
+        book.add(
+            Duration::ZERO,
+            Fault { name: name.into(), matches, effect, ..fault(When { first: Some(1), ..When::default() }) },
+        )
+    };
+    let own = || Effect::Crash("self".into());
+    for told in [("process", "user"), ("from", "user"), ("caller", "us*")] {
+        let message = add("no", Some(told), own()).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("match.where.{}: `{}` is no process", told.0, told.1)), "{message}");
+    }
+    // Whose messages are lost need not be a process.
+    add("lost", Some(("from", "user")), Effect::DropRequest(true)).unwrap();
+    book.remove("lost");
+    add("own", None, own()).unwrap();
+    let request = |from: &str| {
+        let attributes = [("from", from), ("to", "apiserver")];
+        let point = Point { plane: Plane::Link, op: "request", attributes: &attributes, moment: Moment::Before };
+        book.check(Duration::from_secs(1), from, &point).is_some()
+    };
+    assert_eq!([request("user"), request("csi-attacher"), request("csi-attacher")], [false, true, false]);
+    let near = book.get("own").unwrap().near;
+    assert_eq!(near[0], "request: it is of `user`, which is no process that could end");
 }

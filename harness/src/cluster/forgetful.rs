@@ -1,0 +1,100 @@
+//! The crashes that a cluster of OS processes refuses: in one OS process the world keeps what the cloud and the API
+//! server have stored, as EC2 and etcd would; a server of its own loses it.
+
+use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
+
+use super::processes::FORGETFUL;
+use super::{ClusterSpec, names};
+use crate::scenario::{Action, Scenario};
+
+/// What is wrong with ending `process` where it is an OS process.
+fn refusal(process: &str) -> String {
+    format!(
+        "`{process}` as an OS process keeps its state in memory alone and would lose it; run this without --processes"
+    )
+}
+
+/// The first process among those that `who` stands for that would lose its state.
+fn loses(names: &Names, who: &str) -> Option<&'static str> {
+    let meant = names.resolve(who);
+    FORGETFUL.into_iter().find(|process| meant.iter().any(|m| m == process))
+}
+
+/// Whether a fault ends a process that would lose its state.
+///
+/// # Errors
+/// `effect.crash`, with what to do.
+pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
+    let Effect::Crash(who) = &fault.effect else { return Ok(()) };
+    let found = match (who.as_str(), fault.matches.plane) {
+        ("self", Plane::Ec2) => Some("mock-ec2"),
+        ("self", Plane::K8s) => Some("fake-apiserver"),
+        ("self", _) => fault.matches.attributes.get("process").and_then(|who| loses(names, who)),
+        (who, _) => loses(names, who),
+    };
+    match found {
+        Some(process) => Err(Mistake { word: Some(who.clone()), ..Mistake::new("effect.crash", refusal(process)) }),
+        None => Ok(()),
+    }
+}
+
+/// Looks whether a scenario can run with its components as OS processes.
+///
+/// # Errors
+/// The first step or fault that cannot be, with its place.
+pub fn check_processes(scenario: &Scenario) -> Result<(), String> {
+    let names = names::of(&ClusterSpec::of_scenario(scenario));
+    for fault in &scenario.faults {
+        check_fault(&names, fault).map_err(|mistake| format!("fault `{}`: {mistake}", fault.name))?;
+    }
+    for step in &scenario.steps {
+        let wrong = match &step.action {
+            Action::Crash(who) => loses(&names, who).map(|process| format!("crash: {}", refusal(process))),
+            Action::Fault(fault) => check_fault(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(format!("line {}, column {}: {wrong}", step.line, step.column));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    fn checked(faults: &str, steps: &str) -> Result<(), String> {
+        let text = format!("name: t\nnodes: {{count: 1}}\nfaults: [{faults}]\nsteps:\n{steps}  - sleep: 1s\n");
+        check_processes(&parse("t.yaml", &text).unwrap_or_else(|e| panic!("{}", e.render(false, 100))))
+    }
+
+    #[test]
+    fn a_server_that_would_lose_its_state_is_not_ended() {
+        for (faults, steps, said) in [
+            ("", "  - crash: mock-ec2\n", "line 5, column 5: crash: `mock-ec2` as an OS process"),
+            ("", "  - crash: fake-apiserver\n", "line 5, column 5: crash: `fake-apiserver` as an OS process"),
+            (
+                "{name: f, match: {plane: ec2, op: AttachVolume}, effect: {crash: self}}",
+                "",
+                "fault `f`: effect.crash: `mock-ec2` as an OS process",
+            ),
+            ("{name: f, match: {plane: csi}, effect: {crash: fake-apiserver}}", "", "fault `f`: effect.crash: `fake-a"),
+            (
+                "",
+                "  - fault: {name: f, match: {plane: k8s, op: patch}, effect: {crash: self}}\n",
+                "line 5, column 5: fault `f`: effect.crash: `fake-apiserver` as an OS process",
+            ),
+        ] {
+            let error = checked(faults, steps).unwrap_err();
+            assert!(error.starts_with(said) && error.ends_with("run this without --processes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn whoever_keeps_no_state_may_end() {
+        let faults = "{name: f, match: {plane: csi}, effect: {crash: self}}, {name: g, match: {plane: ec2}, effect: {crash: node-a}}";
+        checked(faults, "  - crash: csi-controller\n  - restart: csi-controller\n").unwrap();
+    }
+}

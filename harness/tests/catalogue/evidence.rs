@@ -1,0 +1,413 @@
+//! What a row of the catalogue says is seen of it, looked for in the trace of a run: by type, and by comparison with what
+//! the run without the fault tells at the same place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use csi_mock::events::{CsiCall, CsiDone, CsiWrongDevice, DiskPlugged};
+use fake_apiserver::events::{WatchSent, WatchSpoiled};
+use mock_ec2::events::{
+    AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState, RequestEnded, VolumeChanged,
+    VolumePhase,
+};
+use substrate::events::{LinkReply, LinkRequest};
+use substrate::fault::{Effect, Fault, Moment, Plane};
+use substrate::json::{Text, Value};
+use substrate::{Event, Line};
+
+/// How long something stays away that is lost, hangs or sticks, at least.
+const AWAY: u64 = 5_000;
+
+/// What is compared of an event, all but its place, and what it is by type.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub ms: u64,
+    pub process: Arc<str>,
+    pub kind: &'static str,
+    pub fields: Vec<(Text, Value)>,
+    pub fact: Fact,
+}
+
+impl PartialEq for Told {
+    fn eq(&self, other: &Self) -> bool {
+        (self.ms, self.kind) == (other.ms, other.kind) && self.process == other.process && self.fields == other.fields
+    }
+}
+
+impl Told {
+    pub fn of(event: &Event) -> Self {
+        let Line { ms, process, fields, .. } = event.line();
+        let fields = fields.iter().map(|(key, value)| (key.into(), value.clone())).collect();
+        Self { ms, process, kind: event.kind(), fields, fact: Fact::of(event) }
+    }
+
+    /// Whether it is the same thing, at whatever time.
+    fn is_again(&self, other: &Self) -> bool {
+        self.process == other.process
+            && self.kind == other.kind
+            && match self.fact {
+                Fact::Other => self.fields == other.fields,
+                _ => self.fact == other.fact,
+            }
+    }
+
+    fn says(&self, text: &str) -> bool {
+        self.fields.iter().any(|(_, value)| value.to_string().contains(text))
+    }
+}
+
+/// An event that evidence is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    Request { to: Text, method: Text, path: Text },
+    Reply { to: Text, method: Text, path: Text, status: u16 },
+    Ec2 { action: Text, error: Option<Text> },
+    Call { rpc: Text, ordinal: u64 },
+    Done { ordinal: u64, code: Text },
+    Sent { stream: u64, object: Option<Text> },
+    Spoiled { fault: String },
+    WrongDevice,
+    Plugged,
+    Volume(VolumePhase),
+    Attachment(AttachmentPhase),
+    Modification(ModificationState),
+    Other,
+}
+
+impl Fact {
+    fn of(event: &Event) -> Self {
+        if let Some(LinkRequest { to, method, path }) = event.get() {
+            return Self::Request { to: to.as_ref().into(), method: method.clone(), path: path.clone() };
+        }
+        if let Some(LinkReply { to, method, path, status }) = event.get() {
+            return Self::Reply { to: to.as_ref().into(), method: method.clone(), path: path.clone(), status: *status };
+        }
+        if let Some(RequestEnded { action, error, .. }) = event.get() {
+            return Self::Ec2 { action: action.clone(), error: error.clone() };
+        }
+        if let Some(CsiCall { rpc, ordinal, .. }) = event.get() {
+            return Self::Call { rpc: rpc.clone(), ordinal: *ordinal };
+        }
+        if let Some(CsiDone { ordinal, code, .. }) = event.get() {
+            return Self::Done { ordinal: *ordinal, code: code.clone() };
+        }
+        if let Some(WatchSent { stream, object, .. }) = event.get() {
+            return Self::Sent { stream: *stream, object: object.as_deref().map(Text::from) };
+        }
+        if let Some(WatchSpoiled { fault, .. }) = event.get() {
+            return Self::Spoiled { fault: fault.clone() };
+        }
+        if event.is::<CsiWrongDevice>() {
+            return Self::WrongDevice;
+        }
+        if event.is::<DiskPlugged>() {
+            return Self::Plugged;
+        }
+        if let Some(VolumeChanged { state, .. }) = event.get() {
+            return Self::Volume(*state);
+        }
+        if let Some(AttachmentChanged { state, .. }) = event.get() {
+            return Self::Attachment(*state);
+        }
+        event.get().map_or(Self::Other, |ModificationChanged { state, .. }| Self::Modification(*state))
+    }
+}
+
+/// A run with a fault, from where the fault fires, beside the run without it.
+pub struct Scene<'a> {
+    pub fault: &'a Fault,
+    /// The operation that it met, and what it is about.
+    pub op: &'a str,
+    pub about: &'a BTreeMap<String, String>,
+    pub fired: &'a Told,
+    /// What both runs have told before, and what came then without the fault.
+    pub before: &'a [Told],
+    pub usual: &'a [Told],
+    pub after: &'a [Told],
+    /// What came first that is different: what there was.
+    pub missed: Option<&'a Told>,
+    pub differs: bool,
+    /// The run is at its end.
+    pub over: bool,
+}
+
+impl Scene<'_> {
+    /// Whether what the row says is there by now.
+    pub fn shows(&self) -> bool {
+        let (plane, at) = (self.fault.matches.plane, self.fault.at);
+        match (plane, &self.fault.effect) {
+            (_, Effect::Crash(_)) => self.has(|t| t.kind == "process.crashed" && t.process == self.fired.process),
+            (_, Effect::Reboot(node)) => {
+                self.has(|t| t.kind == "process.crashed" && *t.process == **node)
+                    && self.comes(|t| t.kind == "disk.crashed")
+            }
+            (Plane::Csi, effect) => self.of_driver(effect),
+            (Plane::Disk, effect) => self.of_disk(effect),
+            (Plane::Ec2, effect) if self.op == "Devices" => self.of_devices(effect),
+            (Plane::Ec2, effect) => self.of_cloud(effect, at),
+            (Plane::K8s, effect) => self.of_kubernetes(effect),
+            (Plane::Link, Effect::Partition([a, b]) | Effect::PartitionOneWay([a, b])) => self.is_cut(a, b),
+            (Plane::Link, effect) => self.of_link(effect),
+            (_, Effect::Delay(_)) => self.is_late(),
+            (_, Effect::Hang(_)) => self.missed.is_some_and(|u| self.away(u, AWAY)),
+            _ => self.differs,
+        }
+    }
+
+    /// Something that happens in the instant in which the fault fires.
+    fn has(&self, is: impl Fn(&Told) -> bool) -> bool {
+        self.after.iter().take_while(|t| t.ms == self.fired.ms).any(is)
+    }
+
+    fn comes(&self, is: impl Fn(&Told) -> bool) -> bool {
+        self.after.iter().any(is)
+    }
+
+    /// Whether the run is past `ms`.
+    fn past(&self, ms: u64) -> bool {
+        self.over || self.after.last().is_some_and(|t| t.ms > ms)
+    }
+
+    /// Whether `u` does not happen again from the fault until `grace` after it did without the fault.
+    fn away(&self, u: &Told, grace: u64) -> bool {
+        self.past(u.ms + grace) && !self.after.iter().take_while(|t| t.ms <= u.ms + grace).any(|t| u.is_again(t))
+    }
+
+    /// By how many milliseconds the fault delays.
+    fn delay(&self) -> u64 {
+        match &self.fault.effect {
+            Effect::Delay(span) | Effect::PauseIo(span) => span.0.as_millis() as u64,
+            other => panic!("{other:?} does not delay"),
+        }
+    }
+
+    /// Whether `u` happens later by the delay, and not before.
+    fn late(&self, u: &Told) -> bool {
+        let again = self.after.iter().find(|t| u.is_again(t));
+        again.is_some_and(|t| t.ms >= u.ms + self.delay())
+    }
+
+    /// Whether what is missed first comes when the delay is over, and not before.
+    fn is_late(&self) -> bool {
+        let again = |u: &Told| self.after.iter().find(|t| u.is_again(t)).map(|t| t.ms);
+        self.missed.and_then(again).is_some_and(|ms| ms >= self.fired.ms + self.delay())
+    }
+
+    /// What there was first without the fault that is such.
+    fn usual(&self, is: impl Fn(&Told) -> bool) -> Option<&Told> {
+        self.usual.iter().find(|t| is(t))
+    }
+
+    fn of_driver(&self, effect: &Effect) -> bool {
+        let call = self.before.iter().rev().find_map(|t| match &t.fact {
+            Fact::Call { rpc, ordinal } if rpc == self.op && t.process == self.fired.process => Some(*ordinal),
+            _ => None,
+        });
+        // The registrar's calls are no calls of CSI and have no events: what they lead to is late or never comes.
+        let Some(call) = call else {
+            return match effect {
+                Effect::Delay(_) => self.is_late(),
+                _ => self.missed.is_some_and(|u| self.away(u, 0)),
+            };
+        };
+        let is_end = |t: &Told| {
+            t.process == self.fired.process && matches!(t.fact, Fact::Done { ordinal, .. } if ordinal == call)
+        };
+        let end = self.usual(is_end);
+        let ended = |code: &str, word: &str| {
+            let mut ends = self.after.iter().filter(|t| is_end(t));
+            ends.next().is_some_and(|t| matches!(&t.fact, Fact::Done { code: c, .. } if c == code) && t.says(word))
+        };
+        match effect {
+            Effect::WrongDevice(_) => self.comes(|t| t.fact == Fact::WrongDevice),
+            Effect::Delay(_) => end.is_some_and(|u| self.late(u)),
+            Effect::Hang(_) => end.is_some_and(|u| self.away(u, AWAY)),
+            Effect::Grpc(code) => ended(code, ""),
+            Effect::Error(word) => ended("INTERNAL", word),
+            Effect::Http(status) => ended("UNAVAILABLE", &status.to_string()),
+            Effect::DropRequest(_) | Effect::DropReply(_) | Effect::ResetStream(_) => ended("UNAVAILABLE", ""),
+            _ => self.differs,
+        }
+    }
+
+    fn of_disk(&self, effect: &Effect) -> bool {
+        let failed = |errno: &str| {
+            let errno = csi_mock::disk::errno(errno).map(std::io::Error::from).map(|e| e.to_string());
+            errno.is_some_and(|text| self.comes(|t| t.says(&text)))
+        };
+        match effect {
+            Effect::IoError(errno) | Effect::Error(errno) => failed(errno),
+            Effect::TornWrite(_) => failed("EIO"),
+            Effect::WrongDevice(_) => self.comes(|t| t.says("it holds another volume")),
+            Effect::PauseIo(_) | Effect::Delay(_) => self.is_late(),
+            Effect::Hang(_) => self.missed.is_some_and(|u| self.away(u, AWAY)),
+            _ => self.differs,
+        }
+    }
+
+    fn of_devices(&self, effect: &Effect) -> bool {
+        let Some(u) = self.usual(|t| t.fact == Fact::Plugged) else { return false };
+        match effect {
+            Effect::Delay(_) => self.late(u),
+            Effect::Hang(_) | Effect::DropReply(_) => self.away(u, AWAY),
+            _ => self.differs,
+        }
+    }
+
+    fn of_cloud(&self, effect: &Effect, at: Moment) -> bool {
+        let ended = |error: Option<&str>| {
+            let is = |t: &&Told| matches!(&t.fact, Fact::Ec2 { action, error: e } if action == self.op && e.as_deref() == error);
+            self.after.iter().take_while(|t| t.ms == self.fired.ms).filter(is).count()
+        };
+        let reply = || self.usual(|t| matches!(&t.fact, Fact::Reply { to, .. } if to == "ec2"));
+        let request = || self.usual(|t| matches!(&t.fact, Fact::Ec2 { action, .. } if action == self.op));
+        // On record it is before the last moment; its reply is under way.
+        let u = if at == Moment::BeforeReply { reply() } else { request() };
+        let with = |status: u16| {
+            let answer = |t: &Told| matches!(&t.fact, Fact::Reply { to, status: s, .. } if to == "ec2" && *s == status);
+            self.comes(answer)
+        };
+        match effect {
+            Effect::Error(code) => with(400) && (at == Moment::BeforeReply || ended(Some(code)) == 1),
+            Effect::Http(status) => {
+                with(*status) && (at == Moment::BeforeReply || ended(Some(&format!("HTTP {status}"))) == 1)
+            }
+            Effect::DropReply(_) => {
+                let lost = reply().is_some_and(|u| self.away(u, 0));
+                lost && (at == Moment::BeforeReply || ended(Some("reply dropped")) == 1)
+            }
+            Effect::Duplicate(times) => {
+                let ends = |t: &&Told| matches!(&t.fact, Fact::Ec2 { action, .. } if action == self.op);
+                let all = self.after.iter().take_while(|t| t.ms == self.fired.ms).filter(ends).count();
+                all == *times as usize
+            }
+            Effect::Vanish(_) => self.has(|t| t.fact == Fact::Volume(VolumePhase::Deleted)),
+            Effect::Stick(state) => self.sticks(state),
+            Effect::Delay(_) => u.is_some_and(|u| self.late(u)),
+            Effect::Hang(_) => u.is_some_and(|u| self.away(u, AWAY)),
+            _ => self.differs,
+        }
+    }
+
+    /// Whether the state that comes after `state` does not come.
+    fn sticks(&self, state: &str) -> bool {
+        let next = match state {
+            "attaching" => Fact::Attachment(AttachmentPhase::Attached),
+            "detaching" | "busy" => Fact::Attachment(AttachmentPhase::Detached),
+            "creating" => Fact::Volume(VolumePhase::Available),
+            "deleting" => Fact::Volume(VolumePhase::Deleted),
+            "modifying" => Fact::Modification(ModificationState::Optimizing),
+            "optimizing" => Fact::Modification(ModificationState::Completed),
+            other => panic!("what comes after {other}?"),
+        };
+        self.usual(|t| t.fact == next).is_some_and(|u| self.away(u, AWAY))
+    }
+
+    fn of_kubernetes(&self, effect: &Effect) -> bool {
+        if self.fault.matches.op.as_ref().is_some_and(|op| op.iter().any(|op| op == "watch-event")) {
+            return match effect {
+                Effect::Delay(_) => self.is_late(),
+                Effect::Hang(_) => self.missed.is_some_and(|u| self.away(u, AWAY)),
+                _ => self.is_spoiled() && self.differs,
+            };
+        }
+        match effect {
+            Effect::Error(reason) => {
+                let code =
+                    fake_apiserver::faults::CODES.iter().find(|(known, _)| known == reason).map(|(_, code)| *code);
+                code.is_some_and(|code| self.answers(code))
+            }
+            Effect::Http(status) => self.answers(*status),
+            Effect::DropRequest(_) | Effect::DropReply(_) => self.answer().is_some_and(|u| self.away(u, 0)),
+            Effect::Delay(_) => self.answer().is_some_and(|u| self.late(u)),
+            Effect::Hang(_) => self.answer().is_some_and(|u| self.away(u, AWAY)),
+            Effect::Watch(_) => self.is_spoiled() && self.differs,
+            Effect::StaleRead(_) if self.op == "watch" => self.is_spoiled() && self.differs,
+            _ => self.differs,
+        }
+    }
+
+    fn is_spoiled(&self) -> bool {
+        self.comes(|t| matches!(&t.fact, Fact::Spoiled { fault } if *fault == self.fault.name))
+    }
+
+    /// Whether `request` is, by its line, the request to the API server that the fault met.
+    fn is_met(&self, method: &str, path: &str) -> bool {
+        let told = |key: &str| self.about.get(key).map_or("", String::as_str);
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let named = told("object").rsplit('/').next().unwrap_or_default();
+        let (of, is_watch) = (told("subresource"), query.contains("watch="));
+        let collection =
+            matches!(self.op, "list" | "watch" | "deletecollection") || self.op == "create" && of.is_empty();
+        let mut end = format!("/{}", told("resource"));
+        for part in [if collection { "" } else { named }, of] {
+            end += &if part.is_empty() { String::new() } else { format!("/{part}") };
+        }
+        let wanted = match self.op {
+            "create" => "POST",
+            "update" => "PUT",
+            "patch" => "PATCH",
+            "delete" | "deletecollection" => "DELETE",
+            _ => "GET",
+        };
+        method == wanted && path.ends_with(&end) && is_watch == (self.op == "watch")
+    }
+
+    /// The answer to the request that the fault met, without the fault.
+    fn answer(&self) -> Option<&Told> {
+        self.usual(|t| match &t.fact {
+            Fact::Reply { to, method, path, .. } => to == "apiserver" && self.is_met(method, path),
+            _ => false,
+        })
+    }
+
+    /// Whether the request that the fault met is answered with `code` when it is answered without the fault.
+    fn answers(&self, code: u16) -> bool {
+        let Some(u) = self.answer() else { return false };
+        self.comes(|t| match &t.fact {
+            Fact::Reply { to, method, path, status } => {
+                to == "apiserver" && t.process == u.process && *status == code && self.is_met(method, path)
+            }
+            _ => false,
+        })
+    }
+
+    fn of_link(&self, effect: &Effect) -> bool {
+        let told = |key: &str| self.about.get(key).map_or("", String::as_str);
+        let is = |t: &Told| match &t.fact {
+            Fact::Reply { to, method, path, .. } => {
+                let path = path.split('?').next().unwrap_or_default();
+                *t.process == *told("from") && to == told("to") && method == told("method") && path == told("path")
+            }
+            _ => false,
+        };
+        let u = if self.op == "stream" { self.missed } else { self.usual(is) };
+        let Some(u) = u else { return false };
+        match effect {
+            Effect::Delay(_) if self.op == "stream" => self.is_late(),
+            Effect::Delay(_) => self.late(u),
+            Effect::Hang(_) => self.away(u, AWAY),
+            Effect::DropRequest(_) | Effect::Http(_) | Effect::DropReply(_) => self.away(u, 0),
+            // Who reads a stream asks for it again; one that is silent nobody asks for.
+            Effect::ResetStream(_) => self.comes(|t| match &t.fact {
+                Fact::Request { to, path, .. } => {
+                    *t.process == *told("from") && to == told("to") && path.split('?').next() == Some(told("path"))
+                }
+                _ => false,
+            }),
+            Effect::StallStream(_) => self.differs && self.away(u, AWAY),
+            _ => self.differs,
+        }
+    }
+
+    /// Whether no answer passes between the two.
+    fn is_cut(&self, from: &str, to: &str) -> bool {
+        let passes = |t: &Told| {
+            let here = *t.process == *from || t.process.starts_with(&format!("{from}/"));
+            here && matches!(&t.fact, Fact::Reply { to: peer, .. } if peer == to)
+        };
+        let end = self.fired.ms + AWAY;
+        let would = self.usual.iter().take_while(|t| t.ms <= end).any(passes);
+        would && self.past(end) && !self.after.iter().take_while(|t| t.ms <= end).any(passes)
+    }
+}

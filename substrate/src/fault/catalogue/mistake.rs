@@ -1,0 +1,55 @@
+//! Why a fault is refused: the field, the word, the nearest right word.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::words::nearest;
+
+/// Why a fault is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// The field, `effect.grpc`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// The word that is wrong, as written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub word: Option<String>,
+    /// The nearest right word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)?;
+        match &self.nearest {
+            Some(word) => write!(f, "; did you mean `{word}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+impl Mistake {
+    /// A mistake in what stands under the key at the end of `field`.
+    pub(super) fn key(field: impl Into<String>, message: impl Into<String>) -> Self {
+        let mistake = Self::new(field, message);
+        let word = mistake.field.rsplit('.').next().map(str::to_owned);
+        Self { word, ..mistake }
+    }
+
+    /// A mistake in `field`.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into(), ..Self::default() }
+    }
+
+    pub(super) fn of(field: impl Into<String>, word: &str, what: &str, known: &[&str]) -> Self {
+        let list = if known.len() <= 24 { format!("; there are {}", known.join(", ")) } else { String::new() };
+        let near = nearest(word, known.iter().copied()).map(str::to_owned);
+        let message = format!("`{word}` is {what}{list}");
+        Self { field: field.into(), message, word: Some(word.to_owned()), nearest: near }
+    }
+}
