@@ -238,8 +238,11 @@ substrate::events! {
         pub reason: String,
     }
 
-    /// A request of the EC2 API ended. Only at the trace level.
+    /// A request of the EC2 API ended. Only at the trace level, and for observers that ask for it.
     pub struct RequestEnded = "ec2.request" {
+        /// What the request or its answer names: fault attributes (`volume`, `instance`, `zone` …), each with its value.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub about: Vec<(Text, Text)>,
         /// The action.
         pub action: Text,
         /// The caller's access key id.
@@ -311,8 +314,14 @@ mod tests {
             line(CopyImperfect { id: "snap-1".into(), reason: "no".to_owned() }),
             r#""kind":"ec2.copy_imperfect","id":"snap-1","reason":"no""#
         );
-        let ended = RequestEnded { action: "AttachVolume".into(), caller: "tester".into(), error: None };
+        let ended =
+            RequestEnded { about: Vec::new(), action: "AttachVolume".into(), caller: "tester".into(), error: None };
         assert_eq!(line(ended.clone()), r#""kind":"ec2.request","action":"AttachVolume","caller":"tester""#);
+        let about = vec![("volume".into(), "vol-1".into())];
+        assert_eq!(
+            line(RequestEnded { about, ..ended.clone() }),
+            r#""kind":"ec2.request","about":[["volume","vol-1"]],"action":"AttachVolume","caller":"tester""#
+        );
         assert_eq!(
             line(RequestEnded { error: Some("HTTP 503".into()), ..ended }),
             r#""kind":"ec2.request","action":"AttachVolume","caller":"tester","error":"HTTP 503""#

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use csi_mock::settings::LockKey;
-use fake_apiserver::events::{WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
+use mock_ec2::events::RequestEnded as CloudRequest;
 use serde_json::Value;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessStarted};
 use substrate::fault::{Fault, Lease, Names, Span, When};
@@ -37,6 +38,9 @@ const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 
 /// What a component only whispers, and checkers look at.
 const WHISPERED: [&str; 4] = [WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
+
+/// What a component only mentions, and a scenario may count.
+const MENTIONED: [&str; 2] = [KubernetesRequest::KIND, CloudRequest::KIND];
 
 /// What is known of a fault in one process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +72,8 @@ pub(super) struct OsProcess {
     /// Whether all that its last incarnation said has been read: the other end is dropped then.
     read: Mutex<Option<oneshot::Receiver<()>>>,
     names: Arc<Names>,
+    /// What it is to tell though it only whispers or mentions it.
+    whispers: String,
 }
 
 impl OsProcess {
@@ -98,6 +104,7 @@ impl OsProcess {
             stdin: tokio::sync::Mutex::default(),
             read: Mutex::default(),
             names: names.clone(),
+            whispers: WHISPERED.iter().chain(&start.heard).copied().collect::<Vec<_>>().join(","),
         }
     }
 
@@ -150,7 +157,7 @@ impl OsProcess {
             .args(&*lock(&self.args))
             .env(PARENT_PIPE, BRIEFS_FIRST)
             .env(PROCESS_NAME, &self.name)
-            .env(WHISPERS, WHISPERED.join(","))
+            .env(WHISPERS, &self.whispers)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&self.log).map_err(failed)?)
@@ -193,7 +200,9 @@ impl OsProcess {
                     // Each process counts time from its own start, so the event gets this world's time.
                     let ms = world.clock().mono().as_millis() as u64;
                     let line = Line { ms, process: name.clone(), ..line };
-                    if WHISPERED.contains(&&*line.kind) && !aloud.load(Ordering::SeqCst) {
+                    if WHISPERED.iter().chain(&MENTIONED).any(|kind| *kind == &*line.kind)
+                        && !aloud.load(Ordering::SeqCst)
+                    {
                         return whisper(&world, line).map_err(|e| e.to_string());
                     }
                     world.trace().adopt(&kinds, line).map_err(|e| e.to_string())
@@ -298,6 +307,8 @@ fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
         WatchSent::KIND => say::<WatchSent>(world, line),
         WatchSpoiled::KIND => say::<WatchSpoiled>(world, line),
         WatchClosed::KIND => say::<WatchClosed>(world, line),
+        KubernetesRequest::KIND => say::<KubernetesRequest>(world, line),
+        CloudRequest::KIND => say::<CloudRequest>(world, line),
         _ => Ok(()),
     }
 }
@@ -324,6 +335,7 @@ struct Launcher<'a> {
     site: &'a Site,
     names: Arc<Names>,
     aloud: Arc<AtomicBool>,
+    heard: Vec<&'static str>,
 }
 
 impl Launcher<'_> {
@@ -357,7 +369,8 @@ impl Cluster {
         world.faults().name(names::of(&spec));
         world.faults().watch();
         let aloud = Arc::new(AtomicBool::new(true));
-        let (start, last) = (Launcher { world, site, names: Arc::new(names::of(&spec)), aloud: aloud.clone() }, aloud);
+        let (heard, names) = (spec.heard.clone(), Arc::new(names::of(&spec)));
+        let (start, last) = (Launcher { world, site, names, aloud: aloud.clone(), heard }, aloud);
         world.trace().observe(move |event| {
             // Whoever takes steps has the checkers look first.
             if event.is::<ScenarioStep>() {

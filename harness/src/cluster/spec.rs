@@ -47,6 +47,8 @@ pub struct ClusterSpec {
     pub leader_elect: bool,
     /// What the driver's controller service locks while it publishes.
     pub lock: LockKey,
+    /// Kinds of events that only who asks for them hears, and that the scenario asks for.
+    pub heard: Vec<&'static str>,
 }
 
 impl Default for ClusterSpec {
@@ -65,6 +67,7 @@ impl Default for ClusterSpec {
             replicas: BTreeMap::new(),
             leader_elect: false,
             lock: LockKey::default(),
+            heard: Vec::new(),
         }
     }
 }
@@ -97,6 +100,7 @@ impl ClusterSpec {
             replicas: scenario.replicas.clone(),
             leader_elect: scenario.leader_elect,
             lock: scenario.lock,
+            heard: crate::runner::ears::kinds_heard(scenario),
             ..Self::default()
         };
         for node in &scenario.nodes {

@@ -10,6 +10,7 @@ use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
 use super::object::{ObjectRef, State};
+use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
 
 /// A scenario in which every name exists and every step does exactly one thing.
@@ -132,8 +133,12 @@ pub enum Action {
     Apply(Vec<Manifest>),
     /// Waits until an object is in a state.
     Wait(Wait),
+    /// Waits until a condition holds of a list.
+    WaitFor(Holds),
     /// Demands something.
     Expect(Expectation),
+    /// Forbids something, from here on.
+    Never(Never),
     /// The node loses power, or the process ends; it stays down.
     Crash(String),
     /// The node, or the process, starts anew.
@@ -167,6 +172,8 @@ pub struct Wait {
     pub on: Option<String>,
     /// The pod's workload has written and synced at least this many records since it started.
     pub records: Option<u64>,
+    /// What the object satisfies.
+    pub that: Option<That>,
     /// How long it may take.
     pub within: Duration,
 }
@@ -184,6 +191,16 @@ pub enum Expectation {
     Elapsed(Elapsed),
     /// By the end of the run, invariants were looked at on at least so many occasions.
     Checked(BTreeMap<Id, u64>),
+    /// A condition holds of an object or a list.
+    Holds(Holds),
+    /// Calls were made so often.
+    Calls(Calls),
+    /// A metric has a value.
+    Metric(Metric),
+    /// The cloud has something.
+    Cloud(Cloud),
+    /// By the end of the run a declared deviation of upstream has occurred.
+    Violation(String),
 }
 
 /// A Kubernetes Event about an object.
@@ -195,6 +212,8 @@ pub struct EventSeen {
     pub reason: String,
     /// A part of its message.
     pub contains: Option<String>,
+    /// How often it was recorded.
+    pub times: Times,
     /// How long it may take to appear; zero demands that it is there.
     pub within: Duration,
 }

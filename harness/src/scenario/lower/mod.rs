@@ -4,6 +4,7 @@ mod expect;
 mod faults;
 mod header;
 mod manifest;
+mod predicate;
 mod steps;
 
 use std::time::Duration;
@@ -41,6 +42,11 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
         steps.add_fault(fault)?;
     }
     let done = document.steps.into_iter().map(|step| steps.step(step)).collect::<Checked<_>>()?;
+    steps.check_untils()?;
+    let mut violations = header::violations(document.violations)?;
+    violations.extend(header::violations(steps.violations)?);
+    violations.sort();
+    violations.dedup();
     Ok(Scenario {
         name: name.value,
         description: document.description,
@@ -61,7 +67,7 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
         replicas,
         leader_elect: document.leader_elect,
         lock: document.driver.lock,
-        violations: header::violations(document.violations)?,
+        violations,
         nodes,
     })
 }
