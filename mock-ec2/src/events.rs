@@ -240,13 +240,25 @@ substrate::events! {
 
     /// A request of the EC2 API ended. Only at the trace level, and for observers that ask for it.
     pub struct RequestEnded = "ec2.request" {
-        /// What the request or its answer names: fault attributes (`volume`, `instance`, `zone` …), each with its value.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pub about: Vec<(Text, Text)>,
         /// The action.
         pub action: Text,
         /// The caller's access key id.
         pub caller: Text,
+        /// Instances that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub instances: Vec<Text>,
+        /// Snapshots that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub snapshots: Vec<Text>,
+        /// The caller's User-Agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub user_agent: Option<Text>,
+        /// Volumes that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub volumes: Vec<Text>,
+        /// The zones of what the request names, or in which it makes something.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub zones: Vec<Text>,
         /// The error code, or how else it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<Text>,
@@ -314,13 +326,20 @@ mod tests {
             line(CopyImperfect { id: "snap-1".into(), reason: "no".to_owned() }),
             r#""kind":"ec2.copy_imperfect","id":"snap-1","reason":"no""#
         );
-        let ended =
-            RequestEnded { about: Vec::new(), action: "AttachVolume".into(), caller: "tester".into(), error: None };
+        let ended = RequestEnded {
+            action: "AttachVolume".into(),
+            caller: "tester".into(),
+            instances: Vec::new(),
+            snapshots: Vec::new(),
+            user_agent: None,
+            volumes: Vec::new(),
+            zones: Vec::new(),
+            error: None,
+        };
         assert_eq!(line(ended.clone()), r#""kind":"ec2.request","action":"AttachVolume","caller":"tester""#);
-        let about = vec![("volume".into(), "vol-1".into())];
         assert_eq!(
-            line(RequestEnded { about, ..ended.clone() }),
-            r#""kind":"ec2.request","about":[["volume","vol-1"]],"action":"AttachVolume","caller":"tester""#
+            line(RequestEnded { volumes: vec!["vol-1".into()], user_agent: Some("me".into()), ..ended.clone() }),
+            r#""kind":"ec2.request","action":"AttachVolume","caller":"tester","user_agent":"me","volumes":["vol-1"]"#
         );
         assert_eq!(
             line(RequestEnded { error: Some("HTTP 503".into()), ..ended }),

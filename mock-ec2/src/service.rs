@@ -193,10 +193,19 @@ impl Endpoint {
                 Ending::Status(status) => Some(format!("HTTP {status}").into()),
                 Ending::Dropped => Some("reply dropped".into()),
             };
-            // The caller has a field of its own.
-            let told = named.0.iter().filter(|(attribute, _)| *attribute != "caller");
-            let about = told.map(|(attribute, value)| (Text::new_static(attribute), value.as_str().into())).collect();
-            RequestEnded { about, action: action.into(), caller: caller.into(), error }
+            let all = |name: &str| -> Vec<Text> {
+                named.0.iter().filter(|(attribute, _)| *attribute == name).map(|(_, value)| value.into()).collect()
+            };
+            RequestEnded {
+                action: action.into(),
+                caller: caller.into(),
+                instances: all("instance"),
+                snapshots: all("snapshot"),
+                user_agent: all("userAgent").pop(),
+                volumes: all("volume"),
+                zones: all("zone"),
+                error,
+            }
         });
         ending
     }

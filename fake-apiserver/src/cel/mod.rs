@@ -220,17 +220,13 @@ impl Expression {
         mutation::json_patch(&self.evaluate(variables)?)
     }
 
-    /// A variable that it mentions and that is none of `known`.
+    /// A variable that it mentions and that is none of `known`, nor a name that one of its macros gives.
     pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
-        let references = self.program.references();
-        let mut unknown: Vec<String> = references
-            .variables()
-            .into_iter()
-            .filter(|v| !known.contains(v) && !v.starts_with('@') && !TYPES.contains(v))
-            .map(str::to_owned)
-            .collect();
-        unknown.sort();
-        unknown.into_iter().next()
+        let mut free = self.free_variables();
+        free.retain(|name| {
+            !known.contains(&name.as_str()) && !name.starts_with('@') && !TYPES.contains(&name.as_str())
+        });
+        free.into_iter().next()
     }
 }
 
@@ -243,6 +239,8 @@ pub struct Refusal {
     pub why: String,
     /// Line and column within the expression, from 1, where they are known.
     pub at: Option<(usize, usize)>,
+    /// The word that is wrong, where it is one.
+    pub word: Option<String>,
     /// The nearest word that would be right.
     pub nearest: Option<&'static str>,
 }
@@ -253,7 +251,7 @@ impl Refusal {
         let Some(first) = errors.errors.first() else { return Self { message, ..Self::default() } };
         let number = |n: isize| usize::try_from(n).ok().filter(|n| *n > 0);
         let at = number(first.pos.0).zip(number(first.pos.1));
-        Self { message, why: first.msg.lines().next().unwrap_or_default().to_owned(), at, nearest: None }
+        Self { message, why: first.msg.lines().next().unwrap_or_default().to_owned(), at, ..Self::default() }
     }
 
     fn no_function(source: &str, function: &str, more: &[&str]) -> Self {
@@ -261,7 +259,8 @@ impl Refusal {
             format!("compilation failed: undeclared reference to '{function}': this server has no such function");
         let known = KNOWN.iter().copied().filter(|known| !more.contains(known));
         let nearest = substrate::words::nearest(function, known);
-        Self { message, why: format!("there is no function `{function}`"), at: place(source, function), nearest }
+        let why = format!("there is no function `{function}`");
+        Self { message, why, at: place(source, function), word: Some(function.to_owned()), nearest }
     }
 }
 
@@ -269,7 +268,7 @@ impl Refusal {
 pub fn place(source: &str, word: &str) -> Option<(usize, usize)> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let (at, _) = source.match_indices(word).find(|(at, _)| {
-        let before = source[..*at].chars().next_back().is_some_and(|c| is_part(c) || c == '.');
+        let before = source[..*at].chars().next_back().is_some_and(is_part);
         !before && !source[*at + word.len()..].chars().next().is_some_and(is_part)
     })?;
     let line_start = source[..at].rfind('\n').map_or(0, |at| at + 1);
@@ -363,6 +362,25 @@ mod tests {
         ] {
             assert!(holds(rule, &value), "{rule}");
         }
+    }
+
+    #[test]
+    fn a_name_that_a_macro_gives_is_no_unknown_variable() {
+        let unknown = |source: &str| Expression::compile(source).unwrap().unknown_variable(&["self"]);
+        assert_eq!(unknown("self.a.all(n, n.b.exists(m, m == n)) && self.c.map(n, n + 1).size() == 1"), None);
+        assert_eq!(unknown("self.a.all(n, n == m)").as_deref(), Some("m"));
+        assert_eq!(unknown("self.a.all(n, true) && n == 1").as_deref(), Some("n"));
+        assert_eq!(unknown("type(self.a) == int"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_where_and_what_would_be_right() {
+        let refused = |source: &str| Expression::check(source, &[]).unwrap_err();
+        let refusal = refused("self.a.exist(n, n == 1)");
+        assert_eq!((refusal.at, refusal.nearest), (Some((1, 8)), Some("exists")));
+        assert_eq!(refusal.why, "there is no function `exist`");
+        let refusal = refused("self.a &&\n  self.b = 1");
+        assert_eq!(refusal.at.map(|(line, _)| line), Some(2), "{refusal:?}");
     }
 
     #[test]

@@ -29,6 +29,56 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// The variables that it mentions, but for names that its macros give.
+    pub(super) fn free_variables(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        free(self.program.expression(), &[], &mut found);
+        found
+    }
+}
+
+fn free(expr: &IdedExpr, bound: &[&str], found: &mut BTreeSet<String>) {
+    match &expr.expr {
+        Expr::Ident(name) => {
+            if !bound.contains(&name.as_str()) {
+                found.insert(name.clone());
+            }
+        }
+        Expr::Comprehension(all) => {
+            free(&all.iter_range, bound, found);
+            free(&all.accu_init, bound, found);
+            let own = [Some(&all.iter_var), all.iter_var2.as_ref(), Some(&all.accu_var)];
+            let within: Vec<&str> =
+                bound.iter().copied().chain(own.into_iter().flatten().map(String::as_str)).collect();
+            [&all.loop_cond, &all.loop_step, &all.result].into_iter().for_each(|expr| free(expr, &within, found));
+        }
+        other => parts(other).into_iter().for_each(|expr| free(expr, bound, found)),
+    }
+}
+
+/// What an expression is made of.
+fn parts(expr: &Expr) -> Vec<&IdedExpr> {
+    match expr {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Comprehension(all) => {
+            vec![&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result]
+        }
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| entered(&entry.expr)).collect(),
+        Expr::Struct(made) => made.entries.iter().flat_map(|entry| entered(&entry.expr)).collect(),
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+    }
+}
+
+fn entered(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+        EntryExpr::StructField(field) => vec![&field.value],
+    }
+}
+
 fn enter<'v>(value: &'v Value, part: &Part) -> Option<&'v Value> {
     match (value, part) {
         (Value::Object(map), Part::Field(name)) => {
@@ -77,27 +127,7 @@ fn gather(expr: &IdedExpr, variable: &str, found: &mut BTreeSet<Vec<Part>>) {
         found.insert(path);
         return;
     }
-    let mut below = |expr: &IdedExpr| gather(expr, variable, found);
-    match &expr.expr {
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).for_each(below),
-        Expr::Comprehension(all) => {
-            [&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result].into_iter().for_each(below);
-        }
-        Expr::List(list) => list.elements.iter().for_each(below),
-        Expr::Select(select) => below(&select.operand),
-        Expr::Map(map) => map.entries.iter().for_each(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => {
-                below(&entry.key);
-                below(&entry.value);
-            }
-            EntryExpr::StructField(field) => below(&field.value),
-        }),
-        Expr::Struct(made) => made.entries.iter().for_each(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => below(&entry.value),
-            EntryExpr::StructField(field) => below(&field.value),
-        }),
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
-    }
+    parts(&expr.expr).into_iter().for_each(|expr| gather(expr, variable, found));
 }
 
 #[cfg(test)]

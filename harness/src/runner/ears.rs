@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, RequestEnded as KubernetesRequest};
 use fake_apiserver::state::EventType;
-use mock_ec2::events::{AttachmentChanged, InstanceChanged, RequestEnded as CloudRequest, VolumeChanged};
+use mock_ec2::events::{InstanceChanged, RequestEnded as CloudRequest};
 use substrate::fault::{Names, wild};
 use substrate::json::Text;
 use substrate::{Event, EventType as _, Trace};
@@ -14,11 +14,12 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use super::describe::CALLER;
+use super::mirror::{self, Mirror};
 use super::objects::USER_AGENT;
 use crate::events::ClusterNode;
 use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::object::{Kind, ObjectRef};
-use crate::scenario::predicate::{CallPlane, Calls, Forbidden, Never, Pattern};
+use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, Never, Pattern};
 
 /// As many calls as a report shows.
 const SHOWN: usize = 6;
@@ -44,6 +45,15 @@ struct Limit {
     from: usize,
 }
 
+/// What the cloud must not have.
+#[derive(Debug)]
+struct Ban {
+    never: usize,
+    cloud: Cloud,
+    /// There was something to look at.
+    looked: bool,
+}
+
 /// A limit that was reached: which, when in milliseconds, and by what.
 pub(super) type Reached = (usize, u64, String);
 
@@ -57,7 +67,9 @@ struct State {
     /// The ids of volumes.
     handles: BTreeMap<String, Text>,
     instances: BTreeMap<String, Text>,
+    mirror: Mirror,
     limits: Vec<Limit>,
+    bans: Vec<Ban>,
     reached: Vec<Reached>,
 }
 
@@ -98,11 +110,15 @@ impl Ears {
     }
 
     fn observe(&self, event: &Event) {
-        if event.is::<VolumeChanged>() || event.is::<AttachmentChanged>() || event.is::<InstanceChanged>() {
-            return self.cloud.notify_waiters();
-        }
         let mut state = self.state();
+        if state.mirror.observe(event) || event.is::<InstanceChanged>() {
+            self.cloud.notify_waiters();
+            return self.check_bans(&mut state, event.ms);
+        }
         let Some(changed) = self.take(&mut state, event) else { return };
+        if matches!(changed, Changed::Name) {
+            self.check_bans(&mut state, event.ms);
+        }
         let State { limits, .. } = &*state;
         let broken: Vec<usize> = limits
             .iter()
@@ -120,6 +136,42 @@ impl Ears {
             state.reached.push((never, event.ms, seen));
             self.reached.notify_waiters();
         }
+    }
+
+    /// Looks at what the cloud must not have.
+    fn check_bans(&self, state: &mut State, ms: u64) {
+        let mut bans = std::mem::take(&mut state.bans);
+        bans.retain_mut(|ban| {
+            let id = match mirror::volume(&ban.cloud) {
+                Some(Pattern::Volume(object)) => state.volume(object),
+                Some(Pattern::Word(id)) => Some(id.into()),
+                _ => None,
+            };
+            let node = |id: &str| state.node(id).unwrap_or_else(|| id.to_owned());
+            let Some((holds, seen)) = id.and_then(|id| state.mirror.look(&ban.cloud, &id, node)) else { return true };
+            ban.looked = true;
+            if holds {
+                state.reached.push((ban.never, ms, seen));
+                self.reached.notify_waiters();
+            }
+            !holds
+        });
+        state.bans = bans;
+    }
+
+    /// From now on, tells when the cloud has what it must not have.
+    pub(super) fn ban(&self, never: usize, cloud: &Cloud, ms: u64) {
+        let mut state = self.state();
+        state.bans.push(Ban { never, cloud: cloud.clone(), looked: false });
+        self.check_bans(&mut state, ms);
+    }
+
+    /// Takes back what [`Ears::ban`] said; whether there was something to look at.
+    pub(super) fn lift(&self, never: usize) -> bool {
+        let mut state = self.state();
+        let looked = state.bans.iter().any(|ban| ban.never == never && ban.looked);
+        state.bans.retain(|ban| ban.never != never);
+        looked
     }
 
     /// Keeps what `event` tells.
@@ -161,11 +213,16 @@ impl Ears {
             return Some(Changed::Call(CallPlane::K8s));
         }
         if let Some(request) = event.get::<CloudRequest>() {
-            const KNOWN: [&str; 5] = ["volume", "instance", "snapshot", "zone", "userAgent"];
-            let about = request.about.iter().filter_map(|(name, value)| {
-                KNOWN.iter().find(|known| **known == name.as_str()).map(|known| (*known, value.clone()))
-            });
-            let told = about.chain([("caller", request.caller.clone())]).collect();
+            let many = [
+                ("volume", &request.volumes),
+                ("instance", &request.instances),
+                ("snapshot", &request.snapshots),
+                ("zone", &request.zones),
+            ];
+            let many =
+                many.into_iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value.clone())));
+            let agent = request.user_agent.clone().map(|agent| ("userAgent", agent));
+            let told = many.chain(agent).chain([("caller", request.caller.clone())]).collect();
             let code = request.error.clone().unwrap_or(Text::new_static("OK"));
             let own = request.caller == CALLER;
             state.calls.push(heard(event, CallPlane::Ec2, request.action.clone(), told, Some(code), own));
@@ -236,7 +293,7 @@ impl Ears {
 
     /// The node of an instance.
     pub(super) fn node(&self, instance: &str) -> Option<String> {
-        self.state().instances.iter().find(|(_, id)| *id == instance).map(|(node, _)| node.clone())
+        self.state().node(instance)
     }
 
     fn count(&self, state: &State, calls: &Calls, from: usize) -> u64 {
@@ -300,6 +357,10 @@ enum Changed {
 }
 
 impl State {
+    fn node(&self, instance: &str) -> Option<String> {
+        self.instances.iter().find(|(_, id)| *id == instance).map(|(node, _)| node.clone())
+    }
+
     fn volume(&self, object: &ObjectRef) -> Option<Text> {
         if object.kind == Kind::claim() {
             let name = self.volumes.get(&object.key())?;

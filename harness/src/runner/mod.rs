@@ -6,6 +6,7 @@ pub mod defaults;
 mod describe;
 pub(crate) mod ears;
 mod metrics;
+mod mirror;
 mod nevers;
 pub mod objects;
 mod settle;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode, request};
 use serde_json::{Value, json};
-use substrate::body::{Body, call, collect, full};
+use substrate::body::{Body, call, collect, empty, full};
 use substrate::json::Value as Tree;
+use substrate::link::Streaming;
 use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
@@ -135,7 +136,9 @@ impl Objects {
     /// What the API server says.
     pub async fn open(&self, path: &str) -> Result<Body, ObjectError> {
         let opening = async {
-            let response = self.answer(Method::GET, path, None).await?;
+            let mut request = asking(Method::GET, path).body(empty()).map_err(|e| ObjectError::Transport(e.into()))?;
+            request.extensions_mut().insert(Streaming);
+            let response = call(self.service.clone(), request).await.map_err(ObjectError::Transport)?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response.into_body());
@@ -171,14 +174,6 @@ impl Objects {
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ObjectError> {
         let root = if kind.api_version().contains('/') { "apis" } else { "api" };
         self.list_path(&format!("/{root}/{}/{}", kind.api_version(), kind.resource())).await
-    }
-
-    /// Lists the events of a namespace.
-    ///
-    /// # Errors
-    /// What the API server says.
-    pub async fn events(&self, namespace: &str) -> Result<Vec<Value>, ObjectError> {
-        self.list_path(&format!("/api/v1/namespaces/{namespace}/events")).await
     }
 
     async fn list_path(&self, path: &str) -> Result<Vec<Value>, ObjectError> {
@@ -234,31 +229,28 @@ impl Objects {
     }
 
     async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
-        let response = self.answer(method, path, body).await?;
-        let status = response.status();
-        let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(ObjectError::Transport)?;
-        if status.is_success() { Ok(bytes) } else { Err(status_error(status, &decode(&bytes), &bytes)) }
-    }
-
-    async fn answer(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<(&str, &Value)>,
-    ) -> Result<Response<Body>, ObjectError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("user-agent", USER_AGENT)
-            .header("accept", "application/json");
+        let transport = |e: BoxError| ObjectError::Transport(e);
+        let mut request = asking(method, path);
         if let Some((content_type, _)) = body {
             request = request.header("content-type", content_type);
         }
         let bytes = body.map(|(_, value)| value.to_string()).unwrap_or_default();
-        let request = request.body(full(bytes)).map_err(|e| ObjectError::Transport(e.into()))?;
-        call(self.service.clone(), request).await.map_err(ObjectError::Transport)
+        let request = request.body(full(bytes)).map_err(|e| transport(e.into()))?;
+        let response = call(self.service.clone(), request).await.map_err(transport)?;
+        let status = response.status();
+        let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(transport)?;
+        if status.is_success() { Ok(bytes) } else { Err(status_error(status, &decode(&bytes), &bytes)) }
     }
+}
+
+/// A request of the runner.
+fn asking(method: Method, path: &str) -> request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("user-agent", USER_AGENT)
+        .header("accept", "application/json")
 }
 
 /// An answer's tree; null when it is none.

@@ -49,7 +49,11 @@ impl That {
             Some(at) => format!("{path} = {}", short(at)),
             None => format!("{path} is not there"),
         });
-        let error = self.0.evaluate(&[(SELF, value)]).err().map(|error| format!("it cannot be evaluated: {error}"));
+        let error = match self.0.evaluate(&[(SELF, value)]) {
+            Ok(CelValue::Bool(_)) => None,
+            Ok(_) => Some("it gives a value, not true or false".to_owned()),
+            Err(error) => Some(format!("it cannot be evaluated: {error}")),
+        };
         let all: Vec<String> = fields.chain(error).collect();
         if all.is_empty() { "it is not so".to_owned() } else { all.join(", ") }
     }

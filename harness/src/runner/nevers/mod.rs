@@ -1,7 +1,8 @@
 //! What must not be, from a step on: looked at whenever it can change, until it ends.
 //!
-//! Objects and Events are watched as a client does, revision by revision; calls are heard one by one; the cloud and
-//! metrics are looked at upon every change in the cloud.
+//! Objects and Events are watched as a client does, revision by revision; calls, and states and attachments of volumes,
+//! are heard one by one; what else the cloud has, and metrics, are looked at upon every change in the cloud, and what lasts
+//! shorter than a look may go unseen.
 
 mod follow;
 mod judge;
@@ -22,6 +23,7 @@ use super::Failure;
 use super::describe::Teller;
 use super::ears::Ears;
 use super::metrics::Meter;
+use super::mirror::Mirror;
 use super::objects::Objects;
 use crate::scenario::object::Kind;
 use crate::scenario::predicate::{Forbidden, Never, Subject};
@@ -126,6 +128,9 @@ impl Nevers {
                 let subject = Subject::List(Kind::event(), Some(namespace));
                 self.follow(index, subject, Judge::events(event), looks).await?;
             }
+            Forbidden::Cloud(cloud) if Mirror::tells(cloud) => {
+                self.tools.ears.ban(index, cloud, from.as_millis() as u64);
+            }
             Forbidden::Metric(_) | Forbidden::Cloud(_) => {
                 self.look(index, never).await;
                 self.queue(self.clone().keep_looking(index, never.clone()));
@@ -161,6 +166,15 @@ impl Nevers {
         };
         match (&what.what, progress) {
             (Forbidden::Calls(_), _) => self.tools.ears.allow(index),
+            (Forbidden::Cloud(cloud), _) if Mirror::tells(cloud) => {
+                let verdict = match self.tools.ears.lift(index) {
+                    true => Verdict::Fine,
+                    false => Verdict::Unsaid("there is no such volume".to_owned()),
+                };
+                if let Some(active) = self.active().get(&index) {
+                    active.looks.note(&verdict);
+                }
+            }
             (Forbidden::Metric(_) | Forbidden::Cloud(_), _) => self.look(index, &what).await,
             (_, Some(progress)) => {
                 if let Err(why) = progress.catch_up(&self.tools.objects).await {

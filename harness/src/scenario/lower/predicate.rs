@@ -32,7 +32,11 @@ impl Steps<'_> {
         };
         let expression = Expression::check(&that, &[]).map_err(|refusal| {
             let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
-            let mistake = wrong(refusal.at, 1, format!("this is no condition in CEL: {why}"));
+            let mistake = wrong(
+                refusal.at,
+                refusal.word.as_ref().map_or(1, String::len),
+                format!("this is no condition in CEL: {why}"),
+            );
             match refusal.nearest {
                 Some(word) => mistake.help(format!("did you mean `{word}`?")),
                 None => mistake,
@@ -171,6 +175,7 @@ impl Steps<'_> {
             let message = format!("where.{wrong}: a call of the plane {} ends with a `{ending}`", call.plane.name());
             return Err(Mistake::new(at(wrong), message, "here").help(format!("did you mean `{ending}`?")));
         }
+        name_object(call.plane, &mut words);
         let written = call.op.as_ref().map(ToString::to_string);
         let operations = self.operations(call.plane, call.op, &words).map_err(|mistake| {
             let field = mistake.field.strip_prefix("match.").unwrap_or(&mistake.field);
@@ -387,6 +392,15 @@ impl Steps<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// An object of the Kubernetes API, `pod/web`, is its resource and its key there.
+fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
+    let Some(object) = words.get("object").and_then(|word| word.parse::<ObjectRef>().ok()) else { return };
+    if plane == CallPlane::K8s {
+        words.insert("object".to_owned(), object.key());
+        words.entry("resource".to_owned()).or_insert_with(|| object.kind.resource().to_owned());
     }
 }
 
