@@ -268,6 +268,11 @@ steps:
     "by its API",
     "it is 3"
 )]
+#[case(
+    "never: {metric: {of: fake-apiserver, name: apiserver_storage_objects, where: {resource: persistentvolumes}, value: {at-least: 1}}}",
+    "by its API",
+    "it is 1"
+)]
 #[case("never: {ec2: {volume: pvc/data, attached: [node-b]}}", "at ", "attached on node-b")]
 #[case(
     "never: {ec2: {volume: pvc/data, state: in-use, attached: [node-b]}}",

@@ -19,7 +19,7 @@ use super::objects::USER_AGENT;
 use crate::events::ClusterNode;
 use crate::scenario::model::{Action, Expectation, Scenario};
 use crate::scenario::object::{Kind, ObjectRef};
-use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, Never, Pattern};
+use crate::scenario::predicate::{CallPlane, Calls, Cloud, Forbidden, MetricsOf, Never, Pattern};
 
 /// As many calls as a report shows.
 const SHOWN: usize = 6;
@@ -78,6 +78,8 @@ struct State {
 pub(super) struct Ears {
     names: Names,
     planes: Vec<CallPlane>,
+    /// A metric of the API server is looked at whenever it has another object.
+    commits: bool,
     state: Mutex<State>,
     reached: Notify,
     cloud: Notify,
@@ -100,8 +102,13 @@ impl Ears {
             matches!(action, Action::Expect(E::Cloud(_)))
                 || matches!(action, Action::Never(Never { what: F::Cloud(_) | F::Metric(_), .. }))
         };
+        let counts_objects = |action: &Action| {
+            let of = MetricsOf::FakeApiserver;
+            matches!(action, Action::Never(Never { what: Forbidden::Metric(metric), .. }) if metric.of == of)
+        };
+        let commits = scenario.steps.iter().any(|step| counts_objects(&step.action));
         let needed = !planes.is_empty() || scenario.steps.iter().any(|step| cloud(&step.action));
-        let ears = Arc::new(Self { names, planes, ..Self::default() });
+        let ears = Arc::new(Self { names, planes, commits, ..Self::default() });
         if needed {
             let listener = ears.clone();
             trace.observe(move |event| listener.observe(event));
@@ -114,6 +121,9 @@ impl Ears {
         if state.mirror.observe(event) || event.is::<InstanceChanged>() {
             self.cloud.notify_waiters();
             return self.check_bans(&mut state, event.ms);
+        }
+        if self.commits && event.is::<Commit>() {
+            self.cloud.notify_waiters();
         }
         let Some(changed) = self.take(&mut state, event) else { return };
         if matches!(changed, Changed::Name) {
@@ -276,7 +286,7 @@ impl Ears {
         self.reached.notified()
     }
 
-    /// Waits until something happens in the cloud.
+    /// Waits until something happens that the cloud or a metric shows.
     pub(super) fn cloud_changed(&self) -> Notified<'_> {
         self.cloud.notified()
     }

@@ -144,6 +144,13 @@ steps:
   - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}
   - expect: {attached: {claim: data, node: node-b}}
   - delete: {object: pod/web, force: true}
+  - wait: {object: pod/web, is: Running, that: \"has(self.spec)\", within: 90s}
+  - wait: {list: pods, that: \"self.size() == 1\", within: 90s}
+  - expect: {call: {plane: csi, op: NodeStageVolume, where: {volume: pvc/data, code: OK}, times: 2}, since: go, within: 5s}
+  - expect: {metric: {of: mock-ec2, name: m, where: {state: error}, value: {at-least: 1}}}
+  - expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}, within: 5s}
+  - never: {event: {object: pod/a/web, reason: R}, until: end}
+  - {name: end, expect: {event: {object: pod/a/web, reason: R, times: {at-most: 1}}}}
 ";
         let steps = parse("t.yaml", text).expect("valid").steps;
         let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
@@ -156,6 +163,13 @@ steps:
                 "expect that the time since step 1 began is 11m50s to 20m",
                 "expect that the volume of pvc/data is attached to node-b",
                 "force delete pod/web",
+                "wait until pod/web is Running and satisfies `has(self.spec)` within 1m30s",
+                "wait until the list of pods satisfies `self.size() == 1` within 1m30s",
+                "expect that NodeStageVolume of csi volume=pvc/data ending in OK 2 times since step 1 began within 5s",
+                "expect that m of mock-ec2 where state=\"error\" is at least 1",
+                "expect that the cloud's volume of pvc/data is in-use and is attached to node-a alone within 5s",
+                "see that never an event R of pod/a/web at least once until end",
+                "end: expect that an event R of pod/a/web, at most once",
             ]
         );
     }

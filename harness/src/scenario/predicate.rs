@@ -166,12 +166,13 @@ impl Times {
 
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = |n: u64| if n == 1 { "once".to_owned() } else { format!("{n} times") };
         match (self.at_least, self.at_most) {
             (_, Some(0)) => f.write_str("never"),
-            (least, Some(most)) if least == most => write!(f, "{least} times"),
-            (0, Some(most)) => write!(f, "at most {most} times"),
+            (least, Some(most)) if least == most => f.write_str(&times(least)),
+            (0, Some(most)) => write!(f, "at most {}", times(most)),
             (least, Some(most)) => write!(f, "{least} to {most} times"),
-            (least, None) => write!(f, "at least {least} times"),
+            (least, None) => write!(f, "at least {}", times(least)),
         }
     }
 }
