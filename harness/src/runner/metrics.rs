@@ -71,8 +71,11 @@ fn sum(text: &str, wanted: &Metric) -> Result<(f64, Vec<String>), String> {
     Err(format!("{} has no metric `{}`{near}", wanted.of.name(), wanted.name))
 }
 
+/// Labels with their values.
+type Labels = Vec<(String, String)>;
+
 /// Name, labels and value of a sample.
-fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, f64)> {
+fn sample(line: &str) -> Option<(&str, Labels, f64)> {
     let end = line.find(['{', ' '])?;
     let (name, rest) = line.split_at(end);
     let Some(mut rest) = rest.strip_prefix('{') else {

@@ -15,8 +15,8 @@ one_of! {
     struct Step { name: Placed<String> } does Act {
         apply: Apply(OneOrMany<Map<String, Value>>),
         wait: Wait(Wait),
-        expect: Expect(Expect),
-        never: Never(Never),
+        expect: Expect(Box<Expect>),
+        never: Never(Box<Never>),
         crash: Crash(String),
         restart: Restart(String),
         delete: Delete(Delete),

@@ -14,8 +14,8 @@ use crate::scenario::place::Placed;
 use crate::scenario::predicate::Subject;
 
 impl Steps<'_> {
-    pub(super) fn expect(&mut self, expect: Placed<doc::Expect>) -> Checked<Expectation> {
-        let (place, mut expect) = (expect.place, expect.value);
+    pub(super) fn expect(&mut self, expect: Placed<Box<doc::Expect>>) -> Checked<Expectation> {
+        let (place, mut expect) = (expect.place, *expect.value);
         let help = "make two steps of it";
         let demand = only(expect.take(), place, "an `expect` demands one thing", doc::Expect::KEYS, help)?;
         let records = expect.records.as_ref().map(|records| records.value);

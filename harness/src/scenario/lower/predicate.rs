@@ -337,8 +337,8 @@ impl Steps<'_> {
         })
     }
 
-    pub(super) fn never(&mut self, never: Placed<doc::Never>) -> Checked<Never> {
-        let (place, mut never) = (never.place, never.value);
+    pub(super) fn never(&mut self, never: Placed<Box<doc::Never>>) -> Checked<Never> {
+        let (place, mut never) = (never.place, *never.value);
         let help = "make two steps of it";
         let forbidden = only(never.take(), place, "a `never` forbids one thing", doc::Never::KEYS, help)?;
         let doc::Never { that, namespace, until, .. } = never;
