@@ -43,6 +43,28 @@ substrate::events! {
         pub volumeattachment: Option<Box<Attachment>>,
     }
 
+    /// A request on a resource was answered, or its connection broken; a watch when its stream begins. Only at the trace
+    /// level, and for observers that ask for it.
+    pub struct RequestEnded = "api.request" {
+        /// Who asks: the User-Agent.
+        pub caller: Text,
+        /// The namespace, for one namespace of a namespaced kind.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub namespace: Option<Text>,
+        /// The object's key, or what is known of it.
+        pub object: Text,
+        /// The resource, as URLs name it.
+        pub resource: Text,
+        /// The HTTP status; none where a fault broke the connection.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub status: Option<u16>,
+        /// The subresource; empty for none.
+        #[serde(default, skip_serializing_if = "Text::is_empty")]
+        pub subresource: Text,
+        /// The verb.
+        pub verb: Text,
+    }
+
     /// A watch stream began. Only for observers, and at the trace level.
     pub struct WatchOpened = "watch.opened" {
         /// Whether the client asked for bookmarks.

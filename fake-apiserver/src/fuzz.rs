@@ -7,7 +7,8 @@ use std::time::Duration;
 use substrate::json::{Value, json};
 use substrate::{Now, Seed};
 
-use crate::custom::{self, Expression, Schema};
+use crate::cel::Expression;
+use crate::custom::{self, Schema};
 use crate::kinds;
 use crate::patch::{self, PatchKind};
 use crate::state::selector::Selector;

@@ -1,5 +1,6 @@
 //! A Kubernetes API server for storage: discovery, CRUD, list, watch and patches over one in-memory store.
 
+pub mod cel;
 mod cli;
 pub mod custom;
 pub mod der;

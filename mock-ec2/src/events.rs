@@ -238,12 +238,27 @@ substrate::events! {
         pub reason: String,
     }
 
-    /// A request of the EC2 API ended. Only at the trace level.
+    /// A request of the EC2 API ended. Only at the trace level, and for observers that ask for it.
     pub struct RequestEnded = "ec2.request" {
         /// The action.
         pub action: Text,
         /// The caller's access key id.
         pub caller: Text,
+        /// Instances that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub instances: Vec<Text>,
+        /// Snapshots that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub snapshots: Vec<Text>,
+        /// The caller's User-Agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub user_agent: Option<Text>,
+        /// Volumes that the request or its answer names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub volumes: Vec<Text>,
+        /// The zones of what the request names, or in which it makes something.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub zones: Vec<Text>,
         /// The error code, or how else it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<Text>,
@@ -311,8 +326,21 @@ mod tests {
             line(CopyImperfect { id: "snap-1".into(), reason: "no".to_owned() }),
             r#""kind":"ec2.copy_imperfect","id":"snap-1","reason":"no""#
         );
-        let ended = RequestEnded { action: "AttachVolume".into(), caller: "tester".into(), error: None };
+        let ended = RequestEnded {
+            action: "AttachVolume".into(),
+            caller: "tester".into(),
+            instances: Vec::new(),
+            snapshots: Vec::new(),
+            user_agent: None,
+            volumes: Vec::new(),
+            zones: Vec::new(),
+            error: None,
+        };
         assert_eq!(line(ended.clone()), r#""kind":"ec2.request","action":"AttachVolume","caller":"tester""#);
+        assert_eq!(
+            line(RequestEnded { volumes: vec!["vol-1".into()], user_agent: Some("me".into()), ..ended.clone() }),
+            r#""kind":"ec2.request","action":"AttachVolume","caller":"tester","user_agent":"me","volumes":["vol-1"]"#
+        );
         assert_eq!(
             line(RequestEnded { error: Some("HTTP 503".into()), ..ended }),
             r#""kind":"ec2.request","action":"AttachVolume","caller":"tester","error":"HTTP 503""#

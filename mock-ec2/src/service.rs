@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use substrate::fault::{Effect, Firing, Moment, Plane, Point};
+use substrate::json::Text;
 use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
@@ -114,21 +115,21 @@ impl Endpoint {
     async fn perform(&self, caller: &str, agent: Option<String>, mut command: Command) -> Ending {
         let action = command.action.name();
         let mut drop_reply = false;
-        // What a request is about is asked for by faults only.
-        let quiet = self.ctx.faults().is_empty();
+        // What a request is about is asked for by faults, and by who counts requests.
+        let quiet = self.ctx.faults().is_empty() && !self.ctx.trace().hears::<RequestEnded>();
         let mut named = Named::default();
         if !quiet {
             named = Named::of(&command, caller, agent);
             named.0.extend(self.ec2.zones_of(&command.action).into_iter().map(|zone| ("zone", zone)));
         }
         if let Err(error) = self.ec2.admit(&self.ctx, &command.action) {
-            return self.ended(action, caller, Ending::Error(error));
+            return self.ended(action, caller, &named, Ending::Error(error));
         }
         let (mut stale, mut more) = (None, 0);
         let struck = if quiet { Struck::Not } else { self.strike(action, &named, Moment::Before).await };
         match struck {
             Struck::Not => {}
-            Struck::End(ending) => return self.ended(action, caller, ending),
+            Struck::End(ending) => return self.ended(action, caller, &named, ending),
             Struck::DropReply => drop_reply = true,
             Struck::Stick(stick) => command.stick = Some(stick),
             Struck::Stale(revisions) => stale = Some(revisions),
@@ -141,7 +142,12 @@ impl Endpoint {
         for _ in 0..more {
             // Delivered again: what it gives goes nowhere.
             let again = self.ec2.perform(&self.ctx, &command);
-            drop(self.ended(action, caller, again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply))));
+            drop(self.ended(
+                action,
+                caller,
+                &named,
+                again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply)),
+            ));
         }
         let named = match &result {
             Ok(reply) if !quiet => named.with(reply),
@@ -149,7 +155,7 @@ impl Endpoint {
         };
         if !quiet {
             match self.strike(action, &named, Moment::AfterEffect).await {
-                Struck::End(ending) => return self.ended(action, caller, ending),
+                Struck::End(ending) => return self.ended(action, caller, &named, ending),
                 Struck::DropReply => drop_reply = true,
                 Struck::Not | Struck::Stick(_) | Struck::Stale(_) | Struck::Duplicate(_) => {}
             }
@@ -160,7 +166,7 @@ impl Endpoint {
             Err(error) => Ending::Error(error),
         };
         // What is on record now stays so, whatever becomes of the reply.
-        let ending = self.ended(action, caller, ending);
+        let ending = self.ended(action, caller, &named, ending);
         if quiet {
             return ending;
         }
@@ -172,7 +178,7 @@ impl Endpoint {
     }
 
     /// Records how a request ended.
-    fn ended(&self, action: &'static str, caller: &str, ending: Ending) -> Ending {
+    fn ended(&self, action: &'static str, caller: &str, named: &Named, ending: Ending) -> Ending {
         let outcome = match &ending {
             Ending::Reply(..) => "ok",
             Ending::Error(error) => error.code(),
@@ -180,14 +186,26 @@ impl Endpoint {
             Ending::Dropped => "dropped",
         };
         self.ec2.counts().count(action, outcome);
-        self.ctx.trace().trace(self.ctx.name(), || {
+        self.ctx.trace().mention(self.ctx.name(), || {
             let error = match &ending {
                 Ending::Reply(..) => None,
                 Ending::Error(error) => Some(error.code().into()),
                 Ending::Status(status) => Some(format!("HTTP {status}").into()),
                 Ending::Dropped => Some("reply dropped".into()),
             };
-            RequestEnded { action: action.into(), caller: caller.into(), error }
+            let all = |name: &str| -> Vec<Text> {
+                named.0.iter().filter(|(attribute, _)| *attribute == name).map(|(_, value)| value.into()).collect()
+            };
+            RequestEnded {
+                action: action.into(),
+                caller: caller.into(),
+                instances: all("instance"),
+                snapshots: all("snapshot"),
+                user_agent: all("userAgent").pop(),
+                volumes: all("volume"),
+                zones: all("zone"),
+                error,
+            }
         });
         ending
     }

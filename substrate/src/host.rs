@@ -189,6 +189,7 @@ impl Write for StdoutLines {
 /// Writes what is whispered of the kinds that the starter asks for to standard output.
 fn speak_up(world: &World) {
     let Ok(kinds) = std::env::var(WHISPERS) else { return };
+    kinds.split(',').for_each(|kind| world.trace().hear(kind));
     world.trace().observe(move |event| {
         if kinds.split(',').any(|kind| kind == event.kind()) {
             // A trace that cannot be written must not change the run.

@@ -4,7 +4,7 @@ mod event;
 mod fields;
 mod line;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +51,10 @@ struct Inner {
     /// Nobody keeps, writes or observes events.
     silent: AtomicBool,
     observers: Mutex<Arc<Vec<Observer>>>,
+    /// Kinds of events that somebody asked to hear of; see [`Trace::hear`].
+    heard: Mutex<BTreeSet<String>>,
+    /// There are such kinds.
+    hears: AtomicBool,
 }
 
 #[derive(Default)]
@@ -71,8 +75,15 @@ impl std::fmt::Debug for Trace {
 impl Trace {
     /// An empty trace at `level`, stamped by `clock`.
     pub fn new(clock: Clock, level: Level) -> Self {
-        let (state, observers) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { clock, level, state, silent: AtomicBool::new(false), observers }))
+        Self(Arc::new(Inner {
+            clock,
+            level,
+            state: Mutex::default(),
+            silent: AtomicBool::new(false),
+            observers: Mutex::default(),
+            heard: Mutex::default(),
+            hears: AtomicBool::new(false),
+        }))
     }
 
     /// The level that is kept.
@@ -155,6 +166,27 @@ impl Trace {
         let event = Event::new(ms, self.len(), process.clone(), event());
         for observer in observers.iter().filter(|observer| observer.from <= event.n + 1) {
             (observer.see)(&event);
+        }
+    }
+
+    /// From now on, observers are told of events of this kind that only [`Level::Trace`] keeps and that are seldom asked
+    /// for; see [`Trace::mention`].
+    pub fn hear(&self, kind: &str) {
+        self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned());
+        self.0.hears.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an event of this type that is mentioned goes anywhere; to spare who would mention it the making.
+    pub fn hears<T: EventType>(&self) -> bool {
+        let asked = || self.0.heard.lock().unwrap_or_else(PoisonError::into_inner).contains(T::KIND);
+        self.0.level == Level::Trace || (self.0.hears.load(Ordering::Relaxed) && asked())
+    }
+
+    /// Tells of an event that only [`Level::Trace`] keeps, and observers where somebody asked to [`Trace::hear`] of its
+    /// kind: what happens so often that even the telling costs. `event` is not called when nobody hears.
+    pub fn mention<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
+        if self.hears::<T>() {
+            self.whisper(process, event);
         }
     }
 

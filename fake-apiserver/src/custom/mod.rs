@@ -4,7 +4,6 @@
 
 pub mod definition;
 mod fields;
-mod mutation;
 mod names;
 mod path;
 mod prune;
@@ -18,7 +17,6 @@ use std::sync::Arc;
 pub use path::Path;
 pub(crate) use prune::embedded_metadata;
 pub use prune::prune;
-pub use rules::Expression;
 pub use schema::Schema;
 use substrate::json::{Text, Value};
 pub use validate::validate;

@@ -42,7 +42,7 @@ pub use self::logs::{NodeDial, NodeEndpoint};
 use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
 use self::review::is_review;
 pub use self::webhook::{Dial, Endpoint};
-use crate::events::Commit;
+use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
 use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
@@ -318,8 +318,11 @@ impl Server {
         };
         match Call::parse(&parts, &find) {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
-                Ok(()) => self.resource(&parts, call, body).await,
-                Err(status) => Ok(failure_to(&status, accepted(&parts))),
+                Ok(()) => self.heard(&parts, call, body).await,
+                Err(status) => {
+                    self.tell(&call, Some(status.code));
+                    Ok(failure_to(&status, accepted(&parts)))
+                }
             },
             Ok(None) => match self.authorize_path(&parts) {
                 Ok(()) => Ok(self.document(&parts)),
@@ -329,20 +332,42 @@ impl Server {
         }
     }
 
+    /// A request on a resource, and that it was answered for whoever counts requests.
+    async fn heard(&self, parts: &Parts, mut call: Call, body: Body) -> Result<Response<Body>, BoxError> {
+        if !self.ctx.trace().hears::<RequestEnded>() {
+            return self.resource(parts, &mut call, body).await;
+        }
+        let answer = self.resource(parts, &mut call, body).await;
+        self.tell(&call, answer.as_ref().ok().map(|response| response.status().as_u16()));
+        answer
+    }
+
+    fn tell(&self, call: &Call, status: Option<u16>) {
+        self.ctx.trace().mention(self.ctx.name(), || RequestEnded {
+            caller: call.agent.as_str().into(),
+            namespace: call.namespace.as_deref().map(Text::from),
+            object: call.object().into(),
+            resource: Text::new_static(call.kind.plural),
+            status,
+            subresource: call.subresource.as_str().into(),
+            verb: call.verb.into(),
+        });
+    }
+
     /// A request on a resource, with the three moments at which faults act.
-    async fn resource(&self, parts: &Parts, mut call: Call, mut body: Body) -> Result<Response<Body>, BoxError> {
+    async fn resource(&self, parts: &Parts, call: &mut Call, mut body: Body) -> Result<Response<Body>, BoxError> {
         if call.verb == "create" && call.name.is_none() && !self.ctx.faults().is_empty() {
-            (body, call.made) = match body::peek(parts, body, || write::expected(&call)).await {
+            (body, call.made) = match body::peek(parts, body, || write::expected(call)).await {
                 Ok(peeked) => peeked,
                 Err(status) => return Ok(failure_to(&status, accepted(parts))),
             };
         }
-        let twist = match suffer(&self.ctx, &call, Moment::Before).await {
+        let twist = match suffer(&self.ctx, call, Moment::Before).await {
             Ok(twist) => twist,
             Err(Injected::Fail(status)) => return Ok(failure(&status)),
             Err(Injected::Break(error)) => return Err(error),
         };
-        let mut response = match self.serve(parts, &call, body, twist).await {
+        let mut response = match self.serve(parts, call, body, twist).await {
             Ok(response) => response,
             Err(status) => failure_to(&status, accepted(parts)),
         };
@@ -350,7 +375,7 @@ impl Server {
             warn_first(&mut response, said);
         }
         for moment in [Moment::AfterEffect, Moment::BeforeReply] {
-            match suffer(&self.ctx, &call, moment).await {
+            match suffer(&self.ctx, call, moment).await {
                 Ok(_) => {}
                 Err(Injected::Fail(status)) => return Ok(failure(&status)),
                 Err(Injected::Break(error)) => return Err(error),

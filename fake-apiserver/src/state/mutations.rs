@@ -11,7 +11,7 @@ use super::policies::{Scope, check_match, check_sources};
 use super::status::Status;
 use super::value::{self, list, name, text};
 use super::{FieldError, KNOWN, Store, default, managed, shape};
-use crate::custom::Expression;
+use crate::cel::Expression;
 
 /// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
 const VARIABLES: &[&str] = &["jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];

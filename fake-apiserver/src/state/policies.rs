@@ -6,7 +6,7 @@ use super::matching::Attributes;
 use super::status::Status;
 use super::value::{self, at, list, name, text};
 use super::{FieldError, KNOWN, Store, selector};
-use crate::custom::Expression;
+use crate::cel::Expression;
 use crate::kinds;
 
 /// The variables that an expression of a policy may use.

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use crate::scenario::LatencyProfile;
 use csi_mock::settings::LockKey;
-use fake_apiserver::events::{WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use fake_apiserver::events::{RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
+use mock_ec2::events::RequestEnded as CloudRequest;
 use serde_json::Value;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessFailed, ProcessStarted};
 use substrate::fault::{Fault, Lease, Names, Span, When};
@@ -39,6 +40,9 @@ pub(super) const FORGETFUL: [&str; 2] = ["mock-ec2", "fake-apiserver"];
 
 /// What a component only whispers, and checkers look at.
 const WHISPERED: [&str; 4] = [WatchOpened::KIND, WatchSent::KIND, WatchSpoiled::KIND, WatchClosed::KIND];
+
+/// What a component only mentions, and a scenario may count.
+const MENTIONED: [&str; 2] = [KubernetesRequest::KIND, CloudRequest::KIND];
 
 /// What is known of a fault in one process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +74,8 @@ pub(super) struct OsProcess {
     /// Whether all that its last incarnation said has been read: the other end is dropped then.
     read: Mutex<Option<oneshot::Receiver<()>>>,
     names: Arc<Names>,
+    /// What it is to tell though it only whispers or mentions it.
+    whispers: String,
 }
 
 impl OsProcess {
@@ -100,6 +106,7 @@ impl OsProcess {
             stdin: tokio::sync::Mutex::default(),
             read: Mutex::default(),
             names: names.clone(),
+            whispers: WHISPERED.iter().chain(&start.heard).copied().collect::<Vec<_>>().join(","),
         }
     }
 
@@ -152,7 +159,7 @@ impl OsProcess {
             .args(&*lock(&self.args))
             .env(PARENT_PIPE, BRIEFS_FIRST)
             .env(PROCESS_NAME, &self.name)
-            .env(WHISPERS, WHISPERED.join(","))
+            .env(WHISPERS, &self.whispers)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&self.log).map_err(failed)?)
@@ -195,7 +202,9 @@ impl OsProcess {
                     // Each process counts time from its own start, so the event gets this world's time.
                     let ms = world.clock().mono().as_millis() as u64;
                     let line = Line { ms, process: name.clone(), ..line };
-                    if WHISPERED.contains(&&*line.kind) && !aloud.load(Ordering::SeqCst) {
+                    if WHISPERED.iter().chain(&MENTIONED).any(|kind| *kind == &*line.kind)
+                        && !aloud.load(Ordering::SeqCst)
+                    {
                         return whisper(&world, line).map_err(|e| e.to_string());
                     }
                     world.trace().adopt(&kinds, line).map_err(|e| e.to_string())
@@ -300,6 +309,8 @@ fn whisper(world: &World, line: Line) -> Result<(), serde_json::Error> {
         WatchSent::KIND => say::<WatchSent>(world, line),
         WatchSpoiled::KIND => say::<WatchSpoiled>(world, line),
         WatchClosed::KIND => say::<WatchClosed>(world, line),
+        KubernetesRequest::KIND => say::<KubernetesRequest>(world, line),
+        CloudRequest::KIND => say::<CloudRequest>(world, line),
         _ => Ok(()),
     }
 }
@@ -327,6 +338,7 @@ struct Launcher<'a> {
     names: Arc<Names>,
     aloud: Arc<AtomicBool>,
     latency: LatencyProfile,
+    heard: Vec<&'static str>,
 }
 
 impl Launcher<'_> {
@@ -360,8 +372,8 @@ impl Cluster {
         world.faults().name(names::of(&spec));
         world.faults().watch();
         let aloud = Arc::new(AtomicBool::new(true));
-        let (names, latency) = (Arc::new(names::of(&spec)), spec.latency);
-        let (start, last) = (Launcher { world, site, names, aloud: aloud.clone(), latency }, aloud);
+        let (heard, names, latency) = (spec.heard.clone(), Arc::new(names::of(&spec)), spec.latency);
+        let (start, last) = (Launcher { world, site, names, aloud: aloud.clone(), latency, heard }, aloud);
         world.trace().observe(move |event| {
             // Whoever takes steps has the checkers look first.
             if event.is::<ScenarioStep>() {

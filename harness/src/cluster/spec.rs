@@ -51,6 +51,8 @@ pub struct ClusterSpec {
     pub lock: LockKey,
     /// What is set in processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
+    /// Kinds of events that only who asks for them hears, and that the scenario asks for.
+    pub heard: Vec<&'static str>,
 }
 
 impl Default for ClusterSpec {
@@ -70,6 +72,7 @@ impl Default for ClusterSpec {
             leader_elect: false,
             lock: LockKey::default(),
             flags: Vec::new(),
+            heard: Vec::new(),
         }
     }
 }
@@ -115,6 +118,7 @@ impl ClusterSpec {
             leader_elect: scenario.leader_elect,
             lock: scenario.lock,
             flags: scenario.flags.clone(),
+            heard: crate::runner::ears::kinds_heard(scenario),
             ..Self::default()
         };
         for node in &scenario.nodes {

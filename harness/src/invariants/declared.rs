@@ -3,8 +3,9 @@
 //! They stand once, in `scenarios/upstream-bugs.yaml`. A scenario names those that it expects; the violation must then
 //! occur in it, and it hides nothing with another signature.
 
-use cel::{Context, Program};
+use fake_apiserver::cel::{CelValue, Expression};
 use serde::Deserialize;
+use substrate::json::to_value;
 
 use super::Violation;
 
@@ -56,11 +57,10 @@ impl Deviation {
             return Ok(false);
         }
         let bad = |why: String| format!("upstream-bugs.yaml: {}: that: {why}", self.id);
-        let program = Program::compile(&self.that).map_err(|e| bad(e.to_string()))?;
-        let mut context = Context::default();
-        context.add_variable("violation", violation).map_err(|e| bad(e.to_string()))?;
-        match program.execute(&context).map_err(|e| bad(e.to_string()))? {
-            cel::Value::Bool(is) => Ok(is),
+        let expression = Expression::compile(&self.that).map_err(&bad)?;
+        let value = to_value(violation).map_err(|e| bad(e.to_string()))?;
+        match expression.evaluate(&[("violation", &value)]).map_err(&bad)? {
+            CelValue::Bool(is) => Ok(is),
             other => Err(bad(format!("gives {other:?}, not true or false"))),
         }
     }

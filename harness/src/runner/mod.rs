@@ -3,6 +3,11 @@
 mod cloud;
 pub mod condition;
 pub mod defaults;
+mod describe;
+pub(crate) mod ears;
+mod metrics;
+mod mirror;
+mod nevers;
 pub mod objects;
 mod settle;
 mod steps;
@@ -16,10 +21,11 @@ use serde::Serialize;
 use substrate::Event;
 use substrate::fault::Report;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, names};
 use crate::events::ScenarioStep;
 use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
 use crate::scenario::model::{Scenario, Step};
+use ears::Ears;
 use watchman::Watchman;
 
 pub use objects::{ObjectError, Objects};
@@ -95,7 +101,8 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         });
     }
     let started = world.clock().mono();
-    let mut run = steps::Run::new(scenario, cluster, watchman, started);
+    let ears = Ears::listen(scenario, names::of(cluster.spec()), world.trace());
+    let (mut run, nevers, jobs) = steps::Run::new(scenario, cluster, watchman, ears, started);
     let deadline = cluster.scaled(scenario.deadline);
     let story = async {
         run.prepare().await?;
@@ -105,7 +112,13 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
             world.trace().info(&Arc::from("scenario"), told);
             run.step(step).await?;
         }
-        Ok(())
+        run.story_ends().await
+    };
+    let story = async {
+        tokio::select! { biased;
+            failure = nevers.watch(jobs) => Err(failure),
+            result = story => result,
+        }
     };
     let mut result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
         Ok(result) => result,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, StatusCode, request};
 use serde_json::{Value, json};
-use substrate::body::{call, collect, full};
+use substrate::body::{Body, call, collect, empty, full};
+use substrate::json::Value as Tree;
+use substrate::link::Streaming;
 use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
@@ -20,6 +22,9 @@ const TRIES: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long is waited in between.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the runner calls itself.
+pub(super) const USER_AGENT: &str = "mooring-scenario";
 
 /// What goes wrong with objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -41,6 +46,11 @@ impl ObjectError {
     /// Whether the API server says that the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Status { code: 404, .. })
+    }
+
+    /// Whether the API server says that it no longer has the revision that is asked for.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Status { code: 410, .. })
     }
 }
 
@@ -93,6 +103,58 @@ impl Objects {
         }
     }
 
+    /// Reads an object as a tree; nothing when it does not exist.
+    ///
+    /// # Errors
+    /// What the API server says, and an answer that is no object.
+    pub async fn tree(&self, object: &ObjectRef) -> Result<Option<Tree>, ObjectError> {
+        match self.send(Method::GET, &object.path(), None).await {
+            Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
+            Err(e) if e.is_not_found() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Lists the objects at a URL path as trees, and the revision of the list.
+    ///
+    /// # Errors
+    /// What the API server says, and an answer that is no list.
+    pub async fn list_tree(&self, path: &str) -> Result<(Vec<Tree>, u64), ObjectError> {
+        let answer = self.send(Method::GET, path, None).await?;
+        let mut list: Tree = serde_json::from_slice(&answer).map_err(|e| ObjectError::Transport(e.into()))?;
+        let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+        let revision = revision.ok_or_else(|| ObjectError::Transport("a list without a revision".into()))?;
+        match list["items"].take() {
+            Tree::Array(items) => Ok((items, revision)),
+            _ => Ok((Vec::new(), revision)),
+        }
+    }
+
+    /// Opens a stream, and gives its body.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn open(&self, path: &str) -> Result<Body, ObjectError> {
+        let opening = async {
+            let mut request = asking(Method::GET, path).body(empty()).map_err(|e| ObjectError::Transport(e.into()))?;
+            request.extensions_mut().insert(Streaming);
+            let response = call(self.service.clone(), request).await.map_err(ObjectError::Transport)?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response.into_body());
+            }
+            let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(ObjectError::Transport)?;
+            Err(status_error(status, &decode(&bytes), &bytes))
+        };
+        let late = || ObjectError::Transport(format!("no answer within {PATIENCE:?}").into());
+        tokio::time::timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// The API server itself.
+    pub(super) fn service(&self) -> &HttpService {
+        &self.service
+    }
+
     /// Reads of an object what its state shows; nothing when it does not exist.
     ///
     /// # Errors
@@ -112,14 +174,6 @@ impl Objects {
     pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ObjectError> {
         let root = if kind.api_version().contains('/') { "apis" } else { "api" };
         self.list_path(&format!("/{root}/{}/{}", kind.api_version(), kind.resource())).await
-    }
-
-    /// Lists the events of a namespace.
-    ///
-    /// # Errors
-    /// What the API server says.
-    pub async fn events(&self, namespace: &str) -> Result<Vec<Value>, ObjectError> {
-        self.list_path(&format!("/api/v1/namespaces/{namespace}/events")).await
     }
 
     async fn list_path(&self, path: &str) -> Result<Vec<Value>, ObjectError> {
@@ -176,12 +230,7 @@ impl Objects {
 
     async fn send_once(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<Bytes, ObjectError> {
         let transport = |e: BoxError| ObjectError::Transport(e);
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "localhost")
-            .header("user-agent", "mooring-scenario")
-            .header("accept", "application/json");
+        let mut request = asking(method, path);
         if let Some((content_type, _)) = body {
             request = request.header("content-type", content_type);
         }
@@ -192,6 +241,16 @@ impl Objects {
         let bytes = collect(response.into_body(), ANSWER_LIMIT).await.map_err(transport)?;
         if status.is_success() { Ok(bytes) } else { Err(status_error(status, &decode(&bytes), &bytes)) }
     }
+}
+
+/// A request of the runner.
+fn asking(method: Method, path: &str) -> request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("user-agent", USER_AGENT)
+        .header("accept", "application/json")
 }
 
 /// An answer's tree; null when it is none.

@@ -20,6 +20,8 @@ pub(super) enum Sign {
     Any(Kind),
     /// A Kubernetes event with this reason.
     Event(String),
+    /// An event of one of these kinds.
+    Kinds(&'static [&'static str]),
     /// A record synced by the workload of this pod (`namespace/name`).
     Records(String),
 }
@@ -32,6 +34,7 @@ impl Sign {
                 .is_some_and(|commit| commit.resource == object.kind.resource() && *commit.object == **key),
             Self::Any(kind) => event.get::<Commit>().is_some_and(|commit| commit.resource == kind.resource()),
             Self::Event(reason) => event.get::<EventRecorded>().is_some_and(|told| told.reason == *reason),
+            Self::Kinds(kinds) => kinds.contains(&event.kind()),
             Self::Records(pod) => {
                 let of = event.get::<WorkloadSynced>().map(|told| &told.pod);
                 let of = of.or(event.get::<WorkloadStarted>().map(|told| &told.pod));

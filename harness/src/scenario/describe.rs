@@ -1,11 +1,11 @@
 //! Steps and expectations in words, for progress, traces and failure reports.
 
 use std::fmt;
-use std::time::Duration;
 
 use substrate::fault::Span;
 
 use super::model::{Action, Delete, Expectation, Manifest, Step, Taint, Untaint, Wait};
+use super::predicate::{Times, within};
 
 impl fmt::Display for Step {
     /// What the step does, after its name if it has one: `second home: apply pod/web`.
@@ -22,6 +22,11 @@ impl fmt::Display for Action {
         match self {
             Self::Apply(manifests) => write!(f, "apply {}", list(manifests)),
             Self::Wait(wait) => write!(f, "wait until {wait}"),
+            Self::WaitFor(holds) => {
+                write!(f, "wait until {} satisfies `{}`", holds.of, holds.that)?;
+                within(f, holds.within)
+            }
+            Self::Never(never) => write!(f, "see that never {never}"),
             Self::Expect(expectation) => write!(f, "expect that {expectation}"),
             Self::Crash(node) => write!(f, "crash {node}"),
             Self::Restart(node) => write!(f, "restart {node}"),
@@ -51,6 +56,10 @@ impl fmt::Display for Wait {
             let and = if self.is.is_some() || self.on.is_some() { " and" } else { "" };
             write!(f, "{and} has written {records} records")?;
         }
+        if let Some(that) = &self.that {
+            let and = if self.is.is_some() || self.on.is_some() || self.records.is_some() { " and" } else { "" };
+            write!(f, "{and} satisfies `{that}`")?;
+        }
         write!(f, " within {}", Span(self.within))
     }
 }
@@ -62,6 +71,9 @@ impl fmt::Display for Expectation {
                 write!(f, "an event {} of {}", event.reason, event.object)?;
                 if let Some(part) = &event.contains {
                     write!(f, " says \"{part}\"")?;
+                }
+                if event.times != Times::default() {
+                    write!(f, ", {}", event.times)?;
                 }
                 within(f, event.within)
             }
@@ -76,6 +88,26 @@ impl fmt::Display for Expectation {
                 let counts: Vec<String> = counts.iter().map(|(id, least)| format!("{id} on {least}")).collect();
                 write!(f, "by the end invariants were looked at: {} occasions or more", counts.join(", "))
             }
+            Self::Holds(holds) => {
+                write!(f, "{} satisfies `{}`", holds.of, holds.that)?;
+                within(f, holds.within)
+            }
+            Self::Calls(calls) => {
+                write!(f, "{calls} {}", calls.times)?;
+                if let Some(step) = calls.since {
+                    write!(f, " since step {} began", step + 1)?;
+                }
+                within(f, calls.within)
+            }
+            Self::Metric(metric) => {
+                metric.fmt(f)?;
+                within(f, metric.within)
+            }
+            Self::Cloud(cloud) => {
+                cloud.fmt(f)?;
+                within(f, cloud.within)
+            }
+            Self::Violation(id) => write!(f, "by the end the declared deviation {id} occurred"),
             Self::Elapsed(elapsed) => {
                 f.write_str("the time since ")?;
                 match elapsed.since {
@@ -91,10 +123,6 @@ impl fmt::Display for Expectation {
             }
         }
     }
-}
-
-fn within(f: &mut fmt::Formatter<'_>, within: Duration) -> fmt::Result {
-    if within.is_zero() { Ok(()) } else { write!(f, " within {}", Span(within)) }
 }
 
 fn list(manifests: &[Manifest]) -> String {
@@ -116,6 +144,13 @@ steps:
   - expect: {elapsed: {since: go, at-least: 710s, at-most: 20m}}
   - expect: {attached: {claim: data, node: node-b}}
   - delete: {object: pod/web, force: true}
+  - wait: {object: pod/web, is: Running, that: \"has(self.spec)\", within: 90s}
+  - wait: {list: pods, that: \"self.size() == 1\", within: 90s}
+  - expect: {call: {plane: csi, op: NodeStageVolume, where: {volume: pvc/data, code: OK}, times: 2}, since: go, within: 5s}
+  - expect: {metric: {of: mock-ec2, name: m, where: {state: error}, value: {at-least: 1}}}
+  - expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}, within: 5s}
+  - never: {event: {object: pod/a/web, reason: R}, until: end}
+  - {name: end, expect: {event: {object: pod/a/web, reason: R, times: {at-most: 1}}}}
 ";
         let steps = parse("t.yaml", text).expect("valid").steps;
         let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
@@ -128,6 +163,13 @@ steps:
                 "expect that the time since step 1 began is 11m50s to 20m",
                 "expect that the volume of pvc/data is attached to node-b",
                 "force delete pod/web",
+                "wait until pod/web is Running and satisfies `has(self.spec)` within 1m30s",
+                "wait until the list of pods satisfies `self.size() == 1` within 1m30s",
+                "expect that NodeStageVolume of csi volume=pvc/data ending in OK 2 times since step 1 began within 5s",
+                "expect that m of mock-ec2 where state=\"error\" is at least 1",
+                "expect that the cloud's volume of pvc/data is in-use and is attached to node-a alone within 5s",
+                "see that never an event R of pod/a/web at least once until end",
+                "end: expect that an event R of pod/a/web, at most once",
             ]
         );
     }

@@ -4,7 +4,7 @@
 //! [`ScenarioError`] that points at the place in the file and says what to write instead.
 //!
 //! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
-//! `model`, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
+//! `model`, `predicate` is what a model demands, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
 pub mod crowd;
 mod describe;
@@ -14,6 +14,7 @@ mod lower;
 pub mod model;
 pub mod object;
 mod place;
+pub mod predicate;
 
 pub use diagnostic::ScenarioError;
 pub use model::{

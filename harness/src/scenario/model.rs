@@ -10,6 +10,7 @@ use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
 use super::object::{Kind, ObjectRef, State};
+use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
 
 /// A scenario in which every name exists and every step does exactly one thing.
@@ -136,8 +137,12 @@ pub enum Action {
     Apply(Vec<Manifest>),
     /// Waits until an object is in a state.
     Wait(Wait),
+    /// Waits until a condition holds of a list.
+    WaitFor(Holds),
     /// Demands something.
     Expect(Expectation),
+    /// Forbids something, from here on.
+    Never(Never),
     /// The node loses power, or the process ends; it stays down.
     Crash(String),
     /// The node, or the process, starts anew.
@@ -166,6 +171,8 @@ impl Action {
         match self {
             Self::Apply(manifests) => manifests.first().map(|manifest| manifest.object.clone()),
             Self::Wait(wait) => Some(wait.object.clone()),
+            Self::WaitFor(holds) => holds.of.object(),
+            Self::Never(never) => never.object(),
             Self::Expect(expectation) => expectation.object(),
             Self::Delete(delete) => Some(delete.object.clone()),
             Self::Taint(Taint { node, .. })
@@ -184,7 +191,9 @@ impl Expectation {
             Self::Event(event) => Some(event.object.clone()),
             Self::BytesIntact(bytes) => Some(bytes.pod.clone()),
             Self::Attached(attached) => Some(attached.claim.clone()),
-            Self::Elapsed(_) | Self::Checked(_) => None,
+            Self::Holds(holds) => holds.of.object(),
+            Self::Cloud(cloud) => cloud.object(),
+            Self::Elapsed(_) | Self::Checked(_) | Self::Calls(_) | Self::Metric(_) | Self::Violation(_) => None,
         }
     }
 }
@@ -200,6 +209,8 @@ pub struct Wait {
     pub on: Option<String>,
     /// The pod's workload has written and synced at least this many records since it started.
     pub records: Option<u64>,
+    /// What the object satisfies.
+    pub that: Option<That>,
     /// How long it may take.
     pub within: Duration,
 }
@@ -217,6 +228,16 @@ pub enum Expectation {
     Elapsed(Elapsed),
     /// By the end of the run, invariants were looked at on at least so many occasions.
     Checked(BTreeMap<Id, u64>),
+    /// A condition holds of an object or a list.
+    Holds(Holds),
+    /// Calls were made so often.
+    Calls(Calls),
+    /// A metric has a value.
+    Metric(Metric),
+    /// The cloud has something.
+    Cloud(Cloud),
+    /// By the end of the run a declared deviation of upstream has occurred.
+    Violation(String),
 }
 
 /// A Kubernetes Event about an object.
@@ -228,6 +249,8 @@ pub struct EventSeen {
     pub reason: String,
     /// A part of its message.
     pub contains: Option<String>,
+    /// How often it was recorded.
+    pub times: Times,
     /// How long it may take to appear; zero demands that it is there.
     pub within: Duration,
 }

@@ -50,6 +50,11 @@ impl Kind {
         Self::known("storage.k8s.io/v1", "CSIDriver")
     }
 
+    /// Events.
+    pub fn event() -> Self {
+        Self::known("v1", "Event")
+    }
+
     /// Attachments.
     pub fn volume_attachment() -> Self {
         Self::known("storage.k8s.io/v1", "VolumeAttachment")

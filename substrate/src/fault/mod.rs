@@ -363,6 +363,6 @@ fn skew_ms(text: &str) -> Result<i64, String> {
 }
 
 /// Whether `value` equals `pattern`, or begins with it where it ends in `*`.
-fn wild(pattern: &str, value: &str) -> bool {
+pub fn wild(pattern: &str, value: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == value, |prefix| value.starts_with(prefix))
 }

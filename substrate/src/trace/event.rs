@@ -265,4 +265,23 @@ mod tests {
         trace.info(&"house".into(), Closed {});
         assert_eq!(*seen.lock().unwrap(), [1, 2]);
     }
+
+    #[test]
+    fn what_is_mentioned_is_heard_only_where_somebody_asked() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        let trace = trace();
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counts = seen.clone();
+        trace.observe(move |_| {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        trace.mention(&"p".into(), || -> Closed { unreachable!("nobody hears it") });
+        trace.hear("door.opened");
+        trace.mention(&"p".into(), || -> Closed { unreachable!("another kind is heard") });
+        assert_eq!(seen.load(Ordering::Relaxed), 0);
+        trace.hear("door.closed");
+        trace.mention(&"p".into(), || Closed {});
+        assert_eq!((seen.load(Ordering::Relaxed), trace.len()), (1, 0));
+    }
 }

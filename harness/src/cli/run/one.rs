@@ -13,7 +13,7 @@ use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, open_trace, options};
 use super::report::{JunitFile, Report};
 use super::{annotate, keep, refuse};
-use crate::cluster::{Cluster, ClusterSpec, live};
+use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::report;
 use crate::runner::{self, Outcome};

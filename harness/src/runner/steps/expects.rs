@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{Failure, Run};
 use crate::runner::watchman::Sign;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, EventSeen, Expectation};
-use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation};
+use crate::scenario::object::Kind;
 
 /// How long a workload may take to read what it finds.
 const READING: Duration = Duration::from_secs(30);
@@ -19,40 +17,13 @@ impl Run<'_> {
             Expectation::BytesIntact(bytes) => self.expect_bytes(bytes).await,
             Expectation::Attached(attached) => self.expect_attached(attached).await,
             Expectation::Elapsed(elapsed) => self.expect_elapsed(elapsed),
-            Expectation::Checked(_) => Ok(()),
+            Expectation::Holds(holds) => self.holds(holds).await,
+            Expectation::Calls(calls) => self.expect_calls(calls).await,
+            Expectation::Metric(metric) => self.expect_metric(metric).await,
+            Expectation::Cloud(cloud) => self.expect_cloud(cloud).await,
+            // What is demanded of the whole run is known at its end.
+            Expectation::Checked(_) | Expectation::Violation(_) => Ok(()),
         }
-    }
-
-    pub(super) async fn expect_event(&self, wanted: &EventSeen) -> Result<(), Failure> {
-        let namespace = wanted.object.namespace.clone().unwrap_or_else(|| "default".to_owned());
-        let contains = wanted.contains.as_deref().unwrap_or_default();
-        let expected = format!(
-            "an event {} of {} that says {contains:?}, within {:?}",
-            wanted.reason, wanted.object, wanted.within
-        );
-        self.until(wanted.within, Sign::Event(wanted.reason.clone()), async || {
-            let events = self.api("list events", self.objects.events(&namespace).await)?;
-            let of_object: Vec<&Value> = events.iter().filter(|e| is_about(e, &wanted.object)).collect();
-            let found = of_object
-                .iter()
-                .any(|e| e["reason"] == *wanted.reason && e["message"].as_str().is_some_and(|m| m.contains(contains)));
-            if found {
-                return Ok(());
-            }
-            let seen: Vec<String> = of_object
-                .iter()
-                .map(|e| {
-                    format!(
-                        "{} {:?}",
-                        e["reason"].as_str().unwrap_or_default(),
-                        e["message"].as_str().unwrap_or_default()
-                    )
-                })
-                .collect();
-            let seen = if seen.is_empty() { "no event of it".to_owned() } else { seen.join("; ") };
-            Err(self.failure(expected.clone(), seen))
-        })
-        .await
     }
 
     /// A container is running, and told so, before its workload has read what it finds.
@@ -113,9 +84,4 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-fn is_about(event: &Value, object: &ObjectRef) -> bool {
-    let about = &event["involvedObject"];
-    about["kind"] == object.kind.kind() && about["name"] == *object.name
 }

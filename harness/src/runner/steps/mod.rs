@@ -1,14 +1,22 @@
 //! What each step of a scenario does.
 
+mod counts;
 mod expects;
 mod faults;
+mod holds;
 mod objects;
 mod waits;
+
+pub(super) use counts::{event_count, is_event};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::describe::Teller;
+use super::ears::Ears;
+use super::metrics::Meter;
+use super::nevers::{Jobs, Nevers, Tools};
 use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
 use super::{Failure, SilentFault, defaults};
@@ -35,6 +43,12 @@ pub(super) struct Run<'a> {
     demanded: Vec<Demand>,
     /// The step that is done now, by its index.
     now: Option<usize>,
+    ears: Arc<Ears>,
+    teller: Teller,
+    meter: Meter,
+    nevers: Arc<Nevers>,
+    /// How many calls had been heard when each step began.
+    heard: Vec<usize>,
 }
 
 impl<'a> Run<'a> {
@@ -42,9 +56,23 @@ impl<'a> Run<'a> {
         scenario: &'a Scenario,
         cluster: &'a Cluster,
         watchman: Arc<Watchman>,
+        ears: Arc<Ears>,
         started: Duration,
-    ) -> Self {
-        Self {
+    ) -> (Self, Arc<Nevers>, Jobs) {
+        let teller = Teller { service: cluster.ec2().clone(), ears: ears.clone() };
+        let meter = Meter {
+            cloud: cluster.ec2().clone(),
+            apiserver: cluster.objects().service().clone(),
+            token: cluster.spec().admin_token.clone(),
+        };
+        let (nevers, jobs) = Nevers::new(Tools {
+            clock: cluster.world().clock().clone(),
+            objects: cluster.objects().clone(),
+            teller: teller.clone(),
+            meter: meter.clone(),
+            ears: ears.clone(),
+        });
+        let run = Self {
             scenario,
             cluster,
             objects: cluster.objects().clone(),
@@ -55,7 +83,13 @@ impl<'a> Run<'a> {
             cleared: Vec::new(),
             demanded: Vec::new(),
             now: None,
-        }
+            ears,
+            teller,
+            meter,
+            nevers: nevers.clone(),
+            heard: Vec::new(),
+        };
+        (run, nevers, jobs)
     }
 
     /// Waits until all nodes are ready, then puts the scenario's objects and faults in place.
@@ -75,10 +109,16 @@ impl<'a> Run<'a> {
 
     pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         self.now = Some(step.index);
+        if let Some(name) = &step.name {
+            self.nevers.end_at(name).await?;
+        }
         self.began.push(self.time());
+        self.heard.push(self.ears.len());
         match &step.action {
             Action::Apply(manifests) => self.apply(manifests).await?,
             Action::Wait(wait) => self.wait_step(wait).await?,
+            Action::WaitFor(holds) => self.holds(holds).await?,
+            Action::Never(never) => self.nevers.begin(step.index, never).await?,
             // What is demanded of the whole run is known at its end.
             Action::Expect(Expectation::Checked(counts)) => self.demanded.push((self.now, counts.clone())),
             Action::Expect(expectation) => self.expect(expectation).await?,
@@ -94,6 +134,11 @@ impl<'a> Run<'a> {
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
         }
         Ok(())
+    }
+
+    /// Ends what is forbidden to the end of the story.
+    pub(super) async fn story_ends(&self) -> Result<(), Failure> {
+        self.nevers.end_all().await
     }
 
     /// Faults that were declared and never fired; only asked of a run that came to its end.

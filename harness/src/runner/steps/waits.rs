@@ -10,7 +10,12 @@ use crate::scenario::object::{ObjectRef, State};
 
 impl Run<'_> {
     pub(super) async fn wait_step(&self, wait: &Wait) -> Result<(), Failure> {
-        if let Some(state) = wait.is {
+        if let Some(that) = &wait.that {
+            return self.wait_that(wait, that).await;
+        }
+        // Who is on a node is there.
+        let state = wait.is.or(wait.on.is_some().then_some(State::Exists));
+        if let Some(state) = state {
             self.wait(&wait.object, state, wait.on.as_deref(), wait.within).await?;
         }
         match wait.records {

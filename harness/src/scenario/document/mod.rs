@@ -1,5 +1,6 @@
 //! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
 
+mod predicate;
 mod shapes;
 mod short;
 mod step;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use csi_mock::settings::LockKey;
 use substrate::fault::{Fault, Span};
 
+pub(super) use predicate::*;
 pub(super) use shapes::OneOrMany;
 pub(super) use short::*;
 pub(super) use step::*;

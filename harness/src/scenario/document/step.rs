@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use substrate::fault::{Fault, Span};
 
+use super::predicate::{CallMade, CloudIs, MetricIs, Never, Times};
 use super::shapes::{OneOrMany, one_of};
 use super::short::{Claim, Class, Include, Pod, Repeat};
 use crate::scenario::object::{ObjectRef, State};
@@ -20,7 +21,8 @@ one_of! {
         repeat: Repeat(Repeat),
         include: Include(Include),
         wait: Wait(Wait),
-        expect: Expect(Expect),
+        expect: Expect(Box<Expect>),
+        never: Never(Box<Never>),
         crash: Crash(String),
         restart: Restart(String),
         delete: Delete(Delete),
@@ -36,22 +38,37 @@ one_of! {
 
 one_of! {
     /// All demands as optional keys; exactly one may be there.
-    struct Expect { records: Placed<u64> } does Demand {
+    struct Expect {
+        records: Placed<u64>,
+        that: Placed<String>,
+        namespace: Placed<String>,
+        since: Placed<String>,
+        within: Placed<Span>
+    } does Demand {
         event: Event(EventSeen),
         bytes_intact: BytesIntact(ObjectRef),
         attached: Attached(Attached),
         elapsed: Elapsed(Elapsed),
         checked: Checked(BTreeMap<String, u64>),
+        object: Object(ObjectRef),
+        list: List(String),
+        call: Call(CallMade),
+        metric: Metric(MetricIs),
+        ec2: Ec2(CloudIs),
+        violation: Violation(String),
     }
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Wait {
-    pub object: ObjectRef,
+    pub object: Option<ObjectRef>,
+    pub list: Option<Placed<String>>,
+    pub namespace: Option<Placed<String>>,
     pub is: Option<Placed<State>>,
     pub on: Option<Placed<String>>,
     pub records: Option<Placed<u64>>,
+    pub that: Option<Placed<String>>,
     pub within: Option<Span>,
 }
 
@@ -61,6 +78,7 @@ pub(in crate::scenario) struct EventSeen {
     pub object: ObjectRef,
     pub reason: String,
     pub contains: Option<String>,
+    pub times: Option<Placed<Times>>,
     pub within: Option<Span>,
 }
 

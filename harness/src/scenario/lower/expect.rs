@@ -8,34 +8,47 @@ use super::steps::{Steps, only};
 use crate::invariants::Id;
 use crate::scenario::diagnostic::Mistake;
 use crate::scenario::document as doc;
-use crate::scenario::model::{Attached, BytesIntact, Elapsed, EventSeen, Expectation};
+use crate::scenario::model::{Attached, BytesIntact, Elapsed, Expectation};
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::place::Placed;
+use crate::scenario::predicate::Subject;
 
 impl Steps<'_> {
-    pub(super) fn expect(&self, expect: Placed<doc::Expect>) -> Checked<Expectation> {
-        let (place, mut expect) = (expect.place, expect.value);
+    pub(super) fn expect(&mut self, expect: Placed<Box<doc::Expect>>) -> Checked<Expectation> {
+        let (place, mut expect) = (expect.place, *expect.value);
         let help = "make two steps of it";
         let demand = only(expect.take(), place, "an `expect` demands one thing", doc::Expect::KEYS, help)?;
+        let records = expect.records.as_ref().map(|records| records.value);
         if let Some(records) = &expect.records
             && !matches!(demand, doc::Demand::BytesIntact(_))
         {
             return Err(Mistake::new(records.place, "`records` belongs to `bytes-intact`", "here"));
         }
+        self.own_keys(&expect, &demand)?;
+        let doc::Expect { that, namespace, since, within, .. } = expect;
+        let within = within.map_or(Duration::ZERO, |w| w.value.0);
         match demand {
+            doc::Demand::Object(object) => self.holds(Subject::Object(object.value), object.place, that, within),
+            doc::Demand::List(list) => {
+                let place = list.place;
+                self.holds(self.list(list, namespace)?, place, that, within)
+            }
+            doc::Demand::Call(call) => self.calls(call, since, within).map(Expectation::Calls),
+            doc::Demand::Metric(metric) => self.metric(metric, within).map(Expectation::Metric),
+            doc::Demand::Ec2(cloud) => self.cloud(cloud, within).map(Expectation::Cloud),
+            doc::Demand::Violation(id) => {
+                self.violations.push(id.clone());
+                Ok(Expectation::Violation(id.value))
+            }
             doc::Demand::BytesIntact(pod) => {
                 if pod.kind != Kind::pod() {
                     let message = format!("a {} keeps no records", pod.kind.kind());
                     return Err(Mistake::new(pod.place, message, "not a pod"));
                 }
-                let records = expect.records.map_or(1, |r| r.value);
+                let records = records.unwrap_or(1);
                 Ok(Expectation::BytesIntact(BytesIntact { pod: pod.value, records }))
             }
-            doc::Demand::Event(event) => {
-                let doc::EventSeen { object, reason, contains, within } = event.value;
-                let within = within.map_or(Duration::ZERO, |w| w.0);
-                Ok(Expectation::Event(EventSeen { object, reason, contains, within }))
-            }
+            doc::Demand::Event(event) => self.event(event.value).map(Expectation::Event),
             doc::Demand::Attached(attached) => {
                 let doc::Attached { claim, node, within } = attached.value;
                 let object: ObjectRef =

@@ -1,6 +1,6 @@
 //! Faults: what the catalogue takes, and which of them are in force.
 
-use substrate::fault::Fault;
+use substrate::fault::{Effect, Fault};
 
 use super::Checked;
 use super::steps::Steps;
@@ -35,6 +35,9 @@ impl Steps<'_> {
                 None => wrong,
             });
         }
+        if let Effect::Error(code) = &fault.effect {
+            self.codes.insert(code.clone());
+        }
         if !self.faults.insert(fault.name.clone()) {
             let message = format!("a fault called `{}` is in force already", fault.name);
             return Err(Mistake::new(fault.place, message, "the second one").help("give each fault a name of its own"));
@@ -44,7 +47,7 @@ impl Steps<'_> {
 }
 
 /// Where `word` stands in the text of a fault that begins at `place`, before the next item of its list.
-fn within(text: &str, place: Place, word: &str) -> Option<Place> {
+pub(super) fn within(text: &str, place: Place, word: &str) -> Option<Place> {
     let rest = text.get(place.offset..)?;
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let (at, _) = rest[..block_length(text, place)].match_indices(word).find(|(at, _)| {

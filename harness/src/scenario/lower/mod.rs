@@ -5,6 +5,7 @@ mod expect;
 mod faults;
 mod header;
 mod manifest;
+mod predicate;
 mod short;
 mod steps;
 
@@ -44,6 +45,11 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         steps.add_fault(fault)?;
     }
     steps.steps(document.steps)?;
+    steps.check_untils()?;
+    let mut violations = header::violations(document.violations)?;
+    violations.extend(header::violations(steps.violations)?);
+    violations.sort();
+    violations.dedup();
     let (done, needs_class) = (steps.done, steps.needs_class);
     let applied = done.iter().filter_map(|step| match &step.action {
         Action::Apply(list) => Some(list),
@@ -74,7 +80,7 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         leader_elect: document.leader_elect,
         lock: document.driver.lock,
         flags: header::flags(text, document.flags)?,
-        violations: header::violations(document.violations)?,
+        violations,
         nodes,
     })
 }

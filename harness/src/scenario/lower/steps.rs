@@ -9,11 +9,13 @@ use substrate::fault::Catalogue;
 
 use super::Checked;
 use super::expand::{MAX_TEXT, Origin};
+use super::predicate::no_namespace;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
 use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::place::{Place, Placed};
+use crate::scenario::predicate::Holds;
 
 /// How long a `wait` may take when the file does not say.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -31,6 +33,12 @@ pub(super) struct Steps<'a> {
     /// The steps, in order.
     pub(super) done: Vec<Step>,
     pub(super) faults: BTreeSet<String>,
+    /// Codes that faults so far give.
+    pub(super) codes: BTreeSet<String>,
+    /// Declared deviations that steps demand.
+    pub(super) violations: Vec<Placed<String>>,
+    /// Steps at which a `never` ends, each with the index of that one.
+    pub(super) untils: Vec<(Placed<String>, usize)>,
     /// Whether a claim relies on the default class.
     pub(super) needs_class: bool,
     /// The variables of the repetitions that are read now.
@@ -52,6 +60,9 @@ impl<'a> Steps<'a> {
             nodes,
             done: Vec::new(),
             faults: BTreeSet::new(),
+            codes: BTreeSet::new(),
+            violations: Vec::new(),
+            untils: Vec::new(),
             needs_class: false,
             variables: Vec::new(),
             depth: 0,
@@ -106,7 +117,8 @@ impl<'a> Steps<'a> {
             doc::Act::Repeat(Placed { place, .. }) | doc::Act::Include(Placed { place, .. }) => {
                 return Err(Mistake::new(place, "this stands for several steps", "here"));
             }
-            doc::Act::Wait(wait) => Action::Wait(self.wait(wait)?),
+            doc::Act::Wait(wait) => self.wait(wait)?,
+            doc::Act::Never(never) => Action::Never(self.never(never)?),
             doc::Act::Expect(expect) => Action::Expect(self.expect(expect)?),
             doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
             doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
@@ -150,9 +162,26 @@ impl<'a> Steps<'a> {
         Ok(Taint { node: self.node(node)?, key, value, effect: effect.value })
     }
 
-    fn wait(&self, wait: Placed<doc::Wait>) -> Checked<Wait> {
+    fn wait(&self, wait: Placed<doc::Wait>) -> Checked<Action> {
         let (place, wait) = (wait.place, wait.value);
-        let kind = wait.object.kind;
+        let within = wait.within.map_or(WITHIN, |w| w.0);
+        let that = wait.that.map(|that| self.that(that)).transpose()?;
+        if let Some(list) = wait.list {
+            let others = [wait.object.is_some(), wait.is.is_some(), wait.on.is_some(), wait.records.is_some()];
+            if others.contains(&true) {
+                let message = "`list` goes with `that`, `namespace` and `within` alone";
+                return Err(Mistake::new(list.place, message, "a list is in no state and on no node"));
+            }
+            let missing = || Mistake::new(place, "there is nothing to wait for", "no condition").help("add `that`");
+            let of = self.list(list, wait.namespace)?;
+            return Ok(Action::WaitFor(Holds { of, that: that.ok_or_else(missing)?, within }));
+        }
+        let Some(object) = wait.object else {
+            let message = "a `wait` names an `object` or a `list`, and this one nothing";
+            return Err(Mistake::new(place, message, "here").help("add `object: kind/name`, as in pod/web"));
+        };
+        no_namespace(wait.namespace)?;
+        let kind = object.kind;
         if let Some(is) = &wait.is
             && !kind.states().contains(&is.value)
         {
@@ -173,17 +202,18 @@ impl<'a> Steps<'a> {
             let message = format!("a {} writes no records", kind.kind());
             return Err(Mistake::new(records.place, message, "`records` is for pods"));
         }
-        if wait.is.is_none() && wait.records.is_none() && wait.on.is_none() {
+        if wait.is.is_none() && wait.records.is_none() && wait.on.is_none() && that.is_none() {
             let message = "there is nothing to wait for";
-            return Err(Mistake::new(place, message, "no condition").help("add `is`, `on` or `records`"));
+            return Err(Mistake::new(place, message, "no condition").help("add `is`, `on`, `records` or `that`"));
         }
-        Ok(Wait {
-            object: wait.object,
+        Ok(Action::Wait(Wait {
+            object,
             is: wait.is.map(|is| is.value),
             on: wait.on.map(|on| self.node(on)).transpose()?,
             records: wait.records.map(|r| r.value),
-            within: wait.within.map_or(WITHIN, |w| w.0),
-        })
+            that,
+            within,
+        }))
     }
 
     /// The index of an earlier step.

@@ -1,0 +1,394 @@
+//! The Common Expression Language as Kubernetes' own policies use it, as far as the `cel` crate goes: for the rules of
+//! custom kinds, for policies and mutations, and for the conditions of scenarios.
+//!
+//! An expression that calls a function of Kubernetes' own libraries is refused when it is compiled, not when it is
+//! evaluated.
+
+mod mutation;
+mod paths;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+
+pub use cel::Value as CelValue;
+use cel::{Context, Env, Program, extensions};
+use substrate::json::Value;
+
+/// The longest expression that is compiled; upstream bounds the cost of rules instead.
+const MAX_LENGTH: usize = 8192;
+/// How deep parentheses, brackets and braces may stand in each other.
+const MAX_DEPTH: usize = 32;
+/// Functions and macros that the evaluator has; operators have names that begin with an underscore or an at sign.
+const KNOWN: &[&str] = &[
+    "all",
+    "bool",
+    "bytes",
+    "charAt",
+    "contains",
+    "double",
+    "dyn",
+    "endsWith",
+    "exists",
+    "exists_one",
+    "filter",
+    "has",
+    "indexOf",
+    "int",
+    "join",
+    "lastIndexOf",
+    "lowerAscii",
+    "map",
+    "matches",
+    "replace",
+    "size",
+    "split",
+    "startsWith",
+    "string",
+    "substring",
+    "trim",
+    "type",
+    "uint",
+    "upperAscii",
+];
+
+/// CEL with its functions of texts, as Kubernetes has them too.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // Fails only where a function is there already; then it is that one.
+    let _ = env.add_extension(extensions::strings);
+    Arc::new(env)
+});
+
+/// Words that no expression may use as a name, so that properties of these names are written `__namespace__`.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "namespace",
+    "null",
+    "package",
+    "return",
+    "true",
+    "void",
+    "while",
+];
+/// What stands in a name for characters that names of CEL cannot have.
+const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+
+/// The property that a name of an expression stands for, where that is another one (Kubernetes: "Escaping" of property
+/// names in validation rules).
+fn unescape(name: &str) -> Option<String> {
+    let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__")).filter(|word| RESERVED.contains(word));
+    let property = match word {
+        Some(word) => word.to_owned(),
+        None => ESCAPES.iter().fold(name.to_owned(), |text, (escape, plain)| text.replace(escape, plain)),
+    };
+    (property != name).then_some(property)
+}
+
+/// The names of an expression that stand for properties of other names, with those.
+fn escaped(source: &str) -> Vec<(String, String)> {
+    let names = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|name| name.contains("__"));
+    names.filter_map(|name| Some((name.to_owned(), unescape(name)?))).collect()
+}
+
+/// A compiled expression.
+pub struct Expression {
+    source: String,
+    escaped: Vec<(String, String)>,
+    program: Program,
+    env: Arc<Env>,
+}
+
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled, or what of it this server does not have.
+    pub fn compile(source: &str) -> Result<Self, String> {
+        Self::compile_with(source, &[])
+    }
+
+    /// Compiles an expression that makes objects, or the operations of a JSON patch.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled, or what of it this server does not have.
+    pub fn compile_mutation(source: &str) -> Result<Self, String> {
+        let mut expression = Self::compile_with(source, &["escapeKey"])?;
+        expression.env = mutation::env(mutation::types_made(expression.program.expression())?);
+        Ok(expression)
+    }
+
+    fn compile_with(source: &str, more: &[&str]) -> Result<Self, String> {
+        Self::check(source, more).map_err(|refusal| refusal.message)
+    }
+
+    /// Compiles an expression, and says where one cannot be compiled; `more` are functions beside the usual ones.
+    ///
+    /// # Errors
+    /// Why it cannot be compiled, or what of it this server does not have.
+    pub fn check(source: &str, more: &[&str]) -> Result<Self, Refusal> {
+        if source.len() > MAX_LENGTH || depth(source) > MAX_DEPTH {
+            let message = format!("the expression is longer than {MAX_LENGTH} bytes or nested deeper than {MAX_DEPTH}");
+            return Err(Refusal { message, ..Refusal::default() });
+        }
+        // The parser is not ours: what makes it panic is an expression that cannot be compiled.
+        let program = catch_unwind(AssertUnwindSafe(|| ENV.compile(source)))
+            .map_err(|_| Refusal { message: "compilation failed".to_owned(), ..Refusal::default() })?
+            .map_err(|errors| Refusal::of(&errors))?;
+        let unknown: Vec<String> = {
+            let references = program.references();
+            let mut unknown: Vec<String> = references
+                .functions()
+                .into_iter()
+                .filter(|f| !f.starts_with(['_', '@', '!', '-']) && !KNOWN.contains(f) && !more.contains(f))
+                .map(str::to_owned)
+                .collect();
+            unknown.sort();
+            unknown
+        };
+        if let Some(function) = unknown.first() {
+            return Err(Refusal::no_function(source, function, more));
+        }
+        Ok(Self { source: source.to_owned(), escaped: escaped(source), program, env: ENV.clone() })
+    }
+
+    /// Whether the expression mentions a variable.
+    pub fn mentions(&self, variable: &str) -> bool {
+        self.program.references().variables().contains(&variable)
+    }
+
+    /// The expression as it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Evaluates it with variables.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<cel::Value, String> {
+        catch_unwind(AssertUnwindSafe(|| {
+            let mut context = Context::with_env(self.env.clone());
+            for (name, value) in variables {
+                context.add_variable_from_value(*name, to_cel(value, &self.escaped));
+            }
+            self.program.execute(&context).map_err(|error| error.to_string())
+        }))
+        .unwrap_or_else(|_| Err("evaluation failed".to_owned()))
+    }
+}
+
+impl Expression {
+    /// Evaluates it to a tree.
+    ///
+    /// # Errors
+    /// Why there is no value, or why it cannot stand in a tree.
+    pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        self.evaluate(variables)?.json().map(Value::from).map_err(|error| error.to_string())
+    }
+
+    /// Evaluates a mutation to the object that is to be put into the one at hand.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn evaluate_object(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        mutation::object(&self.evaluate(variables)?)
+    }
+
+    /// Evaluates a mutation to the operations of a JSON patch.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn evaluate_json_patch(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
+        mutation::json_patch(&self.evaluate(variables)?)
+    }
+
+    /// A variable that it mentions and that is none of `known`, nor a name that one of its macros gives.
+    pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
+        let mut free = self.free_variables();
+        free.retain(|name| {
+            !known.contains(&name.as_str()) && !name.starts_with('@') && !TYPES.contains(&name.as_str())
+        });
+        free.into_iter().next()
+    }
+}
+
+/// Why an expression is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The message, as the API server gives it.
+    pub message: String,
+    /// What is wrong alone, in one line.
+    pub why: String,
+    /// Line and column within the expression, from 1, where they are known.
+    pub at: Option<(usize, usize)>,
+    /// The word that is wrong, where it is one.
+    pub word: Option<String>,
+    /// The nearest word that would be right.
+    pub nearest: Option<&'static str>,
+}
+
+impl Refusal {
+    fn of(errors: &cel::ParseErrors) -> Self {
+        let message = format!("compilation failed: {errors}");
+        let Some(first) = errors.errors.first() else { return Self { message, ..Self::default() } };
+        let number = |n: isize| usize::try_from(n).ok().filter(|n| *n > 0);
+        let at = number(first.pos.0).zip(number(first.pos.1));
+        Self { message, why: first.msg.lines().next().unwrap_or_default().to_owned(), at, ..Self::default() }
+    }
+
+    fn no_function(source: &str, function: &str, more: &[&str]) -> Self {
+        let message =
+            format!("compilation failed: undeclared reference to '{function}': this server has no such function");
+        let known = KNOWN.iter().copied().filter(|known| !more.contains(known));
+        let nearest = substrate::words::nearest(function, known);
+        let why = format!("there is no function `{function}`");
+        Self { message, why, at: place(source, function), word: Some(function.to_owned()), nearest }
+    }
+}
+
+/// Line and column of the first time that `word` stands in `source` as a whole.
+pub fn place(source: &str, word: &str) -> Option<(usize, usize)> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let (at, _) = source.match_indices(word).find(|(at, _)| {
+        let before = source[..*at].chars().next_back().is_some_and(is_part);
+        !before && !source[*at + word.len()..].chars().next().is_some_and(is_part)
+    })?;
+    let line_start = source[..at].rfind('\n').map_or(0, |at| at + 1);
+    Some((source[..at].matches('\n').count() + 1, source[line_start..at].chars().count() + 1))
+}
+
+/// Names of types, which stand where variables may.
+const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+
+/// How deep brackets of any kind stand in each other.
+fn depth(source: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for c in source.chars() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
+}
+
+/// Numbers of JSON are signed in CEL's eyes, or floating. Properties that the expression names by an escape are there
+/// under that too.
+fn to_cel(value: &Value, escaped: &[(String, String)]) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(is) => (*is).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => integer.into(),
+            None => number.as_f64().unwrap_or(f64::NAN).into(),
+        },
+        Value::String(text) => text.as_str().into(),
+        Value::Array(list) => cel::Value::List(Arc::new(list.iter().map(|item| to_cel(item, escaped)).collect())),
+        Value::Object(map) => {
+            #[expect(
+                clippy::disallowed_types,
+                reason = "the evaluator's own map; a rule's result does not depend on its order"
+            )]
+            let entries: std::collections::HashMap<String, cel::Value> = map
+                .iter()
+                .flat_map(|(key, value)| {
+                    let other = escaped.iter().find(|(_, property)| property == key).map(|(name, _)| name.clone());
+                    let value = to_cel(value, escaped);
+                    other.map(|name| (name, value.clone())).into_iter().chain([(key.to_string(), value)])
+                })
+                .collect();
+            entries.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+
+    use super::*;
+
+    fn holds(rule: &str, value: &Value) -> bool {
+        Expression::compile(rule).unwrap().evaluate(&[("self", value)]) == Ok(cel::Value::Bool(true))
+    }
+
+    #[test]
+    fn expressions_speak_of_objects() {
+        let value = json!({"min": 1, "max": 3, "names": ["a", "b"], "labels": {"x": "y"}});
+        for rule in [
+            "self.min <= self.max",
+            "has(self.labels) && !has(self.nope)",
+            "self.names.all(n, n.size() == 1)",
+            "self.names.exists(n, n == 'b')",
+            "'x' in self.labels",
+            "self.labels['x'].startsWith('y')",
+            "self.names.filter(n, n != 'a').size() == 1",
+            "!has(self.nope) || self.nope > 1",
+            "self.labels['x'].matches('^y$')",
+        ] {
+            assert!(holds(rule, &value), "{rule}");
+        }
+    }
+
+    #[test]
+    fn properties_that_are_no_names_of_cel_have_escaped_ones() {
+        let value = json!({"name": "a", "namespace": "b", "a-b": {"c.d/e": 1}, "x__y": 2, "labels": {"k-1": "v"}});
+        for rule in [
+            "has(self.name) && has(self.__namespace__)",
+            "self.__namespace__ == 'b' && !has(self.__package__)",
+            "self.a__dash__b.c__dot__d__slash__e == 1",
+            "self.x__underscores__y == 2",
+            "self.labels.all(k, k == 'k-1') && self.labels.size() == 1",
+        ] {
+            assert!(holds(rule, &value), "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_macro_gives_is_no_unknown_variable() {
+        let unknown = |source: &str| Expression::compile(source).unwrap().unknown_variable(&["self"]);
+        assert_eq!(unknown("self.a.all(n, n.b.exists(m, m == n)) && self.c.map(n, n + 1).size() == 1"), None);
+        assert_eq!(unknown("self.a.all(n, n == m)").as_deref(), Some("m"));
+        assert_eq!(unknown("self.a.all(n, true) && n == 1").as_deref(), Some("n"));
+        assert_eq!(unknown("type(self.a) == int"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_where_and_what_would_be_right() {
+        let refused = |source: &str| Expression::check(source, &[]).unwrap_err();
+        let refusal = refused("self.a.exist(n, n == 1)");
+        assert_eq!((refusal.at, refusal.nearest), (Some((1, 8)), Some("exists")));
+        assert_eq!(refusal.why, "there is no function `exist`");
+        let refusal = refused("self.a &&\n  self.b = 1");
+        assert_eq!(refusal.at.map(|(line, _)| line), Some(2), "{refusal:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_refused_at_once() {
+        let refused = |rule: &str| Expression::compile(rule).unwrap_err();
+        assert!(refused("self ==").contains("compilation failed"));
+        assert!(refused("quantity(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
+        assert!(refused(&"(".repeat(100)).contains("nested deeper"));
+        assert!(refused(&"a".repeat(10_000)).contains("longer than"));
+    }
+}

@@ -1,0 +1,68 @@
+//! What the cloud has, by its events: each state of a volume or an attachment, however short it lasts.
+
+use std::collections::BTreeMap;
+
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
+use substrate::Event;
+
+use crate::scenario::predicate::{Cloud, CloudSubject, Pattern};
+
+/// Volumes by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    volumes: BTreeMap<String, Volume>,
+}
+
+#[derive(Debug)]
+struct Volume {
+    state: VolumePhase,
+    attachments: BTreeMap<String, AttachmentPhase>,
+}
+
+impl Mirror {
+    /// Takes in an event; whether it changes anything.
+    pub(super) fn observe(&mut self, event: &Event) -> bool {
+        if let Some(told) = event.get::<VolumeChanged>() {
+            let new = || Volume { state: told.state, attachments: BTreeMap::new() };
+            self.volumes.entry(told.volume.to_string()).or_insert_with(new).state = told.state;
+        } else if let Some(told) = event.get::<AttachmentChanged>() {
+            let Some(volume) = self.volumes.get_mut(&told.volume.to_string()) else { return false };
+            match told.state {
+                AttachmentPhase::Detached => drop(volume.attachments.remove(&told.instance.to_string())),
+                state => drop(volume.attachments.insert(told.instance.to_string(), state)),
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Whether events alone tell all that `cloud` asks: one thing, as events of one change come one after the other.
+    pub(super) fn tells(cloud: &Cloud) -> bool {
+        let asked = (cloud.state.is_some(), cloud.attached.is_some());
+        cloud.that.is_none() && matches!((&cloud.of, asked), (CloudSubject::Volume(_), (true, false) | (false, true)))
+    }
+
+    /// Whether the cloud has what is asked of the volume `id`, and what it has; nothing when there was no such volume.
+    pub(super) fn look(&self, wanted: &Cloud, id: &str, node: impl Fn(&str) -> String) -> Option<(bool, String)> {
+        let volume = self.volumes.get(id)?;
+        if let Some(state) = &wanted.state {
+            return Some((volume.state.as_str() == state, format!("it is {}", volume.state.as_str())));
+        }
+        let nodes = wanted.attached.as_ref()?;
+        let all: Vec<(String, AttachmentPhase)> =
+            volume.attachments.iter().map(|(id, phase)| (node(id), *phase)).collect();
+        let holds = all.len() == nodes.len()
+            && all.iter().all(|(node, phase)| *phase == AttachmentPhase::Attached && nodes.contains(node));
+        let text: Vec<String> = all.iter().map(|(node, phase)| format!("{} on {node}", phase.as_str())).collect();
+        Some((holds, if text.is_empty() { "it has no attachment".to_owned() } else { text.join(" and ") }))
+    }
+}
+
+/// The volume that `cloud` is about.
+pub(super) fn volume(cloud: &Cloud) -> Option<&Pattern> {
+    match &cloud.of {
+        CloudSubject::Volume(volume) => Some(volume),
+        CloudSubject::Instance(_) | CloudSubject::Volumes => None,
+    }
+}

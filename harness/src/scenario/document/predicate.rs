@@ -1,0 +1,128 @@
+//! Conditions and counts as they are written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use substrate::fault::Ops;
+
+use super::shapes::one_of;
+use super::short::Word;
+use super::step::EventSeen;
+use crate::scenario::object::ObjectRef;
+use crate::scenario::place::Placed;
+use crate::scenario::predicate::CallPlane;
+
+one_of! {
+    /// All conditions as optional keys; exactly one may be there.
+    struct Never {
+        that: Placed<String>,
+        namespace: Placed<String>,
+        until: Placed<String>
+    } does Forbidden {
+        object: Object(ObjectRef),
+        list: List(String),
+        call: Call(CallMade),
+        event: Event(EventSeen),
+        metric: Metric(MetricIs),
+        ec2: Ec2(CloudIs),
+    }
+}
+
+/// `{plane: csi, op: ControllerPublishVolume, where: {…}, times: 1}`.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct CallMade {
+    pub plane: CallPlane,
+    pub op: Option<Ops>,
+    #[serde(default, rename = "where")]
+    pub attributes: BTreeMap<String, Word>,
+    pub times: Option<Placed<Times>>,
+}
+
+/// A metric of a process.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct MetricIs {
+    pub of: Placed<String>,
+    pub name: String,
+    #[serde(default, rename = "where")]
+    pub labels: BTreeMap<String, Word>,
+    pub value: Placed<Amount>,
+}
+
+/// What the cloud has.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct CloudIs {
+    pub volume: Option<Placed<String>>,
+    pub instance: Option<Placed<String>>,
+    pub volumes: Option<Placed<All>>,
+    pub state: Option<Placed<String>>,
+    pub attached: Option<Placed<Vec<Placed<String>>>>,
+    pub that: Option<Placed<String>>,
+}
+
+/// The word `all`.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum All {
+    All,
+}
+
+/// Defines a number, or a map of bounds.
+macro_rules! bounds {
+    ($(#[doc = $about:literal])+ $name:ident, $bounds:ident of $number:ty, $expecting:literal) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug)]
+        pub(in crate::scenario) struct $name {
+            pub at_least: Option<$number>,
+            pub at_most: Option<$number>,
+        }
+
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+        struct $bounds {
+            at_least: Option<$number>,
+            at_most: Option<$number>,
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Shape;
+                impl<'de> Visitor<'de> for Shape {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($expecting)
+                    }
+
+                    fn visit_u64<E>(self, n: u64) -> Result<$name, E> {
+                        Ok($name { at_least: Some(n as $number), at_most: Some(n as $number) })
+                    }
+
+                    fn visit_i64<E: serde::de::Error>(self, n: i64) -> Result<$name, E> {
+                        let n = u64::try_from(n).map_err(|_| E::custom("a count or value here is not negative"))?;
+                        self.visit_u64(n)
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<$name, A::Error> {
+                        let bounds = $bounds::deserialize(MapAccessDeserializer::new(map))?;
+                        Ok($name { at_least: bounds.at_least, at_most: bounds.at_most })
+                    }
+                }
+                deserializer.deserialize_any(Shape)
+            }
+        }
+    };
+}
+
+bounds! {
+    /// How often.
+    Times, TimesBounds of u64, "a number or {at-least: N, at-most: N}"
+}
+bounds! {
+    /// How much.
+    Amount, AmountBounds of f64, "a number or {at-least: N, at-most: N}"
+}

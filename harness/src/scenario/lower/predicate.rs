@@ -1,0 +1,467 @@
+//! Conditions in CEL, and counts of calls and Events.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fake_apiserver::cel::{self, Expression};
+use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Moment, Plane, When};
+
+use super::Checked;
+use super::faults::within as place_of;
+use super::steps::{Steps, only};
+use crate::scenario::diagnostic::{Mistake, nearest, suggest};
+use crate::scenario::document as doc;
+use crate::scenario::model::{EventSeen, Expectation};
+use crate::scenario::object::{Kind, ObjectRef};
+use crate::scenario::place::{Place, Placed};
+use crate::scenario::predicate::{
+    CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, SELF, Subject, That,
+    Times,
+};
+
+/// States of an instance.
+const INSTANCE_STATES: [&str; 6] = ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"];
+/// States of a volume, and what it is when it is not there.
+const VOLUME_STATES: [&str; 6] = ["creating", "available", "in-use", "deleting", "error", "deleted"];
+
+impl Steps<'_> {
+    /// Compiles a condition.
+    pub(super) fn that(&self, that: Placed<String>) -> Checked<That> {
+        let wrong = |at: Option<(usize, usize)>, length: usize, message: String| {
+            Mistake::new(self.within(&that, at, length), message, "here")
+        };
+        let expression = Expression::check(&that, &[]).map_err(|refusal| {
+            let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
+            let mistake = wrong(
+                refusal.at,
+                refusal.word.as_ref().map_or(1, String::len),
+                format!("this is no condition in CEL: {why}"),
+            );
+            match refusal.nearest {
+                Some(word) => mistake.help(format!("did you mean `{word}`?")),
+                None => mistake,
+            }
+        })?;
+        if let Some(unknown) = expression.unknown_variable(&[SELF]) {
+            let message = format!("`{unknown}` is no variable of a condition");
+            let help = match nearest(&unknown, [SELF].into_iter()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`self` is the object, or the list".to_owned(),
+            };
+            return Err(wrong(cel::place(&that, &unknown), unknown.len(), message).help(help));
+        }
+        if !expression.mentions(SELF) {
+            let message = "the condition does not mention `self`, and so is about nothing";
+            return Err(Mistake::new(that.place, message, "here").help("write `self.status.phase == 'Bound'`"));
+        }
+        Ok(That::new(expression))
+    }
+
+    /// Where line and column `at` of a text stand in the file; the beginning of the text where that is not to be found.
+    fn within(&self, that: &Placed<String>, at: Option<(usize, usize)>, length: usize) -> Place {
+        let found = at.and_then(|(line, column)| {
+            let written = that.lines().nth(line - 1)?;
+            let column = written.char_indices().nth(column - 1).map_or(written.len(), |(at, _)| at);
+            let rest = self.origin.text.get(that.place.offset..)?;
+            let offset = that.place.offset + rest.find(written.trim_end())? + column;
+            Some(Place::of(&self.origin.text, offset, length.max(1)))
+        });
+        found.unwrap_or(that.place)
+    }
+
+    /// All objects of a kind.
+    pub(super) fn list(&self, list: Placed<String>, namespace: Option<Placed<String>>) -> Checked<Subject> {
+        let Some(kind) = Kind::of_word(&list) else {
+            let near = nearest(&list, Kind::words());
+            let mistake = Mistake::new(list.place, format!("`{}` is no kind of object", *list), "this kind");
+            return Err(match near {
+                Some(word) => mistake.help(format!("did you mean `{word}`?")),
+                None => mistake,
+            });
+        };
+        match namespace {
+            Some(namespace) if !kind.namespaced() => {
+                let message = format!("a {} has no namespace", kind.kind());
+                Err(Mistake::new(namespace.place, message, "here"))
+            }
+            namespace => Ok(Subject::List(kind, namespace.map(|n| n.value))),
+        }
+    }
+
+    pub(super) fn holds(
+        &self,
+        of: Subject,
+        place: Place,
+        that: Option<Placed<String>>,
+        within: Duration,
+    ) -> Checked<Expectation> {
+        self.holding(of, place, that, within).map(Expectation::Holds)
+    }
+
+    fn holding(&self, of: Subject, place: Place, that: Option<Placed<String>>, within: Duration) -> Checked<Holds> {
+        let Some(that) = that else {
+            let help = "add `that: \"self.status.phase == 'Bound'\"`";
+            return Err(Mistake::new(place, format!("nothing is said about {of}"), "here").help(help));
+        };
+        Ok(Holds { of, that: self.that(that)?, within })
+    }
+
+    /// Refuses keys that say nothing beside this demand.
+    pub(super) fn own_keys(&self, expect: &doc::Expect, demand: &doc::Demand) -> Checked<()> {
+        use doc::Demand as D;
+        let object = matches!(demand, D::Object(_) | D::List(_));
+        let timed = object || matches!(demand, D::Call(_) | D::Metric(_) | D::Ec2(_));
+        let refuse = |place: Place, message: &str| Err(Mistake::new(place, message, "here"));
+        match expect {
+            doc::Expect { that: Some(that), .. } if !object => {
+                refuse(that.place, "`that` stands beside `object` or `list`")
+            }
+            doc::Expect { namespace: Some(namespace), .. } if !matches!(demand, D::List(_)) => {
+                refuse(namespace.place, "`namespace` belongs to `list`")
+            }
+            doc::Expect { since: Some(since), .. } if !matches!(demand, D::Call(_)) => {
+                refuse(since.place, "`since` stands beside `call`")
+            }
+            doc::Expect { within: Some(within), .. } if !timed => {
+                let place = within.place;
+                match demand {
+                    D::Event(_) => refuse(place, "`within` of an event stands in it: `event: {…, within: 30s}`"),
+                    D::Attached(_) => refuse(place, "`within` stands in it: `attached: {…, within: 30s}`"),
+                    _ => refuse(place, "this demand has no `within`"),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn event(&self, event: doc::EventSeen) -> Checked<EventSeen> {
+        let doc::EventSeen { object, reason, contains, times, within } = event;
+        let times_of = times.map(|times| times_of(times, within.is_some())).transpose()?.unwrap_or_default();
+        let within = within.map_or(Duration::ZERO, |w| w.0);
+        Ok(EventSeen { object, reason, contains, times: times_of, within })
+    }
+
+    /// Calls of a plane: operations and attributes are those that faults know, and how the call ended.
+    pub(super) fn calls(
+        &self,
+        call: Placed<doc::CallMade>,
+        since: Option<Placed<String>>,
+        within: Duration,
+    ) -> Checked<Calls> {
+        let Placed { place, value: call } = call;
+        let at = |word: &str| place_of(&self.origin.text, place, word).unwrap_or(place);
+        let ending = match call.plane {
+            CallPlane::Csi | CallPlane::Ec2 => "code",
+            CallPlane::K8s => "status",
+        };
+        let mut words: BTreeMap<String, String> =
+            call.attributes.into_iter().map(|(name, word)| (name, word.0)).collect();
+        let outcome = words.remove(ending);
+        if let Some(code) = &outcome {
+            self.outcome(call.plane, code).map_err(|help| {
+                let message =
+                    format!("where.{ending}: `{code}` is how no call of the plane {} ends", call.plane.name());
+                Mistake::new(at(code), message, "here").help(help)
+            })?;
+        }
+        let wrong = if ending == "code" { "status" } else { "code" };
+        if words.contains_key(wrong) {
+            let message = format!("where.{wrong}: a call of the plane {} ends with a `{ending}`", call.plane.name());
+            return Err(Mistake::new(at(wrong), message, "here").help(format!("did you mean `{ending}`?")));
+        }
+        name_object(call.plane, &mut words);
+        let written = call.op.as_ref().map(ToString::to_string);
+        let operations = self.operations(call.plane, call.op, &words).map_err(|mistake| {
+            let field = mistake.field.strip_prefix("match.").unwrap_or(&mistake.field);
+            let wrong = Mistake::new(
+                mistake.word.as_deref().map_or(place, at),
+                format!("{field}: {}", mistake.message),
+                "here",
+            );
+            match &mistake.nearest {
+                Some(word) => wrong.help(format!("did you mean `{word}`?")),
+                None => wrong,
+            }
+        })?;
+        let pattern = |(name, word): (String, String)| {
+            let pattern = self.pattern(&name, word.clone(), at(&word))?;
+            Ok((name, pattern))
+        };
+        Ok(Calls {
+            plane: call.plane,
+            operations,
+            written,
+            attributes: words.into_iter().map(pattern).collect::<Checked<_>>()?,
+            outcome,
+            times: call.times.map(|times| times_of(times, !within.is_zero())).transpose()?.unwrap_or_default(),
+            since: since.map(|name| self.index(name)).transpose()?,
+            within,
+        })
+    }
+
+    /// The operations that are meant, checked by asking for a fault that only counts them.
+    fn operations(
+        &self,
+        plane: CallPlane,
+        op: Option<substrate::fault::Ops>,
+        words: &BTreeMap<String, String>,
+    ) -> Result<BTreeSet<&'static str>, FaultMistake> {
+        let of = match plane {
+            CallPlane::Csi => Plane::Csi,
+            CallPlane::K8s => Plane::K8s,
+            CallPlane::Ec2 => Plane::Ec2,
+        };
+        // What is no request and yet can be broken is in no class.
+        let is_call = |name: &str| {
+            let mut all = self.catalogue.operations();
+            all.any(|o| o.plane == of && o.name == name && (plane == CallPlane::Csi || !o.classes.is_empty()))
+        };
+        let fault = |op| Fault {
+            name: "call".to_owned(),
+            matches: Match { plane: of, op, attributes: words.clone().into_iter().collect() },
+            when: When::default(),
+            effect: Effect::Count(true),
+            at: Moment::Before,
+            lease: Lease::default(),
+        };
+        let found = self.catalogue.check(&fault(op.clone()))?;
+        let calls: BTreeSet<&'static str> = found.into_iter().filter(|name| is_call(name)).collect();
+        if calls.is_empty() {
+            let word = op.map(|op| op.to_string());
+            let message = format!("`{}` is no call that can be counted", word.as_deref().unwrap_or_default());
+            return Err(FaultMistake { word, ..FaultMistake::new("match.op", message) });
+        }
+        Ok(calls)
+    }
+
+    /// Whether a call of `plane` can end in `code`; what to write instead, if not.
+    fn outcome(&self, plane: CallPlane, code: &str) -> Result<(), String> {
+        let stem = code.strip_suffix('*').unwrap_or(code);
+        match plane {
+            CallPlane::K8s => {
+                let digits = stem.len() <= 3 && stem.chars().all(|c| c.is_ascii_digit());
+                let whole = code.ends_with('*') || stem.len() == 3;
+                if digits && whole { Ok(()) } else { Err("write an HTTP status, as in 409 or 5*".to_owned()) }
+            }
+            CallPlane::Csi => known(code, ["OK"].iter().chain(csi_mock::faults::FAILURES).copied()),
+            CallPlane::Ec2 if code.starts_with("HTTP ") || self.codes.contains(code) => Ok(()),
+            CallPlane::Ec2 => known(code, ["OK"].iter().chain(mock_ec2::faults::ERROR_CODES).copied()),
+        }
+    }
+
+    /// What an attribute must be: ids may be said by the names of what has them.
+    fn pattern(&self, name: &str, word: String, place: Place) -> Checked<Pattern> {
+        match name {
+            "volume" => self.volume(word, place),
+            "process" => Ok(Pattern::Process(word)),
+            "node" | "instance" if word.ends_with('*') || is_id(&word, "i-") => Ok(Pattern::Word(word)),
+            "node" | "instance" => self.node(Placed { value: word, place }).map(Pattern::Node),
+            _ => Ok(Pattern::Word(word)),
+        }
+    }
+
+    /// A volume by its id, or by its claim or PersistentVolume.
+    fn volume(&self, word: String, place: Place) -> Checked<Pattern> {
+        if word.ends_with('*') || is_id(&word, "vol-") {
+            return Ok(Pattern::Word(word));
+        }
+        let help = "write `pvc/NAME`, `pv/NAME` or an id such as vol-0123456789abcdef0";
+        let object: ObjectRef = word.parse().map_err(|m: String| Mistake::new(place, m, "this volume").help(help))?;
+        if ![Kind::claim(), Kind::volume()].contains(&object.kind) {
+            return Err(Mistake::new(place, format!("a {} is no volume", object.kind.kind()), "here").help(help));
+        }
+        Ok(Pattern::Volume(object))
+    }
+
+    pub(super) fn metric(&self, metric: Placed<doc::MetricIs>, within: Duration) -> Checked<Metric> {
+        let doc::MetricIs { of, name, labels, value } = metric.value;
+        let Some(process) = MetricsOf::ALL.into_iter().find(|known| known.name() == *of) else {
+            let names = MetricsOf::ALL.map(MetricsOf::name);
+            let message = format!("`{}` has no metrics", *of);
+            let help = suggest(&of, names.into_iter(), "processes with metrics");
+            return Err(Mistake::new(of.place, message, "this process").help(help));
+        };
+        let doc::Amount { at_least, at_most } = value.value;
+        bounded(value.place, at_least, at_most)?;
+        let labels = labels.into_iter().map(|(name, value)| (name, value.0)).collect();
+        Ok(Metric { of: process, name, labels, at_least, at_most, within })
+    }
+
+    pub(super) fn cloud(&self, cloud: Placed<doc::CloudIs>, within: Duration) -> Checked<Cloud> {
+        let Placed { place, value: cloud } = cloud;
+        let doc::CloudIs { volume, instance, volumes, state, attached, that } = cloud;
+        let (of, states) = match (volume, instance, volumes) {
+            (Some(volume), None, None) => {
+                (CloudSubject::Volume(self.volume(volume.value, volume.place)?), Some(&VOLUME_STATES))
+            }
+            (None, Some(node), None) => (CloudSubject::Instance(self.node(node)?), Some(&INSTANCE_STATES)),
+            (None, None, Some(_)) => (CloudSubject::Volumes, None),
+            _ => {
+                let message = "`ec2` looks at one of `volume`, `instance` and `volumes`";
+                return Err(Mistake::new(place, message, "here").help("write `volume: pvc/data`"));
+            }
+        };
+        if let Some(state) = &state {
+            let Some(states) = states else {
+                return Err(
+                    Mistake::new(state.place, "all volumes have no state in common", "here").help("write `that`")
+                );
+            };
+            if !states.contains(&state.value.as_str()) {
+                let help = suggest(state, states.iter().copied(), "its states");
+                return Err(Mistake::new(state.place, format!("`{}` is no state of it", **state), "here").help(help));
+            }
+        }
+        if let Some(attached) = &attached
+            && !matches!(of, CloudSubject::Volume(_))
+        {
+            return Err(Mistake::new(attached.place, "`attached` belongs to `volume`", "here"));
+        }
+        if state.is_none() && attached.is_none() && that.is_none() {
+            let help = "add `state`, `attached` or `that`";
+            return Err(Mistake::new(place, "nothing is said about what the cloud has", "here").help(help));
+        }
+        let nodes = |list: Placed<Vec<Placed<String>>>| list.value.into_iter().map(|node| self.node(node)).collect();
+        Ok(Cloud {
+            of,
+            state: state.map(|state| state.value),
+            attached: attached.map(nodes).transpose()?,
+            that: that.map(|that| self.that(that)).transpose()?,
+            within,
+        })
+    }
+
+    pub(super) fn never(&mut self, never: Placed<Box<doc::Never>>) -> Checked<Never> {
+        let (place, mut never) = (never.place, *never.value);
+        let help = "make two steps of it";
+        let forbidden = only(never.take(), place, "a `never` forbids one thing", doc::Never::KEYS, help)?;
+        let doc::Never { that, namespace, until, .. } = never;
+        if let Some(that) = &that
+            && !matches!(forbidden, doc::Forbidden::Object(_) | doc::Forbidden::List(_))
+        {
+            return Err(Mistake::new(that.place, "`that` stands beside `object` or `list`", "here"));
+        }
+        if !matches!(forbidden, doc::Forbidden::List(_)) {
+            no_namespace(namespace.clone())?;
+        }
+        let what = match forbidden {
+            doc::Forbidden::Object(object) => {
+                let (of, place) = (Subject::Object(object.value), object.place);
+                Forbidden::Holds(self.holding(of, place, that, Duration::ZERO)?)
+            }
+            doc::Forbidden::List(list) => {
+                let place = list.place;
+                Forbidden::Holds(self.holding(self.list(list, namespace)?, place, that, Duration::ZERO)?)
+            }
+            doc::Forbidden::Call(call) => {
+                counted(call.value.times.as_ref())?;
+                Forbidden::Calls(self.calls(call, None, Duration::ZERO)?)
+            }
+            doc::Forbidden::Event(event) => {
+                if event.value.within.is_some() {
+                    let help = "leave it out: `never` holds to its end";
+                    return Err(Mistake::new(event.place, "a `never` has no `within`", "here").help(help));
+                }
+                counted(event.value.times.as_ref())?;
+                Forbidden::Event(self.event(event.value)?)
+            }
+            doc::Forbidden::Metric(metric) => Forbidden::Metric(self.metric(metric, Duration::ZERO)?),
+            doc::Forbidden::Ec2(cloud) => Forbidden::Cloud(self.cloud(cloud, Duration::ZERO)?),
+        };
+        let until = until.map(|until| {
+            self.untils.push((until.clone(), self.done.len()));
+            until.value
+        });
+        Ok(Never { what, until })
+    }
+
+    /// Each `never` that ends at a step ends at one that comes later.
+    pub(super) fn check_untils(&self) -> Checked<()> {
+        for (until, index) in &self.untils {
+            let later = || self.done.iter().skip(index + 1).filter_map(|step| step.name.as_deref());
+            if !later().any(|name| *name == **until) {
+                let message = format!("no later step is called `{}`", **until);
+                let help = suggest(until, later().collect::<Vec<_>>().into_iter(), "names of later steps");
+                return Err(Mistake::new(until.place, message, "this step").help(help));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An object of the Kubernetes API, `pod/web`, is its resource and its key there.
+fn name_object(plane: CallPlane, words: &mut BTreeMap<String, String>) {
+    let Some(object) = words.get("object").and_then(|word| word.parse::<ObjectRef>().ok()) else { return };
+    if plane == CallPlane::K8s {
+        words.insert("object".to_owned(), object.key());
+        words.entry("resource".to_owned()).or_insert_with(|| object.kind.resource().to_owned());
+    }
+}
+
+/// `namespace` stands beside `list`.
+pub(super) fn no_namespace(namespace: Option<Placed<String>>) -> Checked<()> {
+    match namespace {
+        None => Ok(()),
+        Some(namespace) => {
+            let help = "name an object with its namespace: pod/team-a/web";
+            Err(Mistake::new(namespace.place, "`namespace` belongs to `list`", "here").help(help))
+        }
+    }
+}
+
+/// Whether `word` is an id that begins like this.
+fn is_id(word: &str, prefix: &str) -> bool {
+    word.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_hexdigit()))
+}
+
+/// Nothing if `word` is one of `known`, or begins one where it ends in `*`; what to write instead, if not.
+fn known(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Result<(), String> {
+    if known.clone().any(|code| substrate::fault::wild(word, code)) {
+        return Ok(());
+    }
+    let near = nearest(word, known.clone());
+    Err(near.map_or_else(
+        || format!("one of: {}", known.collect::<Vec<_>>().join(", ")),
+        |near| format!("did you mean `{near}`?"),
+    ))
+}
+
+fn bounded<T: PartialOrd>(place: Place, at_least: Option<T>, at_most: Option<T>) -> Checked<()> {
+    match (at_least, at_most) {
+        (None, None) => {
+            Err(Mistake::new(place, "no bound is given", "here").help("add `at-least` or `at-most`, or write a number"))
+        }
+        (Some(least), Some(most)) if least > most => {
+            Err(Mistake::new(place, "`at-least` is more than `at-most`", "nothing lies between these"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn times_of(times: Placed<doc::Times>, timed: bool) -> Checked<Times> {
+    let Placed { place, value: doc::Times { at_least, at_most } } = times;
+    bounded(place, at_least, at_most)?;
+    let at_least = at_least.unwrap_or(0);
+    if at_least == 0 && at_most.is_none() {
+        return Err(Mistake::new(place, "no number of times is less than this", "this demands nothing"));
+    }
+    if timed && at_least == 0 {
+        let help = "use `sleep` before it, or `never`";
+        return Err(
+            Mistake::new(place, "a count only grows, so `within` adds nothing to an upper bound", "here").help(help)
+        );
+    }
+    Ok(Times { at_least, at_most })
+}
+
+/// What a `never` counts has a least number only.
+fn counted(times: Option<&Placed<doc::Times>>) -> Checked<()> {
+    match times {
+        Some(times) if times.at_most.is_some() || times.at_least == Some(0) => {
+            let help = "write `times: {at-least: 2}`";
+            let message = "a `never` is broken when a count is reached, and has no upper bound";
+            Err(Mistake::new(times.place, message, "here").help(help))
+        }
+        _ => Ok(()),
+    }
+}
