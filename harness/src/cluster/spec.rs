@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_mock::settings::LockKey;
 
 use super::Secret;
-use crate::scenario::model::{LatencyProfile, Scenario};
+use crate::scenario::model::{DriverSettings, LatencyProfile, Scenario};
 
 /// One node and the instance that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct ClusterSpec {
     pub leader_elect: bool,
     /// What the driver's controller service locks while it publishes.
     pub lock: LockKey,
+    /// What else of the driver is not as it is by default.
+    pub driver: DriverSettings,
 }
 
 impl Default for ClusterSpec {
@@ -65,6 +67,7 @@ impl Default for ClusterSpec {
             replicas: BTreeMap::new(),
             leader_elect: false,
             lock: LockKey::default(),
+            driver: DriverSettings::default(),
         }
     }
 }
@@ -97,8 +100,13 @@ impl ClusterSpec {
             replicas: scenario.replicas.clone(),
             leader_elect: scenario.leader_elect,
             lock: scenario.lock,
+            driver: scenario.driver.clone(),
+            without: scenario.without.clone(),
             ..Self::default()
         };
+        if !scenario.zones.is_empty() {
+            spec.zones.clone_from(&scenario.zones);
+        }
         for node in &scenario.nodes {
             let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
             if !spec.zones.contains(&zone) {

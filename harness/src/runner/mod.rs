@@ -1,8 +1,10 @@
 //! Runs a scenario against a cluster, in either world.
 
+mod attendant;
 mod cloud;
 pub mod condition;
 pub mod defaults;
+mod ec2;
 pub mod objects;
 mod settle;
 mod steps;
@@ -22,6 +24,7 @@ use crate::invariants::{Checked, Invariants, Leftovers, Violation, declared};
 use crate::scenario::model::{Scenario, Step};
 use watchman::Watchman;
 
+pub use attendant::{Attendant, Show};
 pub use objects::{ObjectError, Objects};
 
 /// How a run ended.
@@ -84,6 +87,16 @@ pub struct Failure {
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
+    run_attended(scenario, cluster, progress, &Attendant::nobody()).await
+}
+
+/// The same with somebody beside it, to whom steps that pause show the cluster.
+pub async fn run_attended(
+    scenario: &Scenario,
+    cluster: &Cluster,
+    progress: impl Fn(&Step),
+    attendant: &Attendant,
+) -> Outcome {
     let world = cluster.world().clone();
     let invariants = Arc::new(Invariants::new(world.scale()));
     let watchman = Arc::new(Watchman::default());
@@ -95,7 +108,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         });
     }
     let started = world.clock().mono();
-    let mut run = steps::Run::new(scenario, cluster, watchman, started);
+    let mut run = steps::Run::new(scenario, cluster, watchman, started, attendant);
     let deadline = cluster.scaled(scenario.deadline);
     let story = async {
         run.prepare().await?;
@@ -107,9 +120,10 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
         }
         Ok(())
     };
-    let mut result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
-        Ok(result) => result,
-        Err(_) => Err(Failure {
+    let begin = tokio::time::Instant::now();
+    let mut result: Result<(), Failure> = tokio::select! { biased;
+        result = story => result,
+        () = attendant.outlast(begin, deadline) => Err(Failure {
             position: None,
             expected: format!("the scenario ends within its deadline of {:?}", scenario.deadline),
             seen: "it was still at work".to_owned(),

@@ -1,14 +1,18 @@
 //! What each step of a scenario does.
 
+mod cloud;
 mod expects;
 mod faults;
+mod node_files;
 mod objects;
+mod patches;
 mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Attendant;
 use super::objects::{ObjectError, Objects};
 use super::watchman::{Sign, Watchman};
 use super::{Failure, SilentFault, defaults};
@@ -34,6 +38,9 @@ pub(super) struct Run<'a> {
     /// How often invariants must have been looked at by the end, and where that is demanded.
     demanded: Vec<Demand>,
     line: Option<(u64, u64)>,
+    /// Ids of the cloud that steps saved.
+    saved: BTreeMap<String, String>,
+    attendant: &'a Attendant,
 }
 
 impl<'a> Run<'a> {
@@ -42,6 +49,7 @@ impl<'a> Run<'a> {
         cluster: &'a Cluster,
         watchman: Arc<Watchman>,
         started: Duration,
+        attendant: &'a Attendant,
     ) -> Self {
         Self {
             scenario,
@@ -54,6 +62,8 @@ impl<'a> Run<'a> {
             cleared: Vec::new(),
             demanded: Vec::new(),
             line: None,
+            saved: BTreeMap::new(),
+            attendant,
         }
     }
 
@@ -91,6 +101,11 @@ impl<'a> Run<'a> {
             Action::Fault(fault) => self.fault(fault).await?,
             Action::ClearFault(name) => self.clear_fault(name).await?,
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
+            Action::Ec2(call) => self.call(call).await?,
+            Action::Poke(poke) => self.poke(poke).await?,
+            Action::Patch(patch) => self.patch(patch).await?,
+            Action::NodeFile(file) => self.node_file(file).await?,
+            Action::Pause(text) => self.pause(text).await?,
         }
         Ok(())
     }
@@ -126,6 +141,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    async fn pause(&self, text: &str) -> Result<(), Failure> {
+        let shown = self.attendant.pause(self.cluster, text).await;
+        shown.map_err(|seen| self.failure("the cluster can be shown", seen))
+    }
+
     fn now(&self) -> Duration {
         self.cluster.world().clock().mono()
     }
@@ -139,7 +159,7 @@ impl<'a> Run<'a> {
     }
 
     fn on_node(&self, node: &str, result: Result<(), String>) -> Result<(), Failure> {
-        result.map_err(|e| self.failure(format!("node {node} obeys"), e))
+        result.map_err(|e| self.failure(format!("{node} obeys"), e))
     }
 
     async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use substrate::fault::{Fault, Span};
 
+use super::acts::{Ec2, Heal, NodeFile, Partition, Patch};
 use super::shapes::{OneOrMany, one_of};
-use crate::scenario::object::{ObjectRef, State};
+use crate::scenario::object::State;
 use crate::scenario::place::Placed;
 
 one_of! {
@@ -25,6 +26,12 @@ one_of! {
         fault: Fault(Fault),
         clear_fault: ClearFault(String),
         sleep: Sleep(Span),
+        ec2: Ec2(Ec2),
+        patch: Patch(Patch),
+        partition: Partition(Partition),
+        heal: Heal(Heal),
+        node_file: NodeFile(NodeFile),
+        pause: Pause(String),
     }
 }
 
@@ -32,7 +39,7 @@ one_of! {
     /// All demands as optional keys; exactly one may be there.
     struct Expect { records: Placed<u64> } does Demand {
         event: Event(EventSeen),
-        bytes_intact: BytesIntact(ObjectRef),
+        bytes_intact: BytesIntact(String),
         attached: Attached(Attached),
         elapsed: Elapsed(Elapsed),
         checked: Checked(BTreeMap<String, u64>),
@@ -42,7 +49,7 @@ one_of! {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Wait {
-    pub object: ObjectRef,
+    pub object: Placed<String>,
     pub is: Option<Placed<State>>,
     pub on: Option<Placed<String>>,
     pub records: Option<Placed<u64>>,
@@ -52,7 +59,7 @@ pub(in crate::scenario) struct Wait {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct EventSeen {
-    pub object: ObjectRef,
+    pub object: Placed<String>,
     pub reason: String,
     pub contains: Option<String>,
     pub within: Option<Span>,
@@ -77,7 +84,7 @@ pub(in crate::scenario) struct Elapsed {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Delete {
-    pub object: ObjectRef,
+    pub object: Placed<String>,
     #[serde(default)]
     pub force: bool,
     pub grace: Option<Span>,

@@ -23,17 +23,18 @@ impl Steps<'_> {
             return Err(Mistake::new(records.place, "`records` belongs to `bytes-intact`", "here"));
         }
         match demand {
-            doc::Demand::BytesIntact(pod) => {
+            doc::Demand::BytesIntact(text) => {
+                let pod = self.object(&text)?;
                 if pod.kind != Kind::pod() {
                     let message = format!("a {} keeps no records", pod.kind.kind());
-                    return Err(Mistake::new(pod.place, message, "not a pod"));
+                    return Err(Mistake::new(text.place, message, "not a pod"));
                 }
                 let records = expect.records.map_or(1, |r| r.value);
-                Ok(Expectation::BytesIntact(BytesIntact { pod: pod.value, records }))
+                Ok(Expectation::BytesIntact(BytesIntact { pod, records }))
             }
             doc::Demand::Event(event) => {
                 let doc::EventSeen { object, reason, contains, within } = event.value;
-                let within = within.map_or(Duration::ZERO, |w| w.0);
+                let (object, within) = (self.object(&object)?, within.map_or(Duration::ZERO, |w| w.0));
                 Ok(Expectation::Event(EventSeen { object, reason, contains, within }))
             }
             doc::Demand::Attached(attached) => {

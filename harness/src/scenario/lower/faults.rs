@@ -1,6 +1,6 @@
 //! Faults: what the catalogue takes, and which of them are in force.
 
-use substrate::fault::Fault;
+use substrate::fault::{Effect, Fault};
 
 use super::Checked;
 use super::steps::Steps;
@@ -11,6 +11,7 @@ use crate::scenario::place::{Place, Placed};
 impl Steps<'_> {
     /// A fault that is in force here, which then is so no more.
     pub(super) fn clear_fault(&mut self, name: Placed<String>) -> Checked<String> {
+        self.partitions.remove(&name.value);
         if !self.faults.remove(&name.value) {
             let message = format!("no fault called `{}` is in force here", *name);
             let help = suggest(&name, self.faults.iter().map(String::as_str), "faults in force");
@@ -39,12 +40,17 @@ impl Steps<'_> {
             let message = format!("a fault called `{}` is in force already", fault.name);
             return Err(Mistake::new(fault.place, message, "the second one").help("give each fault a name of its own"));
         }
+        match &fault.effect {
+            Effect::Partition(_) | Effect::PartitionOneWay(_) => drop(self.partitions.insert(fault.name.clone())),
+            Effect::Error(code) => drop(self.codes.insert(code.clone())),
+            _ => {}
+        }
         Ok(())
     }
 }
 
 /// Where `word` stands in the text of a fault that begins at `place`, before the next item of its list.
-fn within(text: &str, place: Place, word: &str) -> Option<Place> {
+pub(super) fn within(text: &str, place: Place, word: &str) -> Option<Place> {
     let rest = text.get(place.offset..)?;
     let indent = place.column.saturating_sub(1) as usize;
     // What follows is further in, or goes on in the same line.

@@ -1,15 +1,22 @@
 //! From the file as written to the checked model: defaults, and everything that serde cannot see.
 
+mod cluster;
+mod ec2;
 mod expect;
 mod faults;
 mod header;
 mod manifest;
+mod node_file;
+mod partition;
+mod patch;
+mod poke;
 mod steps;
 
 use std::time::Duration;
 
 use manifest::manifest;
 
+use super::custom::Customs;
 use super::diagnostic::Mistake;
 use super::document as doc;
 use super::model::*;
@@ -27,16 +34,20 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
     let name = document.name;
     check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
     let nodes = header::nodes(document.nodes)?;
+    let zones = cluster::zones(document.zones, &nodes)?;
+    let without = cluster::without(document.without)?;
+    let (lock, driver) = cluster::driver(document.driver)?;
+    let mut customs = Customs::default();
     let objects: Vec<Manifest> =
-        document.objects.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<_>>()?;
+        document.objects.into_iter().map(|m| manifest(m.place, m.value, &mut customs)).collect::<Checked<_>>()?;
     let replicas = header::replicas(document.replicas)?;
-    let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
+    let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
         .iter()
         .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
         .collect();
     let catalogue = names::catalogue(&spec);
-    let mut steps = steps::Steps::new(text, &nodes, &catalogue);
+    let mut steps = steps::Steps::new(text, &nodes, &catalogue, customs);
     for fault in &document.faults {
         steps.add_fault(fault)?;
     }
@@ -60,7 +71,11 @@ pub(super) fn lower(source: &str, text: &str, document: doc::Document) -> Checke
         teardown: document.teardown,
         replicas,
         leader_elect: document.leader_elect,
-        lock: document.driver.lock,
+        lock,
+        driver,
+        without,
+        zones,
+        worlds: cluster::worlds(document.worlds)?,
         violations: header::violations(document.violations)?,
         nodes,
     })

@@ -1,6 +1,6 @@
 //! Steps: one action each, about things that exist.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -8,10 +8,11 @@ use substrate::fault::Catalogue;
 
 use super::Checked;
 use super::manifest::manifest;
+use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
-use crate::scenario::object::{Kind, State};
+use crate::scenario::object::{Kind, ObjectRef, State};
 use crate::scenario::place::{Place, Placed};
 
 /// How long a `wait` may take when the file does not say.
@@ -27,11 +28,21 @@ pub(super) struct Steps<'a> {
     /// Names of the steps, by index.
     pub(super) names: Vec<Option<String>>,
     pub(super) faults: BTreeSet<String>,
+    /// Those of the faults that are partitions.
+    pub(super) partitions: BTreeSet<String>,
+    /// Error codes that faults give.
+    pub(super) codes: BTreeSet<String>,
+    /// The custom kinds that are defined so far.
+    pub(super) customs: Customs,
+    /// Ids of the cloud that are saved, each with the field that it was.
+    pub(super) saved: BTreeMap<String, String>,
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(text: &'a str, nodes: &'a [NodeSpec], catalogue: &'a Catalogue) -> Self {
-        Self { text, nodes, catalogue, names: Vec::new(), faults: BTreeSet::new() }
+    pub(super) fn new(text: &'a str, nodes: &'a [NodeSpec], catalogue: &'a Catalogue, customs: Customs) -> Self {
+        let (names, saved) = (Vec::new(), BTreeMap::new());
+        let (faults, partitions, codes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { text, catalogue, nodes, names, faults, partitions, codes, customs, saved }
     }
 
     pub(super) fn step(&mut self, step: Placed<doc::Step>) -> Checked<Step> {
@@ -52,12 +63,12 @@ impl<'a> Steps<'a> {
     fn action(&mut self, place: Place, mut step: doc::Step) -> Checked<Action> {
         let act = only(step.take(), place, "a step does one thing", doc::Step::KEYS, "make two steps of it")?;
         Ok(match act {
-            doc::Act::Apply(apply) => Action::Apply(manifests(apply)?),
+            doc::Act::Apply(apply) => Action::Apply(self.manifests(apply)?),
             doc::Act::Wait(wait) => Action::Wait(self.wait(wait)?),
             doc::Act::Expect(expect) => Action::Expect(self.expect(expect)?),
             doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
             doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
-            doc::Act::Delete(delete) => Action::Delete(delete_of(delete)?),
+            doc::Act::Delete(delete) => Action::Delete(self.delete(delete)?),
             doc::Act::Taint(taint) => Action::Taint(self.taint(taint.value)?),
             doc::Act::Untaint(Placed { value: doc::Untaint { node, key }, .. }) => {
                 Action::Untaint(Untaint { node: self.node(node)?, key })
@@ -70,6 +81,12 @@ impl<'a> Steps<'a> {
             }
             doc::Act::ClearFault(name) => Action::ClearFault(self.clear_fault(name)?),
             doc::Act::Sleep(sleep) => Action::Sleep(sleep.value.0),
+            doc::Act::Ec2(ec2) => self.ec2(ec2)?,
+            doc::Act::Patch(patch) => Action::Patch(Box::new(self.patch(patch.value)?)),
+            doc::Act::Partition(cut) => Action::Fault(Box::new(self.partition(cut)?)),
+            doc::Act::Heal(heal) => Action::ClearFault(self.heal(heal)?),
+            doc::Act::NodeFile(file) => Action::NodeFile(self.node_file(file.value)?),
+            doc::Act::Pause(text) => Action::Pause(text.value),
         })
     }
 
@@ -85,7 +102,8 @@ impl<'a> Steps<'a> {
 
     fn wait(&self, wait: Placed<doc::Wait>) -> Checked<Wait> {
         let (place, wait) = (wait.place, wait.value);
-        let kind = wait.object.kind;
+        let object = self.object(&wait.object)?;
+        let kind = object.kind;
         if let Some(is) = &wait.is
             && !kind.states().contains(&is.value)
         {
@@ -111,12 +129,41 @@ impl<'a> Steps<'a> {
             return Err(Mistake::new(place, message, "no condition").help("add `is`, `on` or `records`"));
         }
         Ok(Wait {
-            object: wait.object,
+            object,
             is: wait.is.map(|is| is.value),
             on: wait.on.map(|on| self.node(on)).transpose()?,
             records: wait.records.map(|r| r.value),
             within: wait.within.map_or(WITHIN, |w| w.0),
         })
+    }
+
+    /// An object by name, of the custom kinds too that are defined here.
+    pub(super) fn object(&self, text: &Placed<String>) -> Checked<ObjectRef> {
+        ObjectRef::read(text, &self.customs).map_err(|message| Mistake::new(text.place, message, "here"))
+    }
+
+    fn delete(&self, delete: Placed<doc::Delete>) -> Checked<Delete> {
+        let Placed { value: doc::Delete { object, force, grace }, place } = delete;
+        if force && grace.is_some_and(|g| !g.0.is_zero()) {
+            let message = "a forced deletion has no grace period";
+            return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
+        }
+        Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0) })
+    }
+
+    /// Manifests, which may define kinds of those that follow.
+    fn manifests(&mut self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
+        let place = apply.place;
+        let list = match apply.value {
+            doc::OneOrMany::One(map) => vec![manifest(place, map, &mut self.customs)?],
+            doc::OneOrMany::Many(list) => {
+                list.into_iter().map(|m| manifest(m.place, m.value, &mut self.customs)).collect::<Checked<Vec<_>>>()?
+            }
+        };
+        if list.is_empty() {
+            return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
+        }
+        Ok(list)
     }
 
     /// The index of an earlier step.
@@ -150,6 +197,10 @@ impl<'a> Steps<'a> {
         }
         let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
         let message = format!("there is no node and no process called `{}`", *name);
+        // What the process serves has a name of its own.
+        if let Some(process) = names.servers.get(&name.value).filter(|process| names.processes.contains(process)) {
+            return Err(Mistake::new(name.place, message, "this name").help(format!("did you mean `{process}`?")));
+        }
         let near = substrate::words::nearest(&name, known);
         let help = near.map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"));
         Err(Mistake::new(name.place, message, "this name").help(help))
@@ -177,27 +228,4 @@ pub(super) fn only<T>(
             Err(Mistake::new(at, message, format!("`{second}`")).help(help))
         }
     }
-}
-
-fn delete_of(delete: Placed<doc::Delete>) -> Checked<Delete> {
-    let Placed { value: doc::Delete { object, force, grace }, place } = delete;
-    if force && grace.is_some_and(|g| !g.0.is_zero()) {
-        let message = "a forced deletion has no grace period";
-        return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
-    }
-    Ok(Delete { object, force, grace: grace.map(|g| g.0) })
-}
-
-fn manifests(apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
-    let place = apply.place;
-    let list = match apply.value {
-        doc::OneOrMany::One(map) => vec![manifest(place, map)?],
-        doc::OneOrMany::Many(list) => {
-            list.into_iter().map(|m| manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
-        }
-    };
-    if list.is_empty() {
-        return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
-    }
-    Ok(list)
 }
