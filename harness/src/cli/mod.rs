@@ -1,7 +1,9 @@
 //! The `mooring` command.
 
+mod access;
 mod component;
 mod doctor;
+mod pause;
 mod run;
 mod up;
 

@@ -12,10 +12,11 @@ use substrate::host::Stop;
 use substrate::world::{Options, Transport, simulate_and_leave};
 use substrate::{Level, World, WorldKind};
 
+use super::pause;
 use crate::cluster::{Cluster, ClusterSpec, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
-use crate::runner::{self, Outcome};
-use crate::scenario::model::{LatencyProfile, Scenario};
+use crate::runner::{self, Attendant, Outcome};
+use crate::scenario::model::{Action, LatencyProfile, Scenario, Step};
 use crate::timeline::{Summary, Timeline};
 use crate::{mutants, report, scenario};
 
@@ -102,6 +103,10 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         Ok(scenario) => scenario,
         Err(error) => return refuse(format, &error),
     };
+    let kind = if args.live { WorldKind::Live } else { WorldKind::Simulated };
+    if !scenario.runs_in(kind) {
+        return done(format, &Envelope::failed("run", Exit::Usage, foreign(&scenario, kind)), "");
+    }
     if let Some(profile) = args.latency {
         scenario.latency = profile.into();
     }
@@ -180,11 +185,22 @@ fn run_live(args: &Args, scenario: &Scenario, format: Format) -> Result<Outcome,
             Cluster::live(&world, spec, &site, &live::Addresses::default())
         };
         let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let story = runner::run(scenario, &cluster, |step| progress.note(&format!("  {step}")));
+        let attendant = pause::attendant(&site, &progress, format);
+        let note = |step: &Step| {
+            progress.note(&format!("  {step}"));
+            if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
+                // Where progress is silent too: who wrote the step waits for it.
+                eprintln!("note: the pause \"{text}\" is passed over: {why}");
+            }
+        };
+        let nobody = Attendant::nobody();
+        let attendant = attendant.as_ref().unwrap_or(&nobody);
+        let begin = tokio::time::Instant::now();
+        let story = runner::run_attended(scenario, &cluster, note, attendant);
         let outcome = tokio::select! { biased;
             outcome = story => Ok(outcome),
             _ = stop.wait() => Err(Trouble::Interrupted),
-            () = tokio::time::sleep(args.timeout.0) => Err(Trouble::Timeout),
+            () = attendant.outlast(begin, args.timeout.0) => Err(Trouble::Timeout),
         };
         cluster.stop().await;
         close_trace(args, &world)?;
@@ -233,6 +249,15 @@ fn refuse(format: Format, error: &scenario::ScenarioError) -> ExitCode {
     let failure =
         Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
     done(format, &Envelope::failed("run", Exit::Usage, failure), "")
+}
+
+/// Why a scenario does not run in a world of this kind.
+fn foreign(scenario: &Scenario, kind: WorldKind) -> Failure {
+    let (this, instead) = match kind {
+        WorldKind::Simulated => ("in simulation", "run it with --live"),
+        WorldKind::Live => ("live", "run it without --live"),
+    };
+    Failure::new("scenario", format!("{}: `worlds` says that it does not run {this}", scenario.source)).action(instead)
 }
 
 fn give_up(format: Format, args: &Args, trouble: Trouble) -> ExitCode {

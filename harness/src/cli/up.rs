@@ -12,6 +12,7 @@ use substrate::clock::TimeScale;
 use substrate::host::Stop;
 use substrate::world::Options;
 
+use super::access;
 use crate::cluster::spec::node_name;
 use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -245,9 +246,7 @@ fn announce(
         let path = path.display().to_string();
         move |e: std::io::Error| environment(format!("{path}: {e}"))
     };
-    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
-    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token, None);
-    fake_apiserver::kubeconfig::write(kubeconfig, &text).map_err(failed(kubeconfig))?;
+    access::write_kubeconfig(kubeconfig, endpoints).map_err(failed(kubeconfig))?;
     let ready: Value = json!({
         "ec2": endpoints.ec2,
         "imds": endpoints.imds,
@@ -263,13 +262,7 @@ fn announce(
         substrate::ready::write(path, &ready).map_err(failed(path))?;
     }
     let env = kubeconfig.with_file_name("env");
-    let exports = format!(
-        "export KUBECONFIG={0}\nexport AWS_ENDPOINT_URL={1}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={2}\nexport AWS_DEFAULT_REGION={2}\nexport AWS_EC2_METADATA_DISABLED=true\n",
-        kubeconfig.display(),
-        endpoints.ec2,
-        args.region
-    );
-    std::fs::write(&env, exports).map_err(failed(&env))?;
+    access::write_env(&env, kubeconfig, &endpoints.ec2, &args.region).map_err(failed(&env))?;
     progress.note(&site.describe());
     if format == Format::Json {
         println!("{}", Envelope::passed("up", ready).line());

@@ -26,6 +26,7 @@ use super::live::{BackendChoice, Site};
 use super::node_files::Registry;
 use super::member::Member;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
+use crate::scenario::model::DriverSettings;
 use crate::events::{self, ClusterNode, ScenarioStep};
 
 /// How long a component may take until it answers.
@@ -423,9 +424,10 @@ impl Cluster {
             if controllers::processes::needs_driver(process) {
                 args.push(("--csi", socket.clone()));
             }
-            if !spec.without.is_empty() {
-                // The names of loops that another process has are nothing to it.
-                args.push(("--without", spec.without.iter().cloned().collect::<Vec<_>>().join(",")));
+            let without: Vec<&str> =
+                spec.without.iter().map(String::as_str).filter(|name| controllers::LOOPS.contains(name)).collect();
+            if !without.is_empty() {
+                args.push(("--without", without.join(",")));
             }
             if spec.elects(process) {
                 args.push(("--leader-elect", name.clone()));

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -16,6 +17,7 @@ pub type Show = Box<dyn Fn(&Cluster, &str) -> BoxFuture<'static, Result<(), Stri
 pub struct Attendant {
     show: Option<Show>,
     stood: Mutex<Stood>,
+    goes_on: Notify,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +40,7 @@ impl Attendant {
 
     /// Somebody who is shown the cluster by `show`.
     pub fn new(show: Show) -> Self {
-        Self { show: Some(show), stood: Mutex::default() }
+        Self { show: Some(show), ..Self::default() }
     }
 
     /// Lets the person look; at once over where nobody is there.
@@ -52,19 +54,24 @@ impl Attendant {
         let mut stood = self.stood();
         let span = stood.since.take().map(|since| since.elapsed()).unwrap_or_default();
         stood.before += span;
+        drop(stood);
+        self.goes_on.notify_waiters();
         shown
     }
 
     /// Completes once the run was at work for `limit` since `begin`: the time that it stood still does not count.
     pub async fn outlast(&self, begin: Instant, limit: Duration) {
         loop {
+            let goes_on = self.goes_on.notified();
             let Stood { before, since } = *self.stood();
-            let still = before + since.map(|since| since.elapsed()).unwrap_or_default();
-            let over = begin + limit + still;
-            if since.is_none() && Instant::now() >= over {
+            let over = begin + limit + before;
+            if since.is_some() {
+                goes_on.await;
+            } else if Instant::now() >= over {
                 return;
+            } else {
+                tokio::time::sleep_until(over).await;
             }
-            tokio::time::sleep_until(over.max(Instant::now() + Duration::from_millis(1))).await;
         }
     }
 

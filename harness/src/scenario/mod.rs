@@ -6,7 +6,7 @@
 //! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
 //! `model`, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
-mod acts;
+pub mod acts;
 pub mod crowd;
 mod custom;
 mod describe;
@@ -17,7 +17,6 @@ pub mod model;
 pub mod object;
 mod place;
 
-pub use acts::{About, Call, File, Id, NodeFile, Patch, PatchType, Poke, Refused, Save};
 pub use diagnostic::ScenarioError;
 pub use model::{
     Action, Attached, BytesIntact, Delete, Elapsed, EventSeen, Expectation, LatencyProfile, Manifest, NodeSpec,

@@ -113,7 +113,12 @@ impl Kind {
     /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`, `storageclasses.storage.k8s.io`,
     /// `deployments.v1.apps`; the first of discovery's order when several groups have it, which begins with what is
     /// built in.
-    pub(crate) fn of_word(word: &str, customs: &Customs) -> Option<Self> {
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::find(word, &Customs::default())
+    }
+
+    /// The same, of custom kinds too.
+    pub(crate) fn find(word: &str, customs: &Customs) -> Option<Self> {
         let word = word.to_ascii_lowercase();
         let (name, place) = word.split_once('.').map_or((word.as_str(), None), |(name, place)| (name, Some(place)));
         let called = |kind: &kinds::Kind| {
@@ -249,7 +254,7 @@ impl ObjectRef {
                 return Err(format!("`{text}` names no object: write kind/name or kind/namespace/name, as in pod/web"));
             }
         };
-        let Some(kind) = Kind::of_word(word, customs) else {
+        let Some(kind) = Kind::find(word, customs) else {
             let words: Vec<String> = Kind::words(customs).collect();
             let near = super::diagnostic::nearest(word, words.iter().map(String::as_str));
             let hint = near.map(|w| format!(", did you mean `{w}`?")).unwrap_or_default();

@@ -235,9 +235,9 @@ fn kinds_have_paths_and_every_word_leads_back() {
     assert_eq!("pvc/a/data".parse::<ObjectRef>().expect("valid").key(), "a/data");
     let none = custom::Customs::default();
     for word in Kind::words(&none) {
-        let kind = Kind::of_word(&word, &none).expect("a word of the table");
+        let kind = Kind::of_word(&word).expect("a word of the table");
         assert_eq!(Kind::of_manifest(&kind.api_version(), kind.kind()), Some(kind));
-        assert_eq!(Kind::of_word(kind.short(), &none), Some(kind), "{word}");
+        assert_eq!(Kind::of_word(kind.short()), Some(kind), "{word}");
     }
     let named = [Kind::pod(), Kind::node(), Kind::claim(), Kind::volume(), Kind::storage_class(), Kind::csi_driver()];
     let short = named.map(Kind::short);

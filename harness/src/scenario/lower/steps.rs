@@ -198,7 +198,7 @@ impl<'a> Steps<'a> {
         let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
         let message = format!("there is no node and no process called `{}`", *name);
         // What the process serves has a name of its own.
-        if let Some(process) = names.servers.get(&name.value).filter(|process| names.processes.contains(process)) {
+        if let Some(process) = names.servers.get(&name.value).filter(|process| names.processes.contains(*process)) {
             return Err(Mistake::new(name.place, message, "this name").help(format!("did you mean `{process}`?")));
         }
         let near = substrate::words::nearest(&name, known);
