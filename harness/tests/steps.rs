@@ -140,7 +140,8 @@ fn a_call_that_fails_or_succeeds_against_the_file_fails_the_step_with_the_clouds
     let (expected, seen) = fails(&with_pod("", twice));
     assert_eq!(expected, "the cloud takes AttachVolume");
     assert!(seen.starts_with("VolumeInUse: vol-") && seen.ends_with("is already attached to an instance"), "{seen}");
-    let fine = "  - ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}, fails: InvalidVolume.NotFound}\n";
+    let fine =
+        "  - ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}, fails: InvalidVolume.NotFound}\n";
     assert_eq!(fails(&with_pod("", fine)).1, "it succeeded");
     let none = "  - ec2: {action: DescribeRegions, save: x, from: VolumeId}\n";
     assert_eq!(fails(&story("", none)).1, "it has none");
@@ -303,7 +304,12 @@ fn a_partition_cuts_until_it_is_healed_and_must_be_felt() {
 #[test]
 fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
     let lost = |step: &str| {
-        with_pod("", &format!("  - crash: node-a/kubelet\n{step}  - delete: {{object: pod/web, force: true}}\n  - restart: node-a/kubelet\n  - sleep: 2m\n"))
+        with_pod(
+            "",
+            &format!(
+                "  - crash: node-a/kubelet\n{step}  - delete: {{object: pod/web, force: true}}\n  - restart: node-a/kubelet\n  - sleep: 2m\n"
+            ),
+        )
     };
     passes(&lost(""));
     let (outcome, exit) = run(&lost("  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}\n"));
@@ -312,7 +318,8 @@ fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
     let (_, seen) = fails(&lost("  - node-file: {node: node-b, remove: vol_data.json, of: pvc/data}\n"));
     assert_eq!(seen, "there is no such file, and no other below kubelet's directory");
     let (_, seen) = fails(&lost("  - node-file: {node: node-a, remove: pods/none/vol_data.json}\n"));
-    let of_staging = "there is no such file; below kubelet's directory there are plugins/kubernetes.io/csi/ebs.csi.aws.com/";
+    let of_staging =
+        "there is no such file; below kubelet's directory there are plugins/kubernetes.io/csi/ebs.csi.aws.com/";
     assert!(seen.starts_with(of_staging) && seen.contains("pods/") && seen.ends_with("vol_data.json"), "{seen}");
 }
 
@@ -385,12 +392,15 @@ fn a_cluster_is_made_of_what_the_header_says() {
         + "  - expect: {event: {object: pod/more, reason: FailedScheduling, contains: exceed max volume count, within: 1m}}\n";
     passes(&story("driver: {attach-limit: 1}", &full));
 
-    let bare = passes(&with_pod("driver: {capabilities: -STAGE_UNSTAGE_VOLUME}", ""));
-    let calls = |outcome: &Outcome| {
-        let calls = outcome.events.iter().filter_map(|e| e.get::<CsiCall>());
-        calls.filter(|call| &*call.rpc == "NodeStageVolume").count()
+    let rich = passes(&with_pod("driver: {capabilities: 'LIST_VOLUMES,LIST_VOLUMES_PUBLISHED_NODES'}", ""));
+    let lists = |outcome: &Outcome| {
+        outcome.events.iter().filter_map(|e| e.get::<CsiCall>()).any(|call| &*call.rpc == "ListVolumes")
     };
-    assert_eq!((calls(&bare), calls(&passes(&with_pod("", "")))), (0, 1));
+    assert_eq!((lists(&rich), lists(&passes(&with_pod("", "")))), (true, false));
+
+    let small = pod("more", "other", "node-a")
+        + "  - expect: {event: {object: pvc/other, reason: ProvisioningFailed, within: 5m}}\n";
+    passes(&with_pod("driver: {capacity-gib: 1}", &small));
 
     let elsewhere = passes(&with_pod("zones: [us-east-1f]", ""));
     let volume: &VolumeChanged = elsewhere.events.iter().find_map(|e| e.get()).unwrap();

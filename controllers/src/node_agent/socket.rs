@@ -8,7 +8,7 @@ use substrate::{HttpService, latest};
 
 use super::agent::Agent;
 use super::events::DeregistrationFailed;
-use super::registration::{deregister, keep_trying};
+use super::registration::{deregister, try_until};
 
 /// The socket. Cheap to clone; all clones are one file.
 #[derive(Clone, Debug)]
@@ -45,12 +45,7 @@ impl RegistrationSocket {
 }
 
 /// Registers the driver when its socket appears and takes it off when the socket is gone, for ever.
-pub(super) async fn follow(
-    agent: Arc<Agent>,
-    registration: HttpService,
-    csi: HttpService,
-    socket: RegistrationSocket,
-) {
+pub(super) async fn follow(agent: Arc<Agent>, registration: HttpService, csi: HttpService, socket: RegistrationSocket) {
     let mut watch = socket.0.subscribe();
     loop {
         // Whoever follows the file keeps it, so it never closes.
@@ -58,10 +53,10 @@ pub(super) async fn follow(
             return;
         }
         let this = *socket.0.borrow();
-        let driver = tokio::select! { biased;
-            _ = watch.wait_for(|file| *file != this) => continue,
-            driver = keep_trying(&agent, registration.clone(), |_| csi.clone()) => driver,
-        };
+        let mut other = socket.0.subscribe();
+        // It is never closed, so an error never comes.
+        let gone = async move { drop(other.wait_for(|file| *file != this).await) };
+        let Some(driver) = try_until(&agent, &registration, |_| csi.clone(), gone).await else { continue };
         if watch.wait_for(|file| *file != this).await.is_err() {
             return;
         }

@@ -23,11 +23,11 @@ use tokio::sync::oneshot;
 
 use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
-use super::node_files::Registry;
 use super::member::Member;
+use super::node_files::Registry;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
-use crate::scenario::model::DriverSettings;
 use crate::events::{self, ClusterNode, ScenarioStep};
+use crate::scenario::model::DriverSettings;
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -539,7 +539,8 @@ fn text(ready: &Value, key: &str) -> String {
 /// The settings of the driver, where they are not as it has them.
 fn settings(spec: &ClusterSpec) -> Vec<(&'static str, String)> {
     let DriverSettings { capabilities, attach_limit, capacity_gib } = &spec.driver;
-    let offered = capabilities.as_ref().map(|offered| ("--capabilities", format!("none,{}", offered.names().join(","))));
+    let offered =
+        capabilities.as_ref().map(|offered| ("--capabilities", format!("none,{}", offered.names().join(","))));
     let limit = attach_limit.map(|limit| ("--volume-attach-limit", limit.to_string()));
     let capacity = capacity_gib.map(|gib| ("--capacity-gib", gib.to_string()));
     [offered, limit, capacity].into_iter().flatten().collect()

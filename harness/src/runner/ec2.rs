@@ -41,7 +41,11 @@ impl Answer {
 ///
 /// # Errors
 /// When the cloud does not answer.
-pub(super) async fn perform(cluster: &Cluster, action: &str, parameters: &[(String, String)]) -> Result<Answer, String> {
+pub(super) async fn perform(
+    cluster: &Cluster,
+    action: &str,
+    parameters: &[(String, String)],
+) -> Result<Answer, String> {
     let mut form = format!("Action={action}&Version={VERSION}");
     for (name, value) in parameters {
         form.push('&');
@@ -78,7 +82,11 @@ pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<
     Err(answer["error"].as_str().map_or_else(|| format!("{status} {text}"), str::to_owned))
 }
 
-async fn send(cluster: &Cluster, request: http::request::Builder, body: String) -> Result<(StatusCode, String), String> {
+async fn send(
+    cluster: &Cluster,
+    request: http::request::Builder,
+    body: String,
+) -> Result<(StatusCode, String), String> {
     let answered = async {
         let request = request.header("host", "localhost").header("user-agent", "mooring-scenario").body(full(body))?;
         let response = call(cluster.ec2().clone(), request).await?;

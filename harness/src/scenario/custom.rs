@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_custom_kind_goes_by_the_words_that_kubectl_takes() {
         let customs = customs();
-        for word in ["widget", "widgets", "wd", "Widget", "widgets.example.com", "wd.example.com", "widget.v1.example.com"]
+        for word in
+            ["widget", "widgets", "wd", "Widget", "widgets.example.com", "wd.example.com", "widget.v1.example.com"]
         {
             let object = ObjectRef::read(&format!("{word}/w1"), &customs).unwrap();
             assert_eq!(object.path(), "/apis/example.com/v1/namespaces/default/widgets/w1", "{word}");
@@ -154,8 +155,14 @@ mod tests {
     fn an_unknown_word_gets_the_nearest_of_both_kinds_of_words() {
         let error = |text: &str| ObjectRef::read(text, &customs()).unwrap_err();
         assert_eq!(error("wigdet/w1"), "`wigdet` is no kind of object, did you mean `widget`?");
-        assert_eq!(error("widgets.example.org/w1"), "`widgets.example.org` is no kind of object, did you mean `widgets.example.com`?");
-        assert_eq!(error("widgets.v2.example.com/w1"), "`widgets.v2.example.com` is no kind of object, did you mean `widgets.example.com`?");
+        assert_eq!(
+            error("widgets.example.org/w1"),
+            "`widgets.example.org` is no kind of object, did you mean `widgets.example.com`?"
+        );
+        assert_eq!(
+            error("widgets.v2.example.com/w1"),
+            "`widgets.v2.example.com` is no kind of object, did you mean `widgets.example.com`?"
+        );
         assert!(ObjectRef::read("widget/w1", &Customs::default()).is_err());
     }
 

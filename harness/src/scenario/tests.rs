@@ -5,6 +5,8 @@ use serde_json::json;
 
 use super::*;
 
+mod acts;
+
 /// A file of two nodes with these steps.
 fn with_steps(steps: &str) -> String {
     format!("name: t\nnodes: {{count: 2}}\nsteps:\n{steps}")

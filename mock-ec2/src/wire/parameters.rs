@@ -88,15 +88,7 @@ const TABLE: &[(&str, &[&str], &[&[&str]])] = &[
     ("RebootInstances", &["InstanceId.N"], &[]),
     (
         "RunInstances",
-        &[
-            "ClientToken",
-            "ImageId",
-            "InstanceType",
-            "MaxCount",
-            "MinCount",
-            "Placement.AvailabilityZone",
-            "SubnetId",
-        ],
+        &["ClientToken", "ImageId", "InstanceType", "MaxCount", "MinCount", "Placement.AvailabilityZone", "SubnetId"],
         &[TAG_SPECIFICATIONS],
     ),
     ("StartInstances", &["InstanceId.N"], &[]),
@@ -116,10 +108,7 @@ pub fn of(action: &str) -> Vec<&'static str> {
 ///
 /// # Errors
 /// What the cloud would answer.
-pub fn check<'a>(
-    action: &'a str,
-    parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<(), Ec2Error> {
+pub fn check<'a>(action: &'a str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Ec2Error> {
     let all = [("Action", action), ("Version", super::VERSION)].into_iter().chain(parameters);
     decode::command(Form::of(all)).map(drop)
 }
@@ -150,7 +139,9 @@ mod tests {
             "RebootInstances" | "StartInstances" | "StopInstances" | "TerminateInstances" => {
                 vec![("InstanceId.1", instance.1)]
             }
-            "CreateSnapshot" | "DeleteVolume" | "DetachVolume" | "ModifyVolume" | "ModifyVolumeAttribute" => vec![volume],
+            "CreateSnapshot" | "DeleteVolume" | "DetachVolume" | "ModifyVolume" | "ModifyVolumeAttribute" => {
+                vec![volume]
+            }
             _ => Vec::new(),
         }
     }

@@ -51,7 +51,9 @@ macro_rules! one_of {
 pub(super) use one_of;
 
 /// Reads a value that may be absent but not null.
-pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 

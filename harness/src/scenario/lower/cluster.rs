@@ -47,7 +47,11 @@ pub(super) fn zones(zones: Vec<Placed<String>>, nodes: &[NodeSpec]) -> Checked<V
     let mut names: Vec<String> = Vec::new();
     for zone in zones {
         if names.contains(&zone.value) {
-            return Err(Mistake::new(zone.place, format!("the zone `{}` is there twice", zone.value), "the second one"));
+            return Err(Mistake::new(
+                zone.place,
+                format!("the zone `{}` is there twice", zone.value),
+                "the second one",
+            ));
         }
         let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if zone.is_empty() || !zone.chars().all(good) {

@@ -109,8 +109,10 @@ impl Steps<'_> {
             return Ok(code.value);
         }
         let near = nearest(&code, ERROR_CODES.iter().copied());
-        let help = near.map_or_else(|| "see ec2 in docs/faults.md".to_owned(), |near| format!("did you mean `{near}`?"));
-        Err(Mistake::new(code.place, format!("`{}` is no error code of this cloud", code.value), "this code").help(help))
+        let help =
+            near.map_or_else(|| "see ec2 in docs/faults.md".to_owned(), |near| format!("did you mean `{near}`?"));
+        Err(Mistake::new(code.place, format!("`{}` is no error code of this cloud", code.value), "this code")
+            .help(help))
     }
 
     fn save(&mut self, name: Option<Placed<String>>, from: Option<Placed<String>>) -> Checked<Option<Save>> {

@@ -32,7 +32,9 @@ impl Steps<'_> {
             path if path.split('/').any(|part| part == "..") => {
                 return Err(wrong("a path does not leave kubelet's directory", "write it without `..`"));
             }
-            path if !path.contains('/') && substrate::words::nearest(path, [VOL_DATA, REGISTRATION_SOCKET]).is_some() => {
+            path if !path.contains('/')
+                && substrate::words::nearest(path, [VOL_DATA, REGISTRATION_SOCKET]).is_some() =>
+            {
                 let near = substrate::words::nearest(path, [VOL_DATA, REGISTRATION_SOCKET]).unwrap_or_default();
                 return Err(wrong("kubelet's directory has no such file", &format!("did you mean `{near}`?")));
             }

@@ -42,13 +42,8 @@ const POKES: &[Row] = &[
 ];
 const HARDWARE: &[&str] = &["hide", "poison", "reserved-slots", "network-interfaces", "clear"];
 const WHICH: [&str; 3] = ["volume", "attachment", "modification"];
-const STATES: [VolumeState; 5] = [
-    VolumeState::Creating,
-    VolumeState::Available,
-    VolumeState::InUse,
-    VolumeState::Deleting,
-    VolumeState::Error,
-];
+const STATES: [VolumeState; 5] =
+    [VolumeState::Creating, VolumeState::Available, VolumeState::InUse, VolumeState::Deleting, VolumeState::Error];
 
 fn key(about: About) -> &'static str {
     match about {
@@ -76,7 +71,8 @@ impl Steps<'_> {
         let body = body(row, &verb, &ec2)?;
         let (about, target) = self.target(row, &verb, ec2)?;
         if about != About::Volume && body.contains_key("which") {
-            let message = format!("`which` does not go with a{} {}", if about == About::Instance { "n" } else { "" }, key(about));
+            let message =
+                format!("`which` does not go with a{} {}", if about == About::Instance { "n" } else { "" }, key(about));
             return Err(Mistake::new(verb.place, message, "here").help("only volumes have several transitions"));
         }
         if row.verb == "fail" && about == About::Volume && body.get("which") != Some(&json!("modification")) {
