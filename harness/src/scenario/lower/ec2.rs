@@ -32,6 +32,12 @@ fn placeholder(field: &str) -> &'static str {
     }
 }
 
+/// The name of a parameter with each number as `N`.
+fn numbered(name: &str) -> String {
+    let part = |part: &str| if part.parse::<u64>().is_ok() { "N".to_owned() } else { part.to_owned() };
+    name.split('.').map(part).collect::<Vec<_>>().join(".")
+}
+
 impl Steps<'_> {
     pub(super) fn ec2(&mut self, ec2: Placed<doc::Ec2>) -> Checked<Action> {
         let (place, mut ec2) = (ec2.place, ec2.value);
@@ -73,35 +79,45 @@ impl Steps<'_> {
         if let Err(error) = checked
             && fails.as_deref() != Some(error.code())
         {
-            return Err(self.refused(&action, place, &error));
+            return Err(self.refused(&action, place, &parameters, &error));
         }
         let save = self.save(ec2.save, ec2.from)?;
         Ok(Call { action: action.value, parameters, fails, save })
     }
 
-    fn refused(&self, action: &Placed<String>, place: Place, error: &Ec2Error) -> Mistake {
+    fn refused(&self, action: &Placed<String>, place: Place, given: &[(String, Id)], error: &Ec2Error) -> Mistake {
         match error {
             Ec2Error::InvalidAction(name) => {
                 let help = suggest(name, ACTIONS.iter().copied(), "actions");
                 Mistake::new(action.place, format!("`{name}` is no action of this cloud"), "this action").help(help)
             }
-            Ec2Error::UnknownParameter(name) => {
-                let known = parameters::of(action);
-                let numbered = |part: &str| if part.parse::<u64>().is_ok() { "N".to_owned() } else { part.to_owned() };
-                let plain = name.split('.').map(numbered).collect::<Vec<_>>().join(".");
-                // The name may be written in several maps, one in the other.
-                let parts = name.split('.').filter(|part| part.parse::<u64>().is_err());
-                let written = [name.as_str()].into_iter().chain(parts.rev());
-                let place = written.filter_map(|word| within(self.text, place, word)).next().unwrap_or(place);
-                let message = format!("{} has no parameter `{name}`", action.value);
-                Mistake::new(place, message, "here").help(suggest(&plain, known.into_iter(), "its parameters"))
-            }
+            Ec2Error::UnknownParameter(name) => self.unknown(action, place, name),
             Ec2Error::MissingParameter(name) => {
+                // It may be there by another name.
+                let known = parameters::of(action);
+                let meant = |(written, _): &&(String, Id)| {
+                    !known.contains(&numbered(written).as_str())
+                        && nearest(written, [name.as_str()].into_iter()).is_some()
+                };
+                if let Some((written, _)) = given.iter().find(meant) {
+                    return self.unknown(action, place, written);
+                }
                 let message = format!("{} needs the parameter `{name}`", action.value);
                 Mistake::new(place, message, "here").help(format!("add `{name}` to `with`"))
             }
             error => Mistake::new(place, format!("{}: {error}", action.value), "here"),
         }
+    }
+
+    fn unknown(&self, action: &Placed<String>, place: Place, name: &str) -> Mistake {
+        let known = parameters::of(action);
+        // The name may be written in several maps, one in the other.
+        let parts = name.split('.').filter(|part| part.parse::<u64>().is_err());
+        let written = [name].into_iter().chain(parts.rev());
+        let place = written.filter_map(|word| within(self.text, place, word)).next().unwrap_or(place);
+        let message = format!("{} has no parameter `{name}`", action.value);
+        let help = suggest(&numbered(name), known.into_iter(), "its parameters");
+        Mistake::new(place, message, "here").help(help)
     }
 
     fn error_code(&self, code: Placed<String>) -> Checked<String> {

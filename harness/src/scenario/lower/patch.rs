@@ -39,7 +39,7 @@ impl Steps<'_> {
             if !patched().any(|known| known == name.value) {
                 let message = format!("a {} has no subresource `{}` to patch", kind.kind(), name.value);
                 let known: Vec<&str> = patched().collect();
-                let help = suggest(name, known.into_iter(), "its subresources");
+                let help = suggest(name, known.into_iter(), "subresources to patch");
                 return Err(Mistake::new(name.place, message, "this subresource").help(help));
             }
         }
