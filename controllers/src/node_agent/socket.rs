@@ -54,8 +54,10 @@ pub(super) async fn follow(agent: Arc<Agent>, registration: HttpService, csi: Ht
         }
         let this = *socket.0.borrow();
         let mut other = socket.0.subscribe();
-        // It is never closed, so an error never comes.
-        let gone = async move { drop(other.wait_for(|file| *file != this).await) };
+        let gone = async move {
+            // It is never closed, so an error never comes.
+            let _ = other.wait_for(|file| *file != this).await;
+        };
         let Some(driver) = try_until(&agent, &registration, |_| csi.clone(), gone).await else { continue };
         if watch.wait_for(|file| *file != this).await.is_err() {
             return;

@@ -11,8 +11,10 @@ const TAG_SPECIFICATIONS: &[&str] =
     &["TagSpecification.N.ResourceType", "TagSpecification.N.Tag.N.Key", "TagSpecification.N.Tag.N.Value"];
 const TAGS: &[&str] = &["ResourceId.N", "Tag.N.Key", "Tag.N.Value"];
 
-/// Each action, its own parameters, and those that it shares with others. A number in a name is `N`.
-const TABLE: &[(&str, &[&str], &[&[&str]])] = &[
+/// An action, its own parameters, and those that it shares with others. A number in a name is `N`.
+type Row = (&'static str, &'static [&'static str], &'static [&'static [&'static str]]);
+
+const TABLE: &[Row] = &[
     ("AttachVolume", &["Device", "EbsCardIndex", "InstanceId", "VolumeId"], &[]),
     (
         "CopySnapshot",

@@ -28,6 +28,7 @@ macro_rules! one_of {
         }
 
         /// The one key that is there, with its value.
+        #[allow(clippy::large_enum_variant, reason = "it lives for as long as one step is read")]
         #[derive(Debug)]
         pub(in crate::scenario) enum $choice {
             $($variant(Placed<$value>),)+
