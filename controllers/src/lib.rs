@@ -33,6 +33,6 @@ pub use cli::{main_with, node_agent_main_with};
 pub use election::Election;
 pub use machine::machine_main_with;
 pub use pending::PendingOperations;
-pub use processes::{LOOPS, PROCESSES, left_out, manager_is_left_out, runs};
+pub use processes::{LOOPS, PROCESSES, can_be_left_out, left_out, manager_is_left_out, runs};
 pub use run::{LoopsConfig, run};
 pub use timers::Timers;

@@ -179,11 +179,15 @@ pub fn left_out<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet
         } else if LOOPS.contains(&name) || ON_NODES.contains(&name) {
             out.insert(name.to_owned());
         } else {
-            let all: Vec<&str> = LOOPS.iter().copied().chain(ON_NODES).chain([MANAGER]).collect();
-            return Err(format!("{name}: no such component; there are {}", all.join(", ")));
+            return Err(format!("{name}: no such component; there are {}", can_be_left_out().join(", ")));
         }
     }
     Ok(out)
+}
+
+/// Every name that [`left_out`] takes.
+pub fn can_be_left_out() -> Vec<&'static str> {
+    LOOPS.iter().copied().chain(ON_NODES).chain([MANAGER]).collect()
 }
 
 /// Whether none of kube-controller-manager's loops are ours.

@@ -54,7 +54,9 @@ fn fails(text: &str, step: &str) -> Failure {
     assert_eq!(exit, Exit::Failed, "{}", why(&outcome));
     let failure = outcome.failure.unwrap();
     let line = text.lines().position(|line| line.contains(step)).unwrap() + 1;
-    assert_eq!(failure.position, Some((line as u64, 5)), "{failure:?}");
+    let steps = scenario::parse("t.yaml", text).unwrap().steps;
+    let at = failure.step.map(|index| (steps[index].line, steps[index].column));
+    assert_eq!(at, Some((line as u64, 5)), "{failure:?}");
     failure
 }
 

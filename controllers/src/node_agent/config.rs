@@ -9,6 +9,7 @@ use csi_mock::disk::Disk;
 use substrate::HttpService;
 
 use super::logs::Logs;
+use super::socket::RegistrationSocket;
 use crate::Timers;
 
 /// Where upstream keeps its state.
@@ -29,6 +30,8 @@ pub enum Plugins {
         registration: HttpService,
         /// Answers `csi.v1.Node`.
         csi: HttpService,
+        /// The file of the first: the driver is registered for as long as it is there.
+        socket: RegistrationSocket,
     },
     /// Every socket in this directory, as kubelet watches `plugins_registry`; live only.
     Directory(PathBuf),

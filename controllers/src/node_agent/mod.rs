@@ -29,6 +29,7 @@ pub mod reconstruct;
 mod registration;
 mod runtime;
 pub mod serve;
+mod socket;
 #[cfg(test)]
 mod tests;
 pub mod volume_manager;
@@ -42,6 +43,7 @@ use crate::kube::Client;
 use agent::Agent;
 pub use config::{NodeAgentConfig, PLUGINS_REGISTRY, Plugins, WorkloadDefaults};
 pub use logs::{Logs, service};
+pub use socket::RegistrationSocket;
 
 /// Runs the agent of one node in process `ctx`; never ends by itself.
 ///
@@ -60,10 +62,7 @@ pub fn run(ctx: Ctx, client: Client, config: NodeAgentConfig) -> BoxFuture<'stat
         ctx.spawn(allocatable::run(agent.clone()));
         registration::initialize_csi_node(&agent, &node).await;
         match agent.config.plugins.clone() {
-            Plugins::Known { registration, csi } => {
-                registration::keep_trying(&agent, registration, |_| csi.clone()).await;
-                std::future::pending().await
-            }
+            Plugins::Known { registration, csi, socket } => socket::follow(agent, registration, csi, socket).await,
             Plugins::Directory(path) => plugin_dir::run(agent, path).await,
         }
     })

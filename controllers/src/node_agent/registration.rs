@@ -329,17 +329,35 @@ pub(super) async fn keep_trying(
     registration: HttpService,
     dial: impl Fn(&str) -> HttpService,
 ) -> String {
+    loop {
+        if let Some(driver) = try_until(agent, &registration, &dial, std::future::pending()).await {
+            return driver;
+        }
+    }
+}
+
+/// The same until `gone`, which ends no attempt that is under way.
+pub(super) async fn try_until(
+    agent: &Arc<Agent>,
+    registration: &HttpService,
+    dial: impl Fn(&str) -> HttpService,
+    gone: impl Future<Output = ()>,
+) -> Option<String> {
     let timers = &agent.config.timers;
     let mut backoff = timers.pending_initial;
+    tokio::pin!(gone);
     loop {
         match register(agent, registration.clone(), &dial).await {
             Ok(driver) => {
                 agent.ctx.emit(Registered { driver: driver.as_str().into(), node: agent.name() });
-                return driver;
+                return Some(driver);
             }
             Err(error) => agent.ctx.emit(RegistrationFailed { error: error.to_string(), node: agent.name() }),
         }
-        agent.ctx.sleep(backoff.max(timers.registration_reconcile)).await;
+        tokio::select! { biased;
+            () = &mut gone => return None,
+            () = agent.ctx.sleep(backoff.max(timers.registration_reconcile)) => {}
+        }
         backoff = (backoff * 2).min(timers.pending_max);
     }
 }

@@ -102,11 +102,13 @@ impl Rig {
             ctx.world().fabric().bind(&ctx, "csi-registration-node-a", registrar);
             std::future::pending()
         });
-        let disk = disk.clone();
+        let (disk, socket) = (disk.clone(), RegistrationSocket::default());
+        socket.create();
         let kubelet = Process::start(world, "node-a/kubelet", move |ctx| {
             let plugins = Plugins::Known {
                 registration: Link::connect(&ctx, "csi-registration-node-a"),
                 csi: Link::connect(&ctx, "csi-node-a"),
+                socket: socket.clone(),
             };
             let runtime = Link::connect(&ctx, "runtime-node-a");
             let disk = csi_mock::disk::faulty(&ctx, disk.clone());

@@ -183,7 +183,7 @@ pub(crate) fn count() -> usize {
 }
 
 /// The subresources of a custom kind.
-pub(crate) fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] {
+pub fn custom_subresources(status: bool, scale: bool) -> &'static [Subresource] {
     const WRITE: &[&str] = &["get", "patch", "update"];
     const STATUS: Subresource = Subresource { name: "status", verbs: WRITE, response: ("", "", "") };
     const SCALE: Subresource = Subresource { name: "scale", verbs: WRITE, response: ("autoscaling", "v1", "Scale") };

@@ -168,7 +168,7 @@ impl Served<'_> {
 
 /// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery
 /// `version.CompareKubeAwareVersionStrings`).
-pub(crate) fn priority(version: &str) -> (u32, u32, u32) {
+pub fn priority(version: &str) -> (u32, u32, u32) {
     let number = |text: &str| text.parse().unwrap_or(0);
     let rest = version.strip_prefix('v').unwrap_or_default();
     match (rest.split_once("beta"), rest.split_once("alpha")) {

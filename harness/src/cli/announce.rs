@@ -29,16 +29,9 @@ impl Access<'_> {
     /// # Errors
     /// The file that cannot be written, and why.
     pub fn write(&self) -> Result<(), (PathBuf, io::Error)> {
-        let token = self.endpoints.token.as_ref().map_or("mooring", Secret::reveal);
-        let text = fake_apiserver::kubeconfig::render(&self.endpoints.kubernetes, &self.endpoints.ca_pem, token, None);
-        fake_apiserver::kubeconfig::write(self.kubeconfig, &text).map_err(|e| (self.kubeconfig.to_owned(), e))?;
-        let exports = format!(
-            "export KUBECONFIG={0}\nexport AWS_ENDPOINT_URL={1}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={2}\nexport AWS_DEFAULT_REGION={2}\nexport AWS_EC2_METADATA_DISABLED=true\n",
-            self.kubeconfig.display(),
-            self.endpoints.ec2,
-            self.region
-        );
-        std::fs::write(self.env(), exports).map_err(|e| (self.env(), e))
+        write_kubeconfig(self.kubeconfig, self.endpoints).map_err(|e| (self.kubeconfig.to_owned(), e))?;
+        let written = write_env(&self.env(), self.kubeconfig, &self.endpoints.ec2, self.region);
+        written.map_err(|e| (self.env(), e))
     }
 
     /// The addresses as data.
@@ -67,4 +60,20 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
         access.kubeconfig.display(),
         access.env().display()
     )
+}
+
+/// Writes a kubeconfig for the API server behind `endpoints`.
+pub(super) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result<()> {
+    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
+    let text = fake_apiserver::kubeconfig::render(&endpoints.kubernetes, &endpoints.ca_pem, token, None);
+    fake_apiserver::kubeconfig::write(path, &text)
+}
+
+/// Writes a file for `source` with which kubectl and aws find the cluster.
+pub(super) fn write_env(path: &Path, kubeconfig: &Path, ec2: &str, region: &str) -> io::Result<()> {
+    let exports = format!(
+        "export KUBECONFIG={}\nexport AWS_ENDPOINT_URL={ec2}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={region}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_EC2_METADATA_DISABLED=true\n",
+        kubeconfig.display(),
+    );
+    std::fs::write(path, exports)
 }

@@ -3,6 +3,7 @@
 mod announce;
 mod component;
 mod doctor;
+mod pause;
 mod run;
 mod up;
 

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use controllers::LoopsConfig;
 use controllers::election::Election;
+use controllers::node_agent::RegistrationSocket;
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
+use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
 use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, VolumeBytes};
 use substrate::events::ProcessFailed;
@@ -19,7 +21,7 @@ use super::nodes::Machine;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
-use crate::scenario::model;
+use crate::scenario::model::{self, DriverSettings};
 
 /// Why a cluster cannot be put together.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -90,9 +92,13 @@ impl Cluster {
             let root = parts.roots.get(&node.name).cloned().unwrap_or_else(|| PathBuf::from("/var/lib/kubelet"));
             let [name, id, zone] = [&node.name, &instance.id, &node.zone].map(|text| text.as_str().into());
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
-            let machine = Machine { node: node.clone(), instance: instance.id.clone(), root, disk: disk.clone() };
+            let socket = RegistrationSocket::default();
+            let (node_, id) = (node.clone(), instance.id.clone());
+            let machine = Machine { node: node_, instance: id, root, disk: disk.clone(), socket };
+            let registry = yard.registry(&machine);
             let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
-            nodes.insert(node.name.clone(), Node { instance: instance.id.clone(), members, disk, root: machine.root });
+            let (instance, root) = (machine.instance, machine.root);
+            nodes.insert(node.name.clone(), Node { instance, members, disk, root, registry });
         }
         let user = Process::start(world, "user", |_| pending())
             .ctx()
@@ -204,12 +210,22 @@ impl Yard {
                     // As the driver's chart has it.
                     batching: true,
                     lock: yard.spec.lock,
+                    settings: yard.settings(),
                     ..ControllerConfig::new(ec2)
                 };
                 let service = csi_mock::controller::start(&ctx, config);
                 yard.serve(ctx, "csi-controller", service).await;
             }
         })
+    }
+
+    /// The driver's settings, as it starts with them.
+    pub(super) fn settings(&self) -> Settings {
+        let DriverSettings { capabilities, attach_limit, capacity_gib } = &self.spec.driver;
+        let settings = Settings::new(capabilities.clone().unwrap_or_default());
+        settings.set_attach_limit(*attach_limit);
+        settings.set_capacity_gib(*capacity_gib);
+        settings
     }
 
     /// One process of control loops, `name`, which is a replica of `process`.

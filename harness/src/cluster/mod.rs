@@ -8,6 +8,7 @@ pub mod live;
 mod member;
 pub mod names;
 pub mod namespace;
+mod node_files;
 mod nodes;
 mod processes;
 mod simulated;
@@ -45,6 +46,8 @@ pub struct Cluster {
     down: Arc<Mutex<BTreeSet<String>>>,
     story: Arc<Story>,
     endpoints: Option<Endpoints>,
+    /// Where users reach one of OS processes: the cloud, and a kubeconfig.
+    doors: Option<(String, PathBuf)>,
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
@@ -107,6 +110,8 @@ struct Node {
     disk: Arc<dyn Disk>,
     /// kubelet's directory there.
     root: PathBuf,
+    /// Where kubelet looks for drivers.
+    registry: node_files::Registry,
 }
 
 impl Cluster {
@@ -136,6 +141,7 @@ impl Cluster {
             down: Arc::default(),
             story,
             endpoints: None,
+            doors: None,
             user,
             told,
         }
@@ -194,17 +200,22 @@ impl Cluster {
     /// process, or a group of them, ends those alone. What is down stays down until [`Cluster::restart`].
     ///
     /// # Errors
-    /// When there is no such node or process, or the disk cannot be pulled.
+    /// When there is no such node or process, it is down already, or the disk cannot be pulled.
     pub async fn crash(&self, node: &str) -> Result<(), String> {
         let Some(found) = self.nodes.get(node) else {
             let members = self.named(node)?;
+            if members.iter().all(|member| self.is_down(member.name())) {
+                return Err(format!("{node} is down already"));
+            }
             self.down().extend(members.iter().map(|member| member.name().to_owned()));
             for member in members {
                 member.crash().await;
             }
             return Ok(());
         };
-        self.down().insert(node.to_owned());
+        if !self.down().insert(node.to_owned()) {
+            return Err(format!("{node} is down already"));
+        }
         for member in found.members.iter().rev() {
             member.crash().await;
         }
@@ -213,10 +224,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a node, or a process, again.
+    /// Starts a node, or a process, again. A process that is up ends first; a node must be down, since nobody starts a
+    /// machine anew that has its power.
     ///
     /// # Errors
-    /// When there is no such node or process, or it does not start.
+    /// When there is no such node or process, the node is up, or it does not start.
     pub async fn restart(&self, node: &str) -> Result<(), String> {
         let Some(found) = self.nodes.get(node) else {
             for member in self.named(node)? {
@@ -225,11 +237,19 @@ impl Cluster {
             }
             return Ok(());
         };
-        self.down().remove(node);
+        if !self.down().remove(node) {
+            return Err(format!("{node} is up; crash it first"));
+        }
         for member in &found.members {
             member.restart().await?;
         }
         Ok(())
+    }
+
+    /// Whether a step, or the cloud, keeps a process or its machine down.
+    fn is_down(&self, process: &str) -> bool {
+        let down = self.down();
+        down.contains(process) || process.split_once('/').is_some_and(|(node, _)| down.contains(node))
     }
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
@@ -250,6 +270,11 @@ impl Cluster {
     /// Where users reach it; nothing in simulation.
     pub fn endpoints(&self) -> Option<&Endpoints> {
         self.endpoints.as_ref()
+    }
+
+    /// The cloud's endpoint and the kubeconfig of a cluster of OS processes.
+    pub fn doors(&self) -> Option<(&str, &std::path::Path)> {
+        self.doors.as_ref().map(|(ec2, kubeconfig)| (ec2.as_str(), kubeconfig.as_path()))
     }
 
     /// What carries the bytes of its volumes.

@@ -51,7 +51,8 @@ pub fn of(spec: &ClusterSpec) -> Names {
         let parts = [Some(node.name.clone()), own.then(|| kubelet(&node.name)), driver.then(|| csi_node(&node.name))];
         parts.into_iter().flatten()
     });
-    let servers = ["mock-ec2", "fake-apiserver", "csi-controller"].map(str::to_owned);
+    let driver = (!spec.without.contains("csi-mock")).then_some("csi-controller");
+    let servers = ["mock-ec2", "fake-apiserver"].into_iter().chain(driver).map(str::to_owned);
     let of_node = |node: &str| {
         let driver = [format!("csi-{node}"), format!("csi-registration-{node}")].map(|s| (s, csi_node(node)));
         let machine = (format!("runtime-{node}"), node.to_owned());
@@ -59,7 +60,7 @@ pub fn of(spec: &ClusterSpec) -> Names {
         driver.into_iter().chain([machine, cloud, (format!("kubelet-{node}"), kubelet(node))])
     };
     Names {
-        processes: servers.into_iter().chain(loops.iter().cloned()).chain(on_nodes).collect(),
+        processes: servers.chain(loops.iter().cloned()).chain(on_nodes).collect(),
         groups: BTreeMap::from([(CONTROLLERS.to_owned(), loops)]),
         nodes: nodes.collect(),
         // The user calls, and so can be cut off, and is nobody's to crash.

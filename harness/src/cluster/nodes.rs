@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controllers::kube::Client;
 use controllers::machine::{self, MachineConfig};
-use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins};
+use controllers::node_agent::{self, NodeAgentConfig, PLUGINS_REGISTRY, Plugins, RegistrationSocket};
 use csi_mock::disk::{self, Disk, Pace};
 use csi_mock::node::NodeConfig;
 use csi_mock::plug::{self, PlugConfig};
@@ -15,6 +15,7 @@ use substrate::events::ProcessFailed;
 use substrate::{Ctx, Process, WorldKind};
 
 use super::assemble::Yard;
+use super::node_files::Registry;
 use super::{NodeSpec, names};
 use crate::scenario::model::LatencyProfile;
 
@@ -27,6 +28,8 @@ pub(super) struct Machine {
     /// kubelet's directory.
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
+    /// By which our driver registers.
+    pub(super) socket: RegistrationSocket,
 }
 
 impl Yard {
@@ -92,25 +95,35 @@ impl Yard {
         let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
         let mut config = NodeConfig::new(name, &machine.instance, &machine.node.zone, disk);
         config.driver_name = self.spec.driver_name.clone();
+        config.settings = self.settings();
         let csi = format!("csi-{name}");
         self.wiring.publish(&ctx, &csi, csi_mock::node::start(&ctx, config))?;
         let registration = csi_mock::registration::start(&ctx, &self.spec.driver_name, &csi);
         self.wiring.publish(&ctx, &format!("csi-registration-{name}"), registration)?;
+        machine.socket.create();
         pending().await
+    }
+
+    /// Where kubelet finds drivers.
+    pub(super) fn registry(&self, machine: &Machine) -> Registry {
+        if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
+            // As kubelet does: whoever the driver is, it shows up there.
+            return Registry::Directory(machine.root.join(PLUGINS_REGISTRY));
+        }
+        Registry::Known(machine.socket.clone())
     }
 
     /// The node agent.
     async fn run_kubelet(self, ctx: Ctx, machine: Machine) -> Result<(), String> {
         let (name, disk) = (machine.node.name.as_str(), self.disk(&ctx, &machine));
         let client = Client::new(&ctx, self.wiring.connect(&ctx, "apiserver")?, "kubelet");
-        let plugins = if self.is_without("csi-mock") && self.world.kind() == WorldKind::Live {
-            // As kubelet does: whoever the driver is, it shows up there.
-            Plugins::Directory(machine.root.join(PLUGINS_REGISTRY))
-        } else {
-            Plugins::Known {
+        let plugins = match self.registry(&machine) {
+            Registry::Directory(registry) => Plugins::Directory(registry),
+            Registry::Known(socket) => Plugins::Known {
+                socket,
                 registration: self.wiring.connect(&ctx, &format!("csi-registration-{name}"))?,
                 csi: self.wiring.connect(&ctx, &format!("csi-{name}"))?,
-            }
+            },
         };
         let runtime = self.wiring.connect(&ctx, &runtime(name))?;
         let config = NodeAgentConfig {

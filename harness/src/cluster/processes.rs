@@ -26,9 +26,11 @@ use tokio::sync::oneshot;
 use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
+use super::node_files::Registry;
 use super::nodes::container_start;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::{self, ClusterNode, ScenarioStep};
+use crate::scenario::model::DriverSettings;
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -421,19 +423,27 @@ impl Cluster {
         apiserver.pin("--http-listen", &kubernetes);
         members.insert("fake-apiserver".to_owned(), Member::Os(apiserver));
         let socket = format!("unix://{}", start.sockets("csi-controller").display());
-        let csi = [
+        let mut csi = vec![
             ("--mode", "controller".to_owned()),
             ("--endpoint", socket.clone()),
             ("--ec2-endpoint", ec2.clone()),
             ("--lock", lock_key(spec.lock).to_owned()),
             ("--batching", String::new()),
         ];
-        members
-            .insert("csi-controller".to_owned(), Member::Os(start.start("csi-controller", "csi-mock", &csi).await?.0));
+        csi.extend(settings(&spec));
+        if !spec.without.contains("csi-mock") {
+            let controller = start.start("csi-controller", "csi-mock", &csi).await?.0;
+            members.insert("csi-controller".to_owned(), Member::Os(controller));
+        }
         for (name, process) in names::loops(&spec) {
             let mut args = vec![("--kubernetes", kubernetes.clone()), ("--only", process.to_owned())];
             if controllers::processes::needs_driver(process) {
                 args.push(("--csi", socket.clone()));
+            }
+            let without: Vec<&str> =
+                spec.without.iter().map(String::as_str).filter(|name| controllers::LOOPS.contains(name)).collect();
+            if !without.is_empty() {
+                args.push(("--without", without.join(",")));
             }
             if spec.elects(process) {
                 args.push(("--leader-elect", name.clone()));
@@ -446,7 +456,7 @@ impl Cluster {
             let [name, zone] = [&node.name, &node.zone].map(|text| text.as_str().into());
             let id = instance.id.as_deref().unwrap_or_default().into();
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
-            let node = start.node(node, instance, &ec2, &kubernetes, &spec).await?;
+            let node = start.node(&spec, node, instance, &ec2, &kubernetes).await?;
             nodes.insert(node.0, node.1);
         }
         let peers = [dial::http(&kubernetes), dial::http(&ec2)];
@@ -456,7 +466,8 @@ impl Cluster {
         let user = substrate::Process::start(world, "user", |_| std::future::pending()).ctx();
         let user = user.ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let (objects, cloud) = (Link::over(&user, "apiserver", objects), Link::over(&user, "ec2", cloud));
-        let cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
+        let mut cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
+        cluster.doors = Some((ec2, kubeconfig));
         supervisor::start(world, &cluster);
         Ok(cluster)
     }
@@ -465,11 +476,11 @@ impl Cluster {
 impl Launcher<'_> {
     async fn node(
         &self,
+        spec: &ClusterSpec,
         node: &NodeSpec,
         instance: &InstanceSpec,
         ec2: &str,
         kubernetes: &str,
-        spec: &ClusterSpec,
     ) -> Result<(String, Node), ClusterError> {
         let id = instance.id.clone().unwrap_or_default();
         let root = self.site.node_root(&node.name);
@@ -487,7 +498,7 @@ impl Launcher<'_> {
             ("--node-name", node.name.clone()),
             ("--zone", node.zone.clone()),
         ];
-        let driver = [
+        let mut driver = vec![
             ("--mode", "node".to_owned()),
             ("--node-id", id.clone()),
             ("--endpoint", format!("unix://{}", self.sockets(&node.name).display())),
@@ -495,6 +506,7 @@ impl Launcher<'_> {
             // The machine has the slots for devices: they stay when the driver ends.
             ("--no-plug", String::new()),
         ];
+        driver.extend(settings(spec));
         let runtime =
             format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
         let (least, most) = container_start(self.latency);
@@ -505,8 +517,11 @@ impl Launcher<'_> {
             ("--container-start", format!("{}..{}", Span(least), Span(most))),
         ];
         let machine = self.start(&node.name, "machine", &[&place[..5], &slots].concat()).await?.0;
-        let name = names::csi_node(&node.name);
-        let driver = self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0;
+        let mut members = vec![Member::Os(machine)];
+        if !spec.without.contains("csi-mock") {
+            let name = names::csi_node(&node.name);
+            members.push(Member::Os(self.start(&name, "csi-mock", &[&place[..], &driver].concat()).await?.0));
+        }
         let agent = [
             ("--kubernetes", kubernetes.to_owned()),
             ("--instance-id", id.clone()),
@@ -514,10 +529,13 @@ impl Launcher<'_> {
             ("--plugins-registry", registry.display().to_string()),
             ("--runtime", runtime),
         ];
-        let args = [&place[..], &agent, &flags(spec, controllers::flags::KUBELET)].concat();
-        let agent = self.start(&names::kubelet(&node.name), "node-agent", &args).await?.0;
-        let members = vec![Member::Os(machine), Member::Os(driver), Member::Os(agent)];
-        Ok((node.name.clone(), Node { instance: id, members, disk: self.site.disk(&node.name)?, root }))
+        if !spec.without.contains("kubelet") {
+            let name = names::kubelet(&node.name);
+            let args = [&place[..], &agent, &flags(spec, controllers::flags::KUBELET)].concat();
+            members.push(Member::Os(self.start(&name, "node-agent", &args).await?.0));
+        }
+        let (disk, registry) = (self.site.disk(&node.name)?, Registry::Directory(registry));
+        Ok((node.name.clone(), Node { instance: id, members, disk, root, registry }))
     }
 }
 
@@ -545,6 +563,16 @@ fn write_instances(path: &Path, instances: &[InstanceSpec]) -> Result<(), Cluste
 
 fn text(ready: &Value, key: &str) -> String {
     ready[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// The settings of the driver, where they are not as it has them.
+fn settings(spec: &ClusterSpec) -> Vec<(&'static str, String)> {
+    let DriverSettings { capabilities, attach_limit, capacity_gib } = &spec.driver;
+    let offered =
+        capabilities.as_ref().map(|offered| ("--capabilities", format!("none,{}", offered.names().join(","))));
+    let limit = attach_limit.map(|limit| ("--volume-attach-limit", limit.to_string()));
+    let capacity = capacity_gib.map(|gib| ("--capacity-gib", gib.to_string()));
+    [offered, limit, capacity].into_iter().flatten().collect()
 }
 
 fn lock_key(key: LockKey) -> &'static str {

@@ -7,7 +7,7 @@ use controllers::flags::{self, FlagError};
 use csi_mock::settings::LockKey;
 
 use super::Secret;
-use crate::scenario::model::{LatencyProfile, Scenario};
+use crate::scenario::model::{DriverSettings, LatencyProfile, Scenario};
 
 /// One node and the instance that it runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct ClusterSpec {
     pub flags: Vec<(String, String, String)>,
     /// Kinds of events that only who asks for them hears, and that the scenario asks for.
     pub heard: Vec<&'static str>,
+    /// What else of the driver is not as it is by default.
+    pub driver: DriverSettings,
 }
 
 impl Default for ClusterSpec {
@@ -73,6 +75,7 @@ impl Default for ClusterSpec {
             lock: LockKey::default(),
             flags: Vec::new(),
             heard: Vec::new(),
+            driver: DriverSettings::default(),
         }
     }
 }
@@ -119,8 +122,13 @@ impl ClusterSpec {
             lock: scenario.lock,
             flags: scenario.flags.clone(),
             heard: crate::runner::ears::kinds_heard(scenario),
+            driver: scenario.driver.clone(),
+            without: scenario.without.clone(),
             ..Self::default()
         };
+        if !scenario.zones.is_empty() {
+            spec.zones.clone_from(&scenario.zones);
+        }
         for node in &scenario.nodes {
             let zone = node.zone.clone().unwrap_or_else(|| spec.first_zone());
             if !spec.zones.contains(&zone) {

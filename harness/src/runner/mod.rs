@@ -1,10 +1,12 @@
 //! Runs a scenario against a cluster, in either world.
 
+mod attendant;
 mod cloud;
 pub mod condition;
 pub mod defaults;
 mod describe;
 pub(crate) mod ears;
+mod ec2;
 mod metrics;
 mod mirror;
 mod nevers;
@@ -28,6 +30,7 @@ use crate::scenario::model::{Scenario, Step};
 use ears::Ears;
 use watchman::Watchman;
 
+pub use attendant::{Attendant, Show};
 pub use objects::{ObjectError, Objects};
 
 /// How a run ended.
@@ -90,6 +93,16 @@ pub struct Failure {
 ///
 /// `progress` is called before each step.
 pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step)) -> Outcome {
+    run_attended(scenario, cluster, progress, &Attendant::nobody()).await
+}
+
+/// The same with somebody beside it, to whom steps that pause show the cluster.
+pub async fn run_attended(
+    scenario: &Scenario,
+    cluster: &Cluster,
+    progress: impl Fn(&Step),
+    attendant: &Attendant,
+) -> Outcome {
     let world = cluster.world().clone();
     let invariants = Arc::new(Invariants::new(world.scale()));
     let watchman = Arc::new(Watchman::default());
@@ -102,7 +115,7 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
     }
     let started = world.clock().mono();
     let ears = Ears::listen(scenario, names::of(cluster.spec()), world.trace());
-    let (mut run, nevers, jobs) = steps::Run::new(scenario, cluster, watchman, ears, started);
+    let (mut run, nevers, jobs) = steps::Run::new(scenario, cluster, watchman, ears, started, attendant);
     let deadline = cluster.scaled(scenario.deadline);
     let story = async {
         run.prepare().await?;
@@ -120,9 +133,10 @@ pub async fn run(scenario: &Scenario, cluster: &Cluster, progress: impl Fn(&Step
             result = story => result,
         }
     };
-    let mut result: Result<(), Failure> = match tokio::time::timeout(deadline, story).await {
-        Ok(result) => result,
-        Err(_) => Err(Failure {
+    let begin = tokio::time::Instant::now();
+    let mut result: Result<(), Failure> = tokio::select! { biased;
+        result = story => result,
+        () = attendant.outlast(begin, deadline) => Err(Failure {
             step: None,
             expected: format!("the scenario ends within its deadline of {:?}", scenario.deadline),
             seen: "it was still at work".to_owned(),

@@ -11,6 +11,7 @@ use substrate::link::Streaming;
 use substrate::{BoxError, HttpService};
 
 use super::condition::Look;
+use crate::scenario::acts::{Patch, PatchType};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
 
@@ -190,6 +191,24 @@ impl Objects {
     /// What the API server says.
     pub async fn patch(&self, object: &ObjectRef, patch: &Value) -> Result<(), ObjectError> {
         self.send(Method::PATCH, &object.path(), Some(("application/merge-patch+json", patch))).await.map(drop)
+    }
+
+    /// Patches an object, or a part of it, as a step says. A JSON patch is sent once, since it may not mean the same the
+    /// second time.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn patch_as(&self, patch: &Patch) -> Result<(), ObjectError> {
+        let mut path = patch.object.path();
+        if let Some(subresource) = &patch.subresource {
+            path = format!("{path}/{subresource}");
+        }
+        let body = Some((patch.r#type.content_type(), &patch.with));
+        let sent = match patch.r#type {
+            PatchType::Json => self.send_patiently(Method::PATCH, &path, body).await,
+            PatchType::Merge | PatchType::Strategic => self.send(Method::PATCH, &path, body).await,
+        };
+        sent.map(drop)
     }
 
     /// Deletes an object; with `grace` of zero it is gone at once, whatever the node says.

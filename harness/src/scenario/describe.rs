@@ -39,6 +39,11 @@ impl fmt::Display for Action {
             Self::Fault(fault) => write!(f, "fault {}", fault.name),
             Self::ClearFault(name) => write!(f, "clear fault {name}"),
             Self::Sleep(duration) => write!(f, "sleep {}", Span(*duration)),
+            Self::Ec2(call) => call.fmt(f),
+            Self::Poke(poke) => poke.fmt(f),
+            Self::Patch(patch) => patch.fmt(f),
+            Self::NodeFile(file) => file.fmt(f),
+            Self::Pause(text) => write!(f, "pause: {text}"),
         }
     }
 }

@@ -6,7 +6,9 @@
 //! The folder is cut by concept: `document` is the file as written (serde), `lower` turns it into the checked
 //! `model`, `predicate` is what a model demands, `object` names Kubernetes objects, `place` carries positions, `diagnostic` renders errors.
 
+pub mod acts;
 pub mod crowd;
+mod custom;
 mod describe;
 mod diagnostic;
 mod document;

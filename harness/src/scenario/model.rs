@@ -1,14 +1,17 @@
 //! A checked scenario: what the runner executes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use csi_mock::capabilities::Capabilities;
 use csi_mock::settings::LockKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use substrate::WorldKind;
 use substrate::fabric::Latency;
 use substrate::fault::Fault;
 
+use super::acts::{Call, NodeFile, Patch, Poke};
 use super::object::{Kind, ObjectRef, State};
 use super::predicate::{Calls, Cloud, Holds, Metric, Never, That, Times};
 use crate::invariants::Id;
@@ -48,10 +51,36 @@ pub struct Scenario {
     pub lock: LockKey,
     /// What is set in processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
+    /// What of the driver is not as it is by default.
+    pub driver: DriverSettings,
+    /// Components that are left out, by their upstream names.
+    pub without: BTreeSet<String>,
+    /// The zones of the cloud; three of its region when empty.
+    pub zones: Vec<String>,
+    /// The worlds that it is for.
+    pub worlds: Vec<WorldKind>,
     /// Declared deviations of upstream that must occur, by their ids in `scenarios/upstream-bugs.yaml`.
     pub violations: Vec<String>,
     /// Whether everything that was created is deleted at the end, and nothing may be left (invariant I5).
     pub teardown: bool,
+}
+
+impl Scenario {
+    /// Whether it is for worlds of this kind.
+    pub fn runs_in(&self, kind: WorldKind) -> bool {
+        self.worlds.contains(&kind)
+    }
+}
+
+/// Settings of the CSI driver; what is absent is as the driver has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriverSettings {
+    /// What it offers.
+    pub capabilities: Option<Capabilities>,
+    /// How many volumes its node service says that a node takes.
+    pub attach_limit: Option<i64>,
+    /// How many GiB of volumes fit in each zone.
+    pub capacity_gib: Option<u64>,
 }
 
 /// A node of the cluster.
@@ -163,6 +192,16 @@ pub enum Action {
     ClearFault(String),
     /// Lets time pass.
     Sleep(Duration),
+    /// Calls the cloud.
+    Ec2(Call),
+    /// Does to the cloud what only its operator can.
+    Poke(Poke),
+    /// Patches an object.
+    Patch(Box<Patch>),
+    /// Removes a file from a node's disk.
+    NodeFile(NodeFile),
+    /// Lets a person look at a live cluster; says what at.
+    Pause(String),
 }
 
 impl Action {
@@ -179,7 +218,16 @@ impl Action {
             | Self::Untaint(Untaint { node, .. })
             | Self::Cordon(node)
             | Self::Uncordon(node) => Some(ObjectRef::new(Kind::node(), None, node)),
-            Self::Crash(_) | Self::Restart(_) | Self::Fault(_) | Self::ClearFault(_) | Self::Sleep(_) => None,
+            Self::Patch(patch) => Some(patch.object.clone()),
+            Self::NodeFile(file) => Some(ObjectRef::new(Kind::node(), None, &file.node)),
+            Self::Crash(_)
+            | Self::Restart(_)
+            | Self::Fault(_)
+            | Self::ClearFault(_)
+            | Self::Sleep(_)
+            | Self::Ec2(_)
+            | Self::Poke(_)
+            | Self::Pause(_) => None,
         }
     }
 }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use fake_apiserver::kinds;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::custom::Customs;
+
 /// A kind of objects that a scenario can name: any that the API server keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(&'static kinds::Kind);
@@ -18,6 +20,11 @@ impl Kind {
     /// A kind of the table; the tests walk those that are named here.
     fn known(api_version: &str, kind: &str) -> Self {
         Self(kinds::find_kind(api_version, kind).unwrap_or(&kinds::all()[0]))
+    }
+
+    /// A kind of a definition.
+    pub(super) fn custom(kind: &'static kinds::Kind) -> Self {
+        Self(kind)
     }
 
     /// Pods.
@@ -98,19 +105,51 @@ impl Kind {
         kinds::find_kind(api_version, kind).filter(|kind| kind.is_stored()).map(Self)
     }
 
-    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`; the first of discovery's order
-    /// when several groups have it.
-    pub fn of_word(word: &str) -> Option<Self> {
-        let word = word.to_ascii_lowercase();
-        let called = |kind: &kinds::Kind| {
-            kind.plural == word || kind.singular == word || kind.short_names.contains(&word.as_str())
-        };
-        kinds::all().iter().find(|kind| called(kind)).map(Self)
+    /// Whether it is a version of this resource.
+    pub(super) fn is_resource(self, plural: &str, group: &str) -> bool {
+        self.0.plural == plural && self.0.group == group
     }
 
-    /// Every word that [`Kind::of_word`] takes.
-    pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-        kinds::all().iter().flat_map(|kind| kind.short_names.iter().copied().chain([kind.singular, kind.plural]))
+    /// Whether a definition made it.
+    pub fn is_custom(self) -> bool {
+        self.0.index == usize::MAX
+    }
+
+    /// The subresources that are served.
+    pub fn subresources(self) -> impl Iterator<Item = &'static kinds::Subresource> {
+        self.0.subresources.iter()
+    }
+
+    /// The kind that kubectl would understand by `word`: `pod`, `po`, `pods`, `Pod`, `storageclasses.storage.k8s.io`,
+    /// `deployments.v1.apps`; the first of discovery's order when several groups have it, which begins with what is
+    /// built in.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::find(word, &Customs::default())
+    }
+
+    /// The same, of custom kinds too.
+    pub(crate) fn find(word: &str, customs: &Customs) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let (name, place) = word.split_once('.').map_or((word.as_str(), None), |(name, place)| (name, Some(place)));
+        let called = |kind: &kinds::Kind| {
+            let here = place.is_none_or(|place| {
+                let version = place.strip_suffix(kind.group).and_then(|rest| rest.strip_suffix('.'));
+                !kind.group.is_empty() && (place == kind.group || version == Some(kind.version))
+            });
+            here && (kind.plural == name || kind.singular == name || kind.short_names.contains(&name))
+        };
+        let custom = || customs.all().find(|kind| called(kind.0));
+        kinds::all().iter().find(|kind| called(kind)).map(Self).or_else(custom)
+    }
+
+    /// Every word that [`Kind::of_word`] takes without a group; of custom kinds, with their groups too.
+    pub(crate) fn words(customs: &Customs) -> impl Iterator<Item = String> + '_ {
+        let words = |kind: Self| kind.0.short_names.iter().copied().chain([kind.0.singular, kind.0.plural]);
+        let built_in = kinds::all().iter().flat_map(move |kind| words(Self(kind))).map(str::to_owned);
+        let custom = customs.all().flat_map(move |kind| {
+            words(kind).map(str::to_owned).chain([format!("{}.{}", kind.0.plural, kind.0.group)])
+        });
+        built_in.chain(custom)
     }
 
     /// Every kind as manifests spell it, with its version.
@@ -146,7 +185,16 @@ impl PartialOrd for Kind {
 
 impl Ord for Kind {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.index.cmp(&other.0.index)
+        if self.0.index != other.0.index || self == other {
+            return self.0.index.cmp(&other.0.index);
+        }
+        // Two custom kinds.
+        let key = |kind: &Self| {
+            let row = kind.0;
+            let names = (row.group, row.version, row.kind, row.plural, row.singular, row.short_names);
+            (names, row.namespaced, row.subresources.iter().map(|sub| sub.name).collect::<Vec<_>>())
+        };
+        key(self).cmp(&key(other))
     }
 }
 
@@ -202,10 +250,12 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-impl FromStr for ObjectRef {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+impl ObjectRef {
+    /// Reads a name, of custom kinds too.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the nearest right word.
+    pub(crate) fn read(text: &str, customs: &Customs) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (word, namespace, name) = match parts[..] {
             [word, name] => (word, None, name),
@@ -214,9 +264,11 @@ impl FromStr for ObjectRef {
                 return Err(format!("`{text}` names no object: write kind/name or kind/namespace/name, as in pod/web"));
             }
         };
-        let Some(kind) = Kind::of_word(word) else {
-            let hint = super::diagnostic::nearest(word, Kind::words()).map(|w| format!(", did you mean `{w}`?"));
-            return Err(format!("`{word}` is no kind of object{}", hint.unwrap_or_default()));
+        let Some(kind) = Kind::find(word, customs) else {
+            let words: Vec<String> = Kind::words(customs).collect();
+            let near = super::diagnostic::nearest(word, words.iter().map(String::as_str));
+            let hint = near.map(|w| format!(", did you mean `{w}`?")).unwrap_or_default();
+            return Err(format!("`{word}` is no kind of object{hint}"));
         };
         if namespace.is_some() && !kind.namespaced() {
             return Err(format!("a {} has no namespace: write {}/{name}", kind.kind(), kind.short()));
@@ -225,6 +277,14 @@ impl FromStr for ObjectRef {
             check_name(part)?;
         }
         Ok(Self::new(kind, namespace, name))
+    }
+}
+
+impl FromStr for ObjectRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text, &Customs::default())
     }
 }
 

@@ -22,6 +22,11 @@ impl Form {
         Ok(form)
     }
 
+    /// A form of these parameters, of which each is there once.
+    pub fn of<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self(parameters.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
     /// Adds the parameters of one more string.
     ///
     /// # Errors

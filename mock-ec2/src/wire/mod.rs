@@ -4,5 +4,9 @@ pub mod auth;
 pub mod decode;
 pub mod encode;
 pub mod form;
+pub mod parameters;
 pub mod signature;
 pub mod xml;
+
+/// The version of the API that requests name.
+pub const VERSION: &str = "2016-11-15";

@@ -4,20 +4,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use substrate::World;
 use substrate::host::Stop;
 use substrate::world::simulate_and_leave;
+use substrate::{World, WorldKind};
 
 use super::args::Args;
 use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, open_trace, options};
 use super::report::{JunitFile, Report};
 use super::{annotate, keep, refuse};
+use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::report;
-use crate::runner::{self, Outcome};
-use crate::scenario::model::Scenario;
+use crate::runner::{self, Attendant, Outcome};
+use crate::scenario::model::{Action, Scenario, Step};
 use crate::timeline::{Summary, Timeline};
 
 /// Volumes whose timeline is drawn in full.
@@ -49,6 +50,15 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     };
     if let Some(profile) = args.latency {
         scenario.latency = profile.into();
+    }
+    if !scenario.runs_in(args.world()) {
+        let (this, instead) = match args.world() {
+            WorldKind::Simulated => ("in simulation", "run it with --live"),
+            WorldKind::Live => ("live", "run it without --live"),
+        };
+        let message = format!("{}: `worlds` says that it does not run {this}", scenario.source);
+        let envelope = Envelope::failed("run", Exit::Usage, Failure::new("scenario", message).action(instead));
+        return output::finish(format, &envelope, "", Style::stderr()).into();
     }
     if args.processes
         && let Err(message) = check_processes(&scenario)
@@ -142,11 +152,22 @@ fn run_live(
             Cluster::live(&world, spec, &site, &live::Addresses::default())
         };
         let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let story = runner::run(scenario, &cluster, |step| progress.note(&format!("  {step}")));
+        let attendant = pause::attendant(&site, &progress, format);
+        let note = |step: &Step| {
+            progress.note(&format!("  {step}"));
+            if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
+                // Where progress is silent too: who wrote the step waits for it.
+                eprintln!("note: the pause \"{text}\" is passed over: {why}");
+            }
+        };
+        let nobody = Attendant::nobody();
+        let attendant = attendant.as_ref().unwrap_or(&nobody);
+        let begin = tokio::time::Instant::now();
+        let story = runner::run_attended(scenario, &cluster, note, attendant);
         let outcome = tokio::select! { biased;
             outcome = story => Ok(outcome),
             _ = stop.wait() => Err(Trouble::Interrupted),
-            () = tokio::time::sleep(args.timeout.0) => Err(Trouble::Timeout),
+            () = attendant.outlast(begin, args.timeout.0) => Err(Trouble::Timeout),
         };
         let mut kept = None;
         if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {

@@ -1,10 +1,13 @@
 //! What each step of a scenario does.
 
+mod cloud;
 mod counts;
 mod expects;
 mod faults;
 mod holds;
+mod node_files;
 mod objects;
+mod patches;
 mod waits;
 
 pub(super) use counts::{event_count, is_event};
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Attendant;
 use super::describe::Teller;
 use super::ears::Ears;
 use super::metrics::Meter;
@@ -49,6 +53,9 @@ pub(super) struct Run<'a> {
     nevers: Arc<Nevers>,
     /// How many calls had been heard when each step began.
     heard: Vec<usize>,
+    /// Ids of the cloud that steps saved.
+    saved: BTreeMap<String, String>,
+    attendant: &'a Attendant,
 }
 
 impl<'a> Run<'a> {
@@ -58,6 +65,7 @@ impl<'a> Run<'a> {
         watchman: Arc<Watchman>,
         ears: Arc<Ears>,
         started: Duration,
+        attendant: &'a Attendant,
     ) -> (Self, Arc<Nevers>, Jobs) {
         let teller = Teller { service: cluster.ec2().clone(), ears: ears.clone() };
         let meter = Meter {
@@ -83,6 +91,8 @@ impl<'a> Run<'a> {
             cleared: Vec::new(),
             demanded: Vec::new(),
             now: None,
+            saved: BTreeMap::new(),
+            attendant,
             ears,
             teller,
             meter,
@@ -132,6 +142,11 @@ impl<'a> Run<'a> {
             Action::Fault(fault) => self.fault(fault).await?,
             Action::ClearFault(name) => self.clear_fault(name).await?,
             Action::Sleep(duration) => tokio::time::sleep(self.cluster.scaled(*duration)).await,
+            Action::Ec2(call) => self.call(call).await?,
+            Action::Poke(poke) => self.poke(poke).await?,
+            Action::Patch(patch) => self.patch(patch).await?,
+            Action::NodeFile(file) => self.node_file(file).await?,
+            Action::Pause(text) => self.pause(text).await?,
         }
         Ok(())
     }
@@ -172,6 +187,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    async fn pause(&self, text: &str) -> Result<(), Failure> {
+        let shown = self.attendant.pause(self.cluster, text).await;
+        shown.map_err(|seen| self.failure("the cluster can be shown", seen))
+    }
+
     fn time(&self) -> Duration {
         self.cluster.world().clock().mono()
     }
@@ -185,7 +205,7 @@ impl<'a> Run<'a> {
     }
 
     fn on_node(&self, node: &str, result: Result<(), String>) -> Result<(), Failure> {
-        result.map_err(|e| self.failure(format!("node {node} obeys"), e))
+        result.map_err(|e| self.failure(format!("{node} obeys"), e))
     }
 
     async fn apply(&self, manifests: &[Manifest]) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! The scenario file as it is written: shapes for serde, positions included, nothing checked across fields.
 
+mod acts;
 mod predicate;
 mod shapes;
 mod short;
@@ -10,8 +11,9 @@ use std::collections::BTreeMap;
 use csi_mock::settings::LockKey;
 use substrate::fault::{Fault, Span};
 
+pub(super) use acts::*;
 pub(super) use predicate::*;
-pub(super) use shapes::OneOrMany;
+pub(super) use shapes::{OneOrMany, there};
 pub(super) use short::*;
 pub(super) use step::*;
 
@@ -46,6 +48,11 @@ pub(super) struct Document {
     #[serde(default)]
     pub driver: Driver,
     #[serde(default)]
+    pub without: Vec<Placed<String>>,
+    pub worlds: Option<Placed<Vec<Placed<World>>>>,
+    #[serde(default)]
+    pub zones: Vec<Placed<String>>,
+    #[serde(default)]
     pub violations: Vec<Placed<String>>,
 }
 
@@ -55,6 +62,17 @@ pub(super) struct Document {
 pub(super) struct Driver {
     #[serde(default)]
     pub lock: LockKey,
+    pub capabilities: Option<Placed<String>>,
+    pub attach_limit: Option<Placed<i64>>,
+    pub capacity_gib: Option<u64>,
+}
+
+/// A world that a scenario is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum World {
+    Simulated,
+    Live,
 }
 
 /// `2`, or `{csi-attacher: 2}`.

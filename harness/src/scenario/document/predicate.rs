@@ -10,7 +10,6 @@ use substrate::fault::Ops;
 use super::shapes::one_of;
 use super::short::Word;
 use super::step::EventSeen;
-use crate::scenario::object::ObjectRef;
 use crate::scenario::place::Placed;
 use crate::scenario::predicate::CallPlane;
 
@@ -21,7 +20,7 @@ one_of! {
         namespace: Placed<String>,
         until: Placed<String>
     } does Forbidden {
-        object: Object(ObjectRef),
+        object: Object(String),
         list: List(String),
         call: Call(CallMade),
         event: Event(EventSeen),

@@ -23,10 +23,12 @@ macro_rules! one_of {
         #[serde(rename_all = "kebab-case", deny_unknown_fields)]
         pub(in crate::scenario) struct $name {
             $(pub $own: Option<$own_type>,)*
-            $(pub $key: Option<Placed<$value>>,)+
+            // What is there and says nothing is not absent.
+            $(#[serde(default, deserialize_with = "crate::scenario::document::there")] pub $key: Option<Placed<$value>>,)+
         }
 
         /// The one key that is there, with its value.
+        #[allow(clippy::large_enum_variant, reason = "it lives for as long as one step is read")]
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
         pub(in crate::scenario) enum $choice {
@@ -49,6 +51,13 @@ macro_rules! one_of {
     };
 }
 pub(super) use one_of;
+
+/// Reads a value that may be absent but not null.
+pub(in crate::scenario) fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
 
 /// One value, or a list of them.
 #[derive(Debug)]

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use substrate::fault::{Fault, Span};
 
+use super::acts::{Ec2, Heal, NodeFile, Partition, Patch};
 use super::predicate::{CallMade, CloudIs, MetricIs, Never, Times};
 use super::shapes::{OneOrMany, one_of};
 use super::short::{Claim, Class, Include, Pod, Repeat};
-use crate::scenario::object::{ObjectRef, State};
+use crate::scenario::object::State;
 use crate::scenario::place::Placed;
 
 one_of! {
@@ -33,6 +34,12 @@ one_of! {
         fault: Fault(Fault),
         clear_fault: ClearFault(String),
         sleep: Sleep(Span),
+        ec2: Ec2(Ec2),
+        patch: Patch(Patch),
+        partition: Partition(Partition),
+        heal: Heal(Heal),
+        node_file: NodeFile(NodeFile),
+        pause: Pause(String),
     }
 }
 
@@ -46,11 +53,11 @@ one_of! {
         within: Placed<Span>
     } does Demand {
         event: Event(EventSeen),
-        bytes_intact: BytesIntact(ObjectRef),
+        bytes_intact: BytesIntact(String),
         attached: Attached(Attached),
         elapsed: Elapsed(Elapsed),
         checked: Checked(BTreeMap<String, u64>),
-        object: Object(ObjectRef),
+        object: Object(String),
         list: List(String),
         call: Call(CallMade),
         metric: Metric(MetricIs),
@@ -62,7 +69,7 @@ one_of! {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Wait {
-    pub object: Option<ObjectRef>,
+    pub object: Option<Placed<String>>,
     pub list: Option<Placed<String>>,
     pub namespace: Option<Placed<String>>,
     pub is: Option<Placed<State>>,
@@ -75,7 +82,7 @@ pub(in crate::scenario) struct Wait {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct EventSeen {
-    pub object: ObjectRef,
+    pub object: Placed<String>,
     pub reason: String,
     pub contains: Option<String>,
     pub times: Option<Placed<Times>>,
@@ -101,7 +108,7 @@ pub(in crate::scenario) struct Elapsed {
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::scenario) struct Delete {
-    pub object: ObjectRef,
+    pub object: Placed<String>,
     #[serde(default)]
     pub force: bool,
     pub grace: Option<Span>,

@@ -28,7 +28,10 @@ impl Steps<'_> {
         let doc::Expect { that, namespace, since, within, .. } = expect;
         let within = within.map_or(Duration::ZERO, |w| w.value.0);
         match demand {
-            doc::Demand::Object(object) => self.holds(Subject::Object(object.value), object.place, that, within),
+            doc::Demand::Object(text) => {
+                let place = text.place;
+                self.holds(Subject::Object(self.object(&text)?), place, that, within)
+            }
             doc::Demand::List(list) => {
                 let place = list.place;
                 self.holds(self.list(list, namespace)?, place, that, within)
@@ -40,13 +43,14 @@ impl Steps<'_> {
                 self.violations.push(id.clone());
                 Ok(Expectation::Violation(id.value))
             }
-            doc::Demand::BytesIntact(pod) => {
+            doc::Demand::BytesIntact(text) => {
+                let pod = self.object(&text)?;
                 if pod.kind != Kind::pod() {
                     let message = format!("a {} keeps no records", pod.kind.kind());
-                    return Err(Mistake::new(pod.place, message, "not a pod"));
+                    return Err(Mistake::new(text.place, message, "not a pod"));
                 }
                 let records = records.unwrap_or(1);
-                Ok(Expectation::BytesIntact(BytesIntact { pod: pod.value, records }))
+                Ok(Expectation::BytesIntact(BytesIntact { pod, records }))
             }
             doc::Demand::Event(event) => self.event(event.value).map(Expectation::Event),
             doc::Demand::Attached(attached) => {

@@ -11,6 +11,7 @@ use crate::scenario::place::{Place, Placed};
 impl Steps<'_> {
     /// A fault that is in force here, which then is so no more.
     pub(super) fn clear_fault(&mut self, name: Placed<String>) -> Checked<String> {
+        self.partitions.remove(&name.value);
         if !self.faults.remove(&name.value) {
             let message = format!("no fault called `{}` is in force here", *name);
             let help = suggest(&name, self.faults.iter().map(String::as_str), "faults in force");
@@ -41,6 +42,11 @@ impl Steps<'_> {
         if !self.faults.insert(fault.name.clone()) {
             let message = format!("a fault called `{}` is in force already", fault.name);
             return Err(Mistake::new(fault.place, message, "the second one").help("give each fault a name of its own"));
+        }
+        match &fault.effect {
+            Effect::Partition(_) | Effect::PartitionOneWay(_) => drop(self.partitions.insert(fault.name.clone())),
+            Effect::Error(code) => drop(self.codes.insert(code.clone())),
+            _ => {}
         }
         Ok(())
     }

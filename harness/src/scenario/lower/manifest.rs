@@ -7,6 +7,7 @@ use super::Checked;
 use super::expand::plain;
 use super::faults::block_length;
 use super::steps::Steps;
+use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef, check_name};
@@ -14,11 +15,11 @@ use crate::scenario::place::Place;
 
 impl Steps<'_> {
     /// A manifest as it is written here, if the API server would take it.
-    pub(super) fn manifest(&self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
+    pub(super) fn manifest(&mut self, place: Place, mut map: Map<String, Value>) -> Checked<Manifest> {
         if self.depth > 0 {
             map.values_mut().for_each(plain);
         }
-        let manifest = manifest(place, map)?;
+        let manifest = manifest(place, map, &mut self.customs)?;
         self.judge(place, &manifest)?;
         Ok(manifest)
     }
@@ -26,6 +27,9 @@ impl Steps<'_> {
     /// What the API server's own schemas and rules say.
     pub(super) fn judge(&self, place: Place, manifest: &Manifest) -> Checked<()> {
         let ObjectRef { kind, namespace, .. } = &manifest.object;
+        if kind.is_custom() {
+            return Ok(());
+        }
         // What is there already is patched, so a part of it will do; nodes are there from the beginning.
         let whole = self.applied.borrow_mut().insert(manifest.object.clone()) && *kind != Kind::node();
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
@@ -60,7 +64,8 @@ fn place_of(text: &str, place: Place, path: &str) -> Option<Place> {
     found
 }
 
-pub(super) fn manifest(place: Place, map: Map<String, Value>) -> Checked<Manifest> {
+/// Checks a manifest, and takes in the kinds that it defines.
+pub(super) fn manifest(place: Place, map: Map<String, Value>, customs: &mut Customs) -> Checked<Manifest> {
     let bad = |message: String| Mistake::new(place, message, "this manifest");
     let text = |path: &[&str]| -> Checked<Option<String>> {
         let mut at = map.get(path[0]);
@@ -75,15 +80,19 @@ pub(super) fn manifest(place: Place, map: Map<String, Value>) -> Checked<Manifes
     };
     let need = |path: &[&str]| text(path)?.ok_or_else(|| bad(format!("the manifest has no `{}`", path.join("."))));
     let (version, kind_name, name) = (need(&["apiVersion"])?, need(&["kind"])?, need(&["metadata", "name"])?);
-    let Some(kind) = Kind::of_manifest(&version, &kind_name) else {
+    let custom = || customs.of_manifest(&version, &kind_name);
+    let Some(kind) = Kind::of_manifest(&version, &kind_name).or_else(custom) else {
+        let known = || Kind::kinds().chain(customs.all().map(|kind| (kind.kind(), kind.api_version())));
         let message = format!("this cluster has no kind {kind_name} in {version}");
-        let help = match Kind::kinds().find(|(kind, _)| *kind == kind_name) {
+        let help = match known().find(|(kind, _)| *kind == kind_name) {
             Some((_, right)) => format!("write `apiVersion: {right}`"),
-            None => suggest(&kind_name, Kind::kinds().map(|(kind, _)| kind), "kinds"),
+            None => suggest(&kind_name, known().map(|(kind, _)| kind), "kinds"),
         };
         return Err(bad(message).help(help));
     };
     check_name(&name).map_err(bad)?;
     let namespace = text(&["metadata", "namespace"])?;
-    Ok(Manifest { object: ObjectRef::new(kind, namespace.as_deref(), &name), value: Value::Object(map) })
+    let manifest = Manifest { object: ObjectRef::new(kind, namespace.as_deref(), &name), value: Value::Object(map) };
+    customs.learn(&manifest.value);
+    Ok(manifest)
 }

@@ -1,10 +1,16 @@
 //! From the file as written to the checked model: defaults, and everything that serde cannot see.
 
+mod cluster;
+mod ec2;
 mod expand;
 mod expect;
 mod faults;
 mod header;
 mod manifest;
+mod node_file;
+mod partition;
+mod patch;
+mod poke;
 mod predicate;
 mod short;
 mod steps;
@@ -30,8 +36,11 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
     let name = document.name;
     check_name(&name).map_err(|m| Mistake::new(name.place, m, "this name"))?;
     let nodes = header::nodes(document.nodes)?;
+    let zones = cluster::zones(document.zones, &nodes)?;
+    let without = cluster::without(document.without)?;
+    let (lock, driver) = cluster::driver(document.driver)?;
     let replicas = header::replicas(document.replicas)?;
-    let mut spec = ClusterSpec { replicas: replicas.clone(), ..ClusterSpec::default() };
+    let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
         .iter()
         .map(|n| ClusterNode { name: n.name.clone(), zone: String::new(), instance_type: String::new() })
@@ -78,7 +87,11 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         teardown: document.teardown,
         replicas,
         leader_elect: document.leader_elect,
-        lock: document.driver.lock,
+        lock,
+        driver,
+        without,
+        zones,
+        worlds: cluster::worlds(document.worlds)?,
         flags: header::flags(text, document.flags)?,
         violations,
         nodes,

@@ -71,8 +71,9 @@ impl Steps<'_> {
 
     /// All objects of a kind.
     pub(super) fn list(&self, list: Placed<String>, namespace: Option<Placed<String>>) -> Checked<Subject> {
-        let Some(kind) = Kind::of_word(&list) else {
-            let near = nearest(&list, Kind::words());
+        let Some(kind) = Kind::find(&list, &self.customs) else {
+            let words: Vec<String> = Kind::words(&self.customs).collect();
+            let near = nearest(&list, words.iter().map(String::as_str));
             let mistake = Mistake::new(list.place, format!("`{}` is no kind of object", *list), "this kind");
             return Err(match near {
                 Some(word) => mistake.help(format!("did you mean `{word}`?")),
@@ -138,6 +139,7 @@ impl Steps<'_> {
         let doc::EventSeen { object, reason, contains, times, within } = event;
         let times_of = times.map(|times| times_of(times, within.is_some())).transpose()?.unwrap_or_default();
         let within = within.map_or(Duration::ZERO, |w| w.0);
+        let object = self.object(&object)?;
         Ok(EventSeen { object, reason, contains, times: times_of, within })
     }
 
@@ -252,7 +254,7 @@ impl Steps<'_> {
     /// What an attribute must be: ids may be said by the names of what has them.
     fn pattern(&self, name: &str, word: String, place: Place) -> Checked<Pattern> {
         match name {
-            "volume" => self.volume(word, place),
+            "volume" => self.volume_or_id(word, place),
             "process" => Ok(Pattern::Process(word)),
             "node" | "instance" if word.ends_with('*') || is_id(&word, "i-") => Ok(Pattern::Word(word)),
             "node" | "instance" => self.node(Placed { value: word, place }).map(Pattern::Node),
@@ -261,7 +263,7 @@ impl Steps<'_> {
     }
 
     /// A volume by its id, or by its claim or PersistentVolume.
-    fn volume(&self, word: String, place: Place) -> Checked<Pattern> {
+    fn volume_or_id(&self, word: String, place: Place) -> Checked<Pattern> {
         if word.ends_with('*') || is_id(&word, "vol-") {
             return Ok(Pattern::Word(word));
         }
@@ -292,7 +294,7 @@ impl Steps<'_> {
         let doc::CloudIs { volume, instance, volumes, state, attached, that } = cloud;
         let (of, states) = match (volume, instance, volumes) {
             (Some(volume), None, None) => {
-                (CloudSubject::Volume(self.volume(volume.value, volume.place)?), Some(&VOLUME_STATES))
+                (CloudSubject::Volume(self.volume_or_id(volume.value, volume.place)?), Some(&VOLUME_STATES))
             }
             (None, Some(node), None) => (CloudSubject::Instance(self.node(node)?), Some(&INSTANCE_STATES)),
             (None, None, Some(_)) => (CloudSubject::Volumes, None),
@@ -346,7 +348,7 @@ impl Steps<'_> {
         }
         let what = match forbidden {
             doc::Forbidden::Object(object) => {
-                let (of, place) = (Subject::Object(object.value), object.place);
+                let (of, place) = (Subject::Object(self.object(&object)?), object.place);
                 Forbidden::Holds(self.holding(of, place, that, Duration::ZERO)?)
             }
             doc::Forbidden::List(list) => {

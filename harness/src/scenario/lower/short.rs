@@ -36,9 +36,9 @@ fn named(name: &Placed<String>) -> Checked<()> {
 }
 
 impl Steps<'_> {
-    fn made(&self, place: Place, value: Value) -> Checked<Manifest> {
+    fn made(&mut self, place: Place, value: Value) -> Checked<Manifest> {
         let Value::Object(map) = value else { return Err(Mistake::new(place, "this is no object", "here")) };
-        let made = manifest(place, map)?;
+        let made = manifest(place, map, &mut self.customs)?;
         self.judge(place, &made)?;
         Ok(made)
     }
@@ -68,7 +68,7 @@ impl Steps<'_> {
         )
     }
 
-    pub(super) fn pod(&self, pod: Placed<doc::Pod>) -> Checked<Manifest> {
+    pub(super) fn pod(&mut self, pod: Placed<doc::Pod>) -> Checked<Manifest> {
         let Placed { place, value: pod } = pod;
         named(&pod.name)?;
         let claims: Vec<String> = pod.claim.into_iter().chain(pod.claims).collect();
@@ -106,7 +106,7 @@ impl Steps<'_> {
         self.made(place, json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }))
     }
 
-    pub(super) fn class(&self, class: Placed<doc::Class>) -> Checked<Manifest> {
+    pub(super) fn class(&mut self, class: Placed<doc::Class>) -> Checked<Manifest> {
         let Placed { place, value: class } = class;
         named(&class.name)?;
         let mut parameters = class.parameters;

@@ -1,7 +1,7 @@
 //! Steps: one action each, about things that exist.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,6 +10,7 @@ use substrate::fault::Catalogue;
 use super::Checked;
 use super::expand::{MAX_TEXT, Origin};
 use super::predicate::no_namespace;
+use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{Action, Delete, Manifest, NodeSpec, Step, Taint, Untaint, Wait};
@@ -33,6 +34,12 @@ pub(super) struct Steps<'a> {
     /// The steps, in order.
     pub(super) done: Vec<Step>,
     pub(super) faults: BTreeSet<String>,
+    /// Those of the faults that are partitions.
+    pub(super) partitions: BTreeSet<String>,
+    /// The custom kinds that are defined so far.
+    pub(super) customs: Customs,
+    /// Ids of the cloud that are saved, each with the field that it was.
+    pub(super) saved: BTreeMap<String, String>,
     /// Codes that faults so far give.
     pub(super) codes: BTreeSet<String>,
     /// Declared deviations that steps demand.
@@ -60,6 +67,9 @@ impl<'a> Steps<'a> {
             nodes,
             done: Vec::new(),
             faults: BTreeSet::new(),
+            partitions: BTreeSet::new(),
+            customs: Customs::default(),
+            saved: BTreeMap::new(),
             codes: BTreeSet::new(),
             violations: Vec::new(),
             untils: Vec::new(),
@@ -122,7 +132,7 @@ impl<'a> Steps<'a> {
             doc::Act::Expect(expect) => Action::Expect(self.expect(expect)?),
             doc::Act::Crash(name) => Action::Crash(self.node_or_process(name)?),
             doc::Act::Restart(name) => Action::Restart(self.node_or_process(name)?),
-            doc::Act::Delete(delete) => Action::Delete(delete_of(delete)?),
+            doc::Act::Delete(delete) => Action::Delete(self.delete(delete)?),
             doc::Act::Taint(taint) => Action::Taint(self.taint(taint.value)?),
             doc::Act::Untaint(Placed { value: doc::Untaint { node, key }, .. }) => {
                 Action::Untaint(Untaint { node: self.node(node)?, key })
@@ -135,21 +145,13 @@ impl<'a> Steps<'a> {
             }
             doc::Act::ClearFault(name) => Action::ClearFault(self.clear_fault(name)?),
             doc::Act::Sleep(sleep) => Action::Sleep(sleep.value.0),
+            doc::Act::Ec2(ec2) => self.ec2(ec2)?,
+            doc::Act::Patch(patch) => Action::Patch(Box::new(self.patch(patch.value)?)),
+            doc::Act::Partition(cut) => Action::Fault(Box::new(self.partition(cut)?)),
+            doc::Act::Heal(heal) => Action::ClearFault(self.heal(heal)?),
+            doc::Act::NodeFile(file) => Action::NodeFile(self.node_file(file.value)?),
+            doc::Act::Pause(text) => Action::Pause(text.value),
         })
-    }
-
-    fn manifests(&self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
-        let place = apply.place;
-        let list = match apply.value {
-            doc::OneOrMany::One(map) => vec![self.manifest(place, map)?],
-            doc::OneOrMany::Many(list) => {
-                list.into_iter().map(|m| self.manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
-            }
-        };
-        if list.is_empty() {
-            return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
-        }
-        Ok(list)
     }
 
     fn taint(&self, taint: doc::Taint) -> Checked<Taint> {
@@ -180,6 +182,7 @@ impl<'a> Steps<'a> {
             let message = "a `wait` names an `object` or a `list`, and this one nothing";
             return Err(Mistake::new(place, message, "here").help("add `object: kind/name`, as in pod/web"));
         };
+        let object = self.object(&object)?;
         no_namespace(wait.namespace)?;
         let kind = object.kind;
         if let Some(is) = &wait.is
@@ -216,6 +219,35 @@ impl<'a> Steps<'a> {
         }))
     }
 
+    /// An object by name, of the custom kinds too that are defined here.
+    pub(super) fn object(&self, text: &Placed<String>) -> Checked<ObjectRef> {
+        ObjectRef::read(text, &self.customs).map_err(|message| Mistake::new(text.place, message, "here"))
+    }
+
+    fn delete(&self, delete: Placed<doc::Delete>) -> Checked<Delete> {
+        let Placed { value: doc::Delete { object, force, grace }, place } = delete;
+        if force && grace.is_some_and(|g| !g.0.is_zero()) {
+            let message = "a forced deletion has no grace period";
+            return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
+        }
+        Ok(Delete { object: self.object(&object)?, force, grace: grace.map(|g| g.0) })
+    }
+
+    /// Manifests, which may define kinds of those that follow.
+    fn manifests(&mut self, apply: Placed<doc::OneOrMany<Map<String, Value>>>) -> Checked<Vec<Manifest>> {
+        let place = apply.place;
+        let list = match apply.value {
+            doc::OneOrMany::One(map) => vec![self.manifest(place, map)?],
+            doc::OneOrMany::Many(list) => {
+                list.into_iter().map(|m| self.manifest(m.place, m.value)).collect::<Checked<Vec<_>>>()?
+            }
+        };
+        if list.is_empty() {
+            return Err(Mistake::new(place, "there is no manifest to apply", "an empty list"));
+        }
+        Ok(list)
+    }
+
     /// The index of an earlier step.
     pub(super) fn index(&self, name: Placed<String>) -> Checked<usize> {
         self.done.iter().position(|s| s.name.as_ref() == Some(&name.value)).ok_or_else(|| {
@@ -247,6 +279,10 @@ impl<'a> Steps<'a> {
         }
         let known = names.nodes.iter().chain(names.groups.keys()).chain(&names.processes).map(String::as_str);
         let message = format!("there is no node and no process called `{}`", *name);
+        // What the process serves has a name of its own.
+        if let Some(process) = names.servers.get(&name.value).filter(|process| names.processes.contains(*process)) {
+            return Err(Mistake::new(name.place, message, "this name").help(format!("did you mean `{process}`?")));
+        }
         let near = substrate::words::nearest(&name, known);
         let help = near.map_or_else(|| "see `nodes`".to_owned(), |near| format!("did you mean `{near}`?"));
         Err(Mistake::new(name.place, message, "this name").help(help))
@@ -274,13 +310,4 @@ pub(super) fn only<T>(
             Err(Mistake::new(at, message, format!("`{second}`")).help(help))
         }
     }
-}
-
-fn delete_of(delete: Placed<doc::Delete>) -> Checked<Delete> {
-    let Placed { value: doc::Delete { object, force, grace }, place } = delete;
-    if force && grace.is_some_and(|g| !g.0.is_zero()) {
-        let message = "a forced deletion has no grace period";
-        return Err(Mistake::new(place, message, "here").help("leave `grace` out, or write `grace: 0s`"));
-    }
-    Ok(Delete { object, force, grace: grace.map(|g| g.0) })
 }

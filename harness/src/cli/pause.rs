@@ -1,0 +1,55 @@
+//! Steps that pause, for the person at the terminal of a live run.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use tokio::sync::oneshot;
+
+use super::announce;
+use crate::cluster::{Cluster, live};
+use crate::output::{Format, Progress};
+use crate::runner::Attendant;
+
+/// Who is asked to go on, or why nobody is: there is no terminal, or a program reads the output.
+pub(super) fn attendant(site: &live::Site, progress: &Progress, format: Format) -> Result<Attendant, &'static str> {
+    if format == Format::Json {
+        return Err("the output is JSON, which a program reads");
+    }
+    if !io::stdin().is_terminal() {
+        return Err("standard input is no terminal");
+    }
+    let (directory, progress) = (site.path().to_owned(), progress.clone());
+    Ok(Attendant::new(Box::new(move |cluster, text| {
+        let shown = show(cluster, &directory);
+        let (progress, text) = (progress.clone(), text.to_owned());
+        Box::pin(async move {
+            let shown = shown.map_err(|e| e.to_string())?;
+            progress.note(&format!("\npaused: {text}\n\n{shown}\n\nEnter goes on, Ctrl-C takes everything down."));
+            let (enter, entered) = oneshot::channel();
+            // A read of a terminal cannot be given up; the thread ends with the process.
+            std::thread::spawn(move || enter.send(io::stdin().read_line(&mut String::new())));
+            // The end of the input goes on, too.
+            entered.await.map_err(|e| e.to_string())?.map(drop).map_err(|e| e.to_string())
+        })
+    })))
+}
+
+/// Writes what leads to the cluster into the run's directory, and says how to use it.
+fn show(cluster: &Cluster, directory: &Path) -> io::Result<String> {
+    let (ec2, kubeconfig): (String, PathBuf) = match (cluster.endpoints(), cluster.doors()) {
+        (Some(endpoints), _) => {
+            let kubeconfig = directory.join("kubeconfig");
+            announce::write_kubeconfig(&kubeconfig, endpoints)?;
+            (endpoints.ec2.clone(), kubeconfig)
+        }
+        (None, Some((ec2, kubeconfig))) => (ec2.to_owned(), kubeconfig.to_owned()),
+        (None, None) => return Err(io::Error::other("it has no endpoints")),
+    };
+    let env = directory.join("env");
+    announce::write_env(&env, &kubeconfig, &ec2, &cluster.spec().region)?;
+    Ok(format!(
+        "  cloud       {ec2}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}",
+        kubeconfig.display(),
+        env.display()
+    ))
+}

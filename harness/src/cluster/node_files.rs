@@ -1,0 +1,47 @@
+//! What of a node's files is not on its disk in every world: the socket by which a driver registers.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use controllers::node_agent::RegistrationSocket;
+
+use super::Cluster;
+
+/// Where a node's kubelet looks for registration sockets.
+#[derive(Clone, Debug)]
+pub(super) enum Registry {
+    /// The one socket of our driver in this process.
+    Known(RegistrationSocket),
+    /// A directory of this machine.
+    Directory(PathBuf),
+}
+
+impl Cluster {
+    /// The id of a node's instance.
+    pub fn instance(&self, node: &str) -> Option<&str> {
+        self.nodes.get(node).map(|node| node.instance.as_str())
+    }
+
+    /// Removes the sockets by which drivers register on a node; kubelet then takes them for gone.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be removed.
+    pub fn remove_registration_socket(&self, node: &str) -> Result<(), String> {
+        match self.nodes.get(node).map(|node| &node.registry) {
+            None => Err(format!("there is no node {node}")),
+            Some(Registry::Known(socket)) if socket.remove() => Ok(()),
+            Some(Registry::Known(_)) => Err("there is no registration socket".to_owned()),
+            Some(Registry::Directory(directory)) => {
+                let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+                let mut found = false;
+                for entry in std::fs::read_dir(directory).map_err(|e| failed(directory, e))?.flatten() {
+                    if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+                        std::fs::remove_file(entry.path()).map_err(|e| failed(&entry.path(), e))?;
+                        found = true;
+                    }
+                }
+                if found { Ok(()) } else { Err(format!("there is no socket in {}", directory.display())) }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The person beside a live run, who may look at the cluster where a step pauses.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+
+/// Shows the cluster, says what to look at, and completes when the person has seen enough.
+pub type Show = Box<dyn Fn(&Cluster, &str) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// Who attends a run, and how long it stood still for that.
+#[derive(Default)]
+pub struct Attendant {
+    show: Option<Show>,
+    stood: Mutex<Stood>,
+    goes_on: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stood {
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl std::fmt::Debug for Attendant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attendant").field("is_there", &self.show.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Attendant {
+    /// Nobody: pauses are passed over.
+    pub fn nobody() -> Self {
+        Self::default()
+    }
+
+    /// Somebody who is shown the cluster by `show`.
+    pub fn new(show: Show) -> Self {
+        Self { show: Some(show), ..Self::default() }
+    }
+
+    /// Lets the person look; at once over where nobody is there.
+    ///
+    /// # Errors
+    /// When the cluster cannot be shown.
+    pub(super) async fn pause(&self, cluster: &Cluster, text: &str) -> Result<(), String> {
+        let Some(show) = &self.show else { return Ok(()) };
+        self.stood().since = Some(Instant::now());
+        let shown = show(cluster, text).await;
+        let mut stood = self.stood();
+        let span = stood.since.take().map(|since| since.elapsed()).unwrap_or_default();
+        stood.before += span;
+        drop(stood);
+        self.goes_on.notify_waiters();
+        shown
+    }
+
+    /// Completes once the run was at work for `limit` since `begin`: the time that it stood still does not count.
+    pub async fn outlast(&self, begin: Instant, limit: Duration) {
+        loop {
+            let goes_on = self.goes_on.notified();
+            let Stood { before, since } = *self.stood();
+            let over = begin + limit + before;
+            if since.is_some() {
+                goes_on.await;
+            } else if Instant::now() >= over {
+                return;
+            } else {
+                tokio::time::sleep_until(over).await;
+            }
+        }
+    }
+
+    fn stood(&self) -> MutexGuard<'_, Stood> {
+        self.stood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_that_a_run_stands_still_does_not_count() {
+        let attendant = Attendant::nobody();
+        let begin = Instant::now();
+        *attendant.stood() = Stood { before: Duration::from_secs(5), since: None };
+        attendant.outlast(begin, Duration::from_secs(10)).await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(15));
+        attendant.stood().since = Some(Instant::now());
+        let over = attendant.outlast(begin, Duration::from_secs(10));
+        tokio::pin!(over);
+        let still = tokio::time::timeout(Duration::from_secs(3_600), &mut over).await;
+        assert!(still.is_err(), "it ended while it stood still");
+    }
+}

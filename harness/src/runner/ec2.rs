@@ -1,0 +1,134 @@
+//! What a user does with the AWS CLI, and an operator with the cloud's admin API.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use http::{Request, StatusCode};
+use mock_ec2::wire::VERSION;
+use serde_json::Value;
+use substrate::body::{call, collect, full};
+
+use crate::cluster::Cluster;
+
+/// The most bytes that are read of one answer.
+const ANSWER_LIMIT: usize = 16 << 20;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Whose request it is. The cloud looks at who calls; what the signature is counts only where it has credentials.
+const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
+
+/// What the cloud answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The XML of what was asked for.
+    Done(String),
+    /// The code and message of an error.
+    Error(String, String),
+}
+
+impl Answer {
+    /// The first element `tag` with nothing but text in it.
+    pub(super) fn field(&self, tag: &str) -> Option<&str> {
+        match self {
+            Self::Done(xml) => element(xml, tag),
+            Self::Error(..) => None,
+        }
+    }
+}
+
+/// Calls an action.
+///
+/// # Errors
+/// When the cloud does not answer.
+pub(super) async fn perform(
+    cluster: &Cluster,
+    action: &str,
+    parameters: &[(String, String)],
+) -> Result<Answer, String> {
+    let mut form = format!("Action={action}&Version={VERSION}");
+    for (name, value) in parameters {
+        form.push('&');
+        escape(&mut form, name);
+        form.push('=');
+        escape(&mut form, value);
+    }
+    let request = Request::post("/")
+        .header("authorization", SIGNED)
+        .header("content-type", "application/x-www-form-urlencoded; charset=utf-8");
+    let (status, xml) = send(cluster, request, form).await?;
+    if status.is_success() {
+        return Ok(Answer::Done(xml));
+    }
+    let part = |tag: &str| element(&xml, tag).map(str::to_owned);
+    let code = part("Code").unwrap_or_else(|| status.to_string());
+    Ok(Answer::Error(code, part("Message").unwrap_or_default()))
+}
+
+/// Asks the admin API to do something.
+///
+/// # Errors
+/// Why it refuses, or that it does not answer.
+pub(super) async fn poke(cluster: &Cluster, path: &str, body: &Value) -> Result<Value, String> {
+    let mut request = Request::post(format!("/admin/v1/{path}")).header("content-type", "application/json");
+    if let Some(token) = &cluster.spec().admin_token {
+        request = request.header("authorization", format!("Bearer {}", token.reveal()));
+    }
+    let (status, text) = send(cluster, request, body.to_string()).await?;
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    Err(answer["error"].as_str().map_or_else(|| format!("{status} {text}"), str::to_owned))
+}
+
+async fn send(
+    cluster: &Cluster,
+    request: http::request::Builder,
+    body: String,
+) -> Result<(StatusCode, String), String> {
+    let answered = async {
+        let request = request.header("host", "localhost").header("user-agent", "mooring-scenario").body(full(body))?;
+        let response = call(cluster.ec2().clone(), request).await?;
+        let status = response.status();
+        Ok((status, collect(response.into_body(), ANSWER_LIMIT).await?))
+    };
+    let answered: Result<_, substrate::BoxError> = match tokio::time::timeout(PATIENCE, answered).await {
+        Ok(answered) => answered,
+        Err(_) => return Err(format!("the cloud does not answer within {PATIENCE:?}")),
+    };
+    let (status, bytes) = answered.map_err(|e| format!("the cloud does not answer: {e}"))?;
+    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The text of the first element `tag`.
+fn element<'a>(xml: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
+    rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
+}
+
+/// Percent-encodes all but what is unreserved.
+fn escape(form: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            form.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(form, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_escaped_and_answers_are_read() {
+        let mut form = String::new();
+        escape(&mut form, "a b/é&=~");
+        assert_eq!(form, "a%20b%2F%C3%A9%26%3D~");
+        let answer = Answer::Done("<r><volumeId>vol-1</volumeId><volumeId>vol-2</volumeId></r>".to_owned());
+        assert_eq!((answer.field("volumeId"), answer.field("snapshotId")), (Some("vol-1"), None));
+    }
+}

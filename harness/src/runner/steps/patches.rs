@@ -1,0 +1,26 @@
+//! Patches of any object and subresource.
+
+use super::{Failure, Run};
+use crate::runner::objects::ObjectError;
+use crate::scenario::acts::{Patch, Refused};
+
+impl Run<'_> {
+    pub(super) async fn patch(&self, patch: &Patch) -> Result<(), Failure> {
+        let taken = self.objects.patch_as(patch).await;
+        let Some(refused) = &patch.fails else {
+            return self.api(&patch.to_string(), taken);
+        };
+        let expected = format!("the API server refuses as {refused}: {patch}");
+        match taken {
+            Ok(()) => Err(self.failure(expected, "it was taken")),
+            Err(ObjectError::Status { code, reason, message }) => {
+                let as_wanted = match refused {
+                    Refused::Code(wanted) => *wanted == code,
+                    Refused::Reason(wanted) => *wanted == reason,
+                };
+                if as_wanted { Ok(()) } else { Err(self.failure(expected, format!("{code} {reason}: {message}"))) }
+            }
+            Err(error) => Err(self.failure(expected, error.to_string())),
+        }
+    }
+}

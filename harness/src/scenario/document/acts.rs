@@ -1,0 +1,102 @@
+//! Steps against the cloud, objects of any kind, links and nodes' files, as they are written.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::shapes::one_of;
+use crate::scenario::acts::PatchType;
+use crate::scenario::place::Placed;
+
+one_of! {
+    /// A call of the cloud, or something that only its operator can do.
+    struct Ec2 {
+        with: Placed<Map<String, Value>>,
+        fails: Placed<String>,
+        save: Placed<String>,
+        from: Placed<String>,
+        instance: Placed<Value>,
+        volume: Placed<Value>,
+        snapshot: Placed<Value>,
+        token: Placed<String>,
+        which: Placed<String>,
+        state: Placed<String>,
+        impaired: Placed<bool>,
+        hide: Placed<Vec<String>>,
+        poison: Placed<Vec<String>>,
+        reserved_slots: Placed<u32>,
+        network_interfaces: Placed<u32>,
+        clear: Placed<bool>
+    } does Ec2Act {
+        action: Action(String),
+        poke: Poke(String),
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Patch {
+    pub object: Placed<String>,
+    pub subresource: Option<Placed<String>>,
+    pub r#type: Option<Placed<PatchType>>,
+    pub with: Placed<Value>,
+    pub fails: Option<Placed<Value>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct Partition {
+    pub between: Placed<Vec<Placed<String>>>,
+    #[serde(default)]
+    pub one_way: bool,
+    pub name: Option<Placed<String>>,
+}
+
+/// `heal: cut`, or `heal:` where one partition is in force.
+#[derive(Debug)]
+pub(in crate::scenario) struct Heal(pub Option<String>);
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(in crate::scenario) struct NodeFile {
+    pub node: Placed<String>,
+    pub remove: Placed<String>,
+    pub of: Option<Placed<String>>,
+}
+
+/// No keys.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+impl<'de> Deserialize<'de> for Heal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Heal;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a partition, or nothing")
+            }
+
+            fn visit_unit<E>(self) -> Result<Heal, E> {
+                Ok(Heal(None))
+            }
+
+            fn visit_none<E>(self) -> Result<Heal, E> {
+                Ok(Heal(None))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Heal, E> {
+                Ok(Heal(Some(name.to_owned())))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Heal, A::Error> {
+                Nothing::deserialize(MapAccessDeserializer::new(map)).map(|Nothing {}| Heal(None))
+            }
+        }
+        deserializer.deserialize_any(Shape)
+    }
+}

@@ -1,0 +1,158 @@
+//! Steps against the cloud, objects of any kind, links and nodes' files: what is refused, and how a step reads.
+
+use rstest::rstest;
+
+use super::{parse, refusal, with_line, with_steps};
+
+/// A file with a custom kind and this step.
+fn with_widgets(step: &str) -> String {
+    format!(
+        "name: t
+nodes: {{count: 2}}
+objects:
+  - apiVersion: apiextensions.k8s.io/v1
+    kind: CustomResourceDefinition
+    metadata: {{name: widgets.example.com}}
+    spec:
+      group: example.com
+      scope: Namespaced
+      names: {{plural: widgets, kind: Widget}}
+      versions: [{{name: v1, served: true, storage: true, subresources: {{status: {{}}}}}}]
+steps:
+{step}"
+    )
+}
+
+#[rstest]
+#[case(&with_steps("  - ec2: {action: DetachVolum}\n"), "t.yaml:4:19: `DetachVolum` is no action of this cloud", "DetachVolum", "did you mean `DetachVolume`?")]
+#[case(&with_steps("  - ec2: {action: DetachVolume, with: {VolumeID: vol-0123456789abcdef0}}\n"),
+    "t.yaml:4:40: DetachVolume has no parameter `VolumeID`", "VolumeID", "did you mean `VolumeId`?")]
+#[case(&with_steps("  - ec2: {action: DetachVolume}\n"), "t.yaml:4:19: DetachVolume needs the parameter `VolumeId`", "DetachVolume", "add `VolumeId` to `with`")]
+#[case(&with_steps("  - ec2: {action: DetachVolume, with: {VolumeId: {volume: pvc/data}, Forced: true}}\n"),
+    "t.yaml:4:70: DetachVolume has no parameter `Forced`", "Forced", "did you mean `Force`?")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, with: {Filter: [{Name: status, Values: [in-use]}]}}\n"),
+    "t.yaml:4:67: DescribeVolumes has no parameter `Filter.1.Values.1`", "Values", "did you mean `Filter.N.Value.N`?")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, with: {MaxResult: 5}}\n"),
+    "t.yaml:4:43: DescribeVolumes has no parameter `MaxResult`", "MaxResult", "did you mean `MaxResults`?")]
+#[case(&with_steps("  - ec2: {action: CreateVolume, with: {Size: ten}}\n"), "t.yaml:4:39: CreateVolume: Value (ten) for parameter Size is invalid", "{Size: ten}", "")]
+#[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volum: pvc/data}}}\n"),
+    "t.yaml:4:51: `volum` refers to nothing", "volum", "did you mean `volume`?")]
+#[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pod/web}}}\n"),
+    "t.yaml:4:59: a Pod has no volume of its own", "pod/web", "write pvc/NAME or pv/NAME")]
+#[case(&with_steps("  - ec2: {action: StopInstances, with: {InstanceId: [{instance: node-c}]}}\n"),
+    "t.yaml:4:65: there is no node called `node-c`", "node-c", "did you mean `node-b`?")]
+#[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}\n"),
+    "t.yaml:4:58: no earlier step saves `own`", "own", "there are no saved ids")]
+#[case(&with_steps("  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: IncorectState}\n"),
+    "t.yaml:4:78: `IncorectState` is no error code", "IncorectState", "did you mean `IncorrectState`?")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own}\n"), "t.yaml:4:42: `save` says under which name, and not what", "own", "add `from: VolumeId`")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, save: own, from: VolumId}\n"), "t.yaml:4:53: `VolumId` is no id of an answer", "VolumId", "did you mean `VolumeId`?")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, instance: node-a}\n"), "t.yaml:4:46: `instance` belongs to a poke", "node-a", "an action has its parameters in `with`")]
+#[case(&with_steps("  - ec2: {poke: terminate, with: {InstanceId: i}}\n"), "t.yaml:4:34: `with` belongs to an action", "{InstanceId: i}", "a poke names")]
+#[case(&with_steps("  - ec2: {action: DescribeVolumes, poke: vanish}\n"), "t.yaml:4:42: an `ec2` step calls an action or pokes the cloud, and this one has both", "vanish", "make two steps")]
+#[case(&with_steps("  - ec2: {poke: terminat, instance: node-a}\n"), "t.yaml:4:17: `terminat` is no poke", "terminat", "did you mean `terminate`?")]
+#[case(&with_steps("  - ec2: {poke: terminate, volume: pvc/data}\n"), "t.yaml:4:36: `terminate` does not go with `volume`", "pvc/data", "`terminate` takes `instance`")]
+#[case(&with_steps("  - ec2: {poke: vanish}\n"), "t.yaml:4:17: `vanish` is about nothing here", "vanish", "add `volume`")]
+#[case(&with_steps("  - ec2: {poke: vanish, volume: pvc/data, which: attachment}\n"), "t.yaml:4:50: `which` does not go with `vanish`", "attachment", "`vanish` takes nothing but")]
+#[case(&with_steps("  - ec2: {poke: stick, instance: node-a, which: attachment}\n"), "t.yaml:4:17: `which` does not go with an instance", "stick", "only volumes")]
+#[case(&with_steps("  - ec2: {poke: stick, volume: pvc/data, which: atachment}\n"), "t.yaml:4:49: `atachment` is no transition", "atachment", "did you mean `attachment`?")]
+#[case(&with_steps("  - ec2: {poke: fail, volume: pvc/data}\n"), "t.yaml:4:17: of a volume only a modification can fail", "fail", "add `which: modification`")]
+#[case(&with_steps("  - ec2: {poke: hardware, instance: node-a}\n"), "t.yaml:4:17: `hardware` changes nothing here", "hardware", "add one of: hide")]
+#[case(&with_steps("  - ec2: {poke: hardware, instance: node-a, hide: [xvd]}\n"), "t.yaml:4:51: `xvd` is no device name", "[xvd]", "write one such as")]
+#[case(&with_steps("  - ec2: {poke: state, volume: pvc/data, state: eror}\n"), "t.yaml:4:49: `eror` is no state of a volume", "eror", "did you mean `error`?")]
+#[case(&with_steps("  - patch: {object: node/node-a, subresource: stats, with: {}}\n"), "t.yaml:4:47: a Node has no subresource `stats` to patch", "stats", "did you mean `status`?")]
+#[case(&with_steps("  - patch: {object: storageclass/gp3, subresource: status, with: {}}\n"), "t.yaml:4:52: a StorageClass has no subresource `status`", "status", "there are no subresources to patch")]
+#[case(&with_steps("  - patch: {object: node/node-a, type: jsn, with: []}\n"), "t.yaml:4:40: `jsn` is not one of the values", "jsn", "did you mean `json`?")]
+#[case(&with_steps("  - patch: {object: node/node-a, type: json, with: {a: b}}\n"), "t.yaml:4:52: a JSON patch is a list", "{a: b}", "write `with: [")]
+#[case(&with_steps("  - patch: {object: node/node-a, with: [a]}\n"), "t.yaml:4:40: this patch is a part of an object", "[a]", "write what it shall look like")]
+#[case(&with_steps("  - patch: {object: node/node-a, with: {}, fails: Invald}\n"), "t.yaml:4:51: `Invald` is no reason", "Invald", "did you mean `Invalid`?")]
+#[case(&with_steps("  - patch: {object: node/node-a, with: {}, fails: 200}\n"), "t.yaml:4:51: 200 is no code of a refusal", "200", "")]
+#[case(&with_widgets("  - patch: {object: widget/w1, type: strategic, with: {}}\n"), "t.yaml:13:38: custom kinds take no strategic", "strategic", "write `type: merge`")]
+#[case(&with_widgets("  - wait: {object: wigdet/w1, is: exists}\n"), "t.yaml:13:20: `wigdet` is no kind of object, did you mean `widget`?", "wigdet/w1", "")]
+#[case(&with_widgets("  - wait: {object: widget/w1, is: Bound}\n"), "t.yaml:13:35: a Widget is never Bound", "Bound", "its states: Terminating, exists, gone")]
+#[case(&with_widgets("  - apply: {apiVersion: example.com/v2, kind: Widget, metadata: {name: w1}}\n"),
+    "t.yaml:13:12: this cluster has no kind Widget in example.com/v2", "{apiVersion: example.com/v2, kind: Widget, metadata: {name: w1}}", "write `apiVersion: example.com/v1`")]
+#[case(&with_steps("  - delete: {object: widget/w1}\n"), "t.yaml:4:22: `widget` is no kind of object", "widget/w1", "")]
+#[case(&with_steps("  - partition: {between: [node-a, apisrver]}\n"), "t.yaml:4:35: `apisrver` is no", "apisrver", "did you mean `apiserver`?")]
+#[case(&with_steps("  - partition: {between: [node-a]}\n"), "t.yaml:4:26: a partition is between two ends", "[node-a]", "write `between:")]
+#[case(&with_steps("  - heal: cut\n"), "t.yaml:4:11: no partition called `cut` is in force", "cut", "there are no partitions in force")]
+#[case(&with_steps("  - heal:\n"), "t.yaml:4:9: no partition is in force here", ":", "")]
+#[case(&with_steps("  - partition: {between: [node-a, apiserver]}\n  - partition: {between: [node-b, ec2]}\n  - heal: {}\n"),
+    "t.yaml:6:11: several partitions are in force here", "{}", "name one of: node-a-apiserver, node-b-ec2")]
+#[case(&with_steps("  - partition: {between: [node-a, apiserver], name: c}\n  - clear-fault: c\n  - heal: c\n"), "t.yaml:6:11: no partition called `c`", "c", "")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: vol_data.json}\n"), "t.yaml:4:39: every volume has a `vol_data.json`", "vol_data.json", "add `of: pvc/NAME`")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: registration-sockt}\n"), "t.yaml:4:39: kubelet's directory has no such file", "registration-sockt", "did you mean `registration-socket`?")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: pods/../../etc/passwd}\n"), "t.yaml:4:39: a path does not leave", "pods/../../etc/passwd", "write it without")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: /etc/passwd}\n"), "t.yaml:4:39: a path begins at kubelet's directory", "/etc/passwd", "leave")]
+#[case(&with_steps("  - node-file: {node: node-a, remove: registration-socket, of: pvc/data}\n"), "t.yaml:4:64: `of` does not go with this file", "pvc/data", "only `vol_data.json`")]
+#[case(&with_steps("  - crash: apiserver\n"), "t.yaml:4:12: there is no node and no process called `apiserver`", "apiserver", "did you mean `fake-apiserver`?")]
+#[case(&with_steps("  - crash: ec2\n"), "t.yaml:4:12: there is no node and no process called `ec2`", "ec2", "did you mean `mock-ec2`?")]
+#[case(&with_line("without: [kube-sheduler]"), "t.yaml:3:11: `kube-sheduler` is no component", "kube-sheduler", "did you mean `kube-scheduler`?")]
+#[case(&with_line("without: [kube-scheduler]\nsteps: [{crash: kube-scheduler}]"), "t.yaml:4:17: there is no node and no process called `kube-scheduler`", "kube-scheduler", "")]
+#[case(&with_line("worlds: [simulatd]"), "t.yaml:3:10: `simulatd` is not one of the values", "simulatd", "did you mean `simulated`?")]
+#[case(&with_line("worlds: []"), "t.yaml:3:9: a scenario that is for no world", "[]", "write `[simulated]`")]
+#[case(&with_line("driver: {capabilities: '-STAGE_UNSTAGE_VOLUM'}"), "t.yaml:3:24: `-STAGE_UNSTAGE_VOLUM` is no capability", "'-STAGE_UNSTAGE_VOLUM'", "did you mean `STAGE_UNSTAGE_VOLUME`?")]
+#[case(&with_line("driver: {attach-limit: -1}"), "t.yaml:3:24: a node takes no fewer", "-1", "0 leaves it")]
+#[case(&with_line("zones: [a, a]"), "t.yaml:3:12: the zone `a` is there twice", "a", "")]
+#[case(
+    "name: t\nnodes: [{name: n, zone: us-east-1d}]\nzones: [us-east-1a]\n",
+    "t.yaml:3:9: n is in the zone `us-east-1d`, which the cloud has not",
+    "us-east-1a",
+    "did you mean `us-east-1a`?"
+)]
+fn what_does_not_exist_or_does_not_go_together_is_refused_at_its_place(
+    #[case] text: &str,
+    #[case] message: &str,
+    #[case] offending: &str,
+    #[case] advice: &str,
+) {
+    let error = refusal(text);
+    assert!(error.to_string().starts_with(message), "{error}");
+    assert_eq!(error.text(), offending, "{error}");
+    assert!(error.advice().unwrap_or_default().starts_with(advice), "{:?}", error.advice());
+}
+
+#[test]
+fn a_step_says_what_it_does() {
+    let text = with_steps(
+        "  - ec2: {action: DetachVolume, with: {VolumeId: {volume: pvc/data}, InstanceId: {instance: node-a}}, fails: IncorrectState}
+  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}
+  - ec2: {poke: stick, volume: {saved: own}, which: attachment}
+  - ec2: {poke: terminate, instance: node-a}
+  - patch: {object: node/node-a, subresource: status, with: {}, fails: Invalid}
+  - partition: {between: [node-a, apiserver], name: cut}
+  - heal: cut
+  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}
+  - node-file: {node: node-a, remove: registration-socket}
+  - pause: look at the VolumeAttachment now
+",
+    );
+    let steps = parse("t.yaml", &text).unwrap_or_else(|e| panic!("{e}")).steps;
+    let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "call DetachVolume InstanceId=node-a, VolumeId=pvc/data, which fails with IncorrectState",
+            "call CreateVolume AvailabilityZone=us-east-1a, Size=1",
+            "poke the cloud: stick volume the saved own {\"which\":\"attachment\"}",
+            "poke the cloud: terminate instance node-a",
+            "patch status of node/node-a, which is refused as Invalid",
+            "fault cut",
+            "clear fault cut",
+            "remove vol_data.json of pvc/data on node-a",
+            "remove the registration socket of the driver on node-a",
+            "pause: look at the VolumeAttachment now",
+        ]
+    );
+}
+
+#[test]
+fn a_file_runs_in_the_worlds_that_it_names() {
+    use substrate::WorldKind::{Live, Simulated};
+
+    let runs = |line: &str| {
+        let scenario = parse("t.yaml", &with_line(line)).unwrap_or_else(|e| panic!("{e}"));
+        [Simulated, Live].map(|kind| scenario.runs_in(kind))
+    };
+    assert_eq!([runs("teardown: true"), runs("worlds: [live]")], [[true, true], [false, true]]);
+}

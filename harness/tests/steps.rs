@@ -1,0 +1,442 @@
+//! Whole runs of the steps that reach past Kubernetes' everyday objects: the cloud, patches, custom kinds, partitions,
+//! nodes' files, pauses, and what a header can say of the cluster.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use csi_mock::events::CsiCall;
+use harness::cluster::{Cluster, ClusterSpec, live};
+use harness::events::ClusterNode;
+use harness::output::Exit;
+use harness::runner::{self, Attendant, Outcome};
+use harness::scenario::{self, ObjectRef};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
+use serde_json::Value;
+use substrate::World;
+use substrate::world::{Options, simulate};
+
+/// Runs a scenario text in virtual time, and reads an object afterwards.
+fn run_and_read(text: &str, object: &str) -> (Outcome, Exit, Option<Value>) {
+    let scenario = scenario::parse("test.yaml", text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    let object: ObjectRef = object.parse().unwrap();
+    let (outcome, object) = simulate(Options::default(), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+        let outcome = runner::run(&scenario, &cluster, |_| {}).await;
+        (outcome, cluster.objects().get(&object).await.unwrap())
+    });
+    let exit = harness::report::failure(&scenario, &outcome).map_or(Exit::Passed, |(exit, _)| exit);
+    (outcome, exit, object)
+}
+
+fn run(text: &str) -> (Outcome, Exit) {
+    let (outcome, exit, _) = run_and_read(text, "node/node-a");
+    (outcome, exit)
+}
+
+/// Runs what must pass.
+fn passes(text: &str) -> Outcome {
+    let (outcome, exit) = run(text);
+    assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
+    outcome
+}
+
+/// Runs what must fail at a step; what was expected, and what was seen.
+fn fails(text: &str) -> (String, String) {
+    let (outcome, exit) = run(text);
+    let failure = outcome.failure.unwrap_or_else(|| panic!("it passed as {exit:?}"));
+    assert_eq!(exit, Exit::Failed);
+    (failure.expected, failure.seen)
+}
+
+fn why(outcome: &Outcome) -> String {
+    let Outcome { failure, violations, leftovers, silent_faults, .. } = outcome;
+    format!("{failure:?} {violations:?} {leftovers:?} {silent_faults:?}")
+}
+
+/// Two nodes, a storage class, and these lines.
+fn story(head: &str, steps: &str) -> String {
+    format!(
+        "name: t
+nodes: {{count: 2}}
+deadline: 2h
+{head}
+objects:
+  - apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: {{name: gp3}}
+    provisioner: ebs.csi.aws.com
+    parameters: {{type: gp3}}
+    volumeBindingMode: WaitForFirstConsumer
+steps:
+{steps}"
+    )
+}
+
+/// A claim, and a pod of it on a node.
+fn pod(name: &str, claim: &str, node: &str) -> String {
+    format!(
+        "  - apply:
+      - apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {{name: {claim}}}
+        spec: {{accessModes: [ReadWriteOnce], storageClassName: gp3, resources: {{requests: {{storage: 1Gi}}}}}}
+      - apiVersion: v1
+        kind: Pod
+        metadata: {{name: {name}}}
+        spec:
+          nodeSelector: {{kubernetes.io/hostname: {node}}}
+          containers: [{{name: writer, image: mooring/writer, volumeMounts: [{{name: data, mountPath: /data}}]}}]
+          volumes: [{{name: data, persistentVolumeClaim: {{claimName: {claim}}}}}]
+"
+    )
+}
+
+/// A pod that runs on node-a, and these steps.
+fn with_pod(head: &str, steps: &str) -> String {
+    let runs = "  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
+  - wait: {object: pod/web, records: 3, within: 1m}\n";
+    story(head, &(pod("web", "data", "node-a") + runs + steps))
+}
+
+const OWN_VOLUME: &str = "
+  - ec2:
+      action: CreateVolume
+      with:
+        AvailabilityZone: us-east-1a
+        Size: 1
+        TagSpecification: [{ResourceType: volume, Tag: [{Key: who, Value: a person}]}]
+      save: own
+      from: VolumeId
+  - ec2: {action: AttachVolume, with: {VolumeId: {saved: own}, InstanceId: {instance: node-b}, Device: /dev/xvdba}}
+  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}, fails: VolumeInUse}
+  - ec2:
+      action: DescribeVolumes
+      with: {Filter: [{Name: 'tag:who', Value: [nobody, a person]}, {Name: status, Value: [in-use]}]}
+      save: found
+      from: VolumeId
+  - ec2: {action: DetachVolume, with: {VolumeId: {saved: found}, Force: true}}
+  - sleep: 30s
+";
+
+#[test]
+fn a_person_makes_attaches_finds_and_deletes_a_volume_past_kubernetes() {
+    let deleted = "  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}\n";
+    let outcome = passes(&story("", &format!("{OWN_VOLUME}{deleted}")));
+    let instance = outcome.events.iter().filter_map(|e| e.get::<ClusterNode>()).find(|n| &*n.node == "node-b").unwrap();
+    let changes: Vec<&AttachmentChanged> = outcome.events.iter().filter_map(|e| e.get()).collect();
+    assert!(changes.iter().all(|c| c.instance.as_str() == &*instance.instance && &*c.device == "/dev/xvdba"));
+    assert!(changes.iter().any(|c| c.state == AttachmentPhase::Attached));
+    assert!(changes.iter().any(|c| c.state == AttachmentPhase::Detached && c.forced));
+    // What a person leaves behind is a leak like any other.
+    let (outcome, exit) = run(&story("", OWN_VOLUME));
+    assert_eq!((exit, outcome.leftovers.cloud_volumes.len()), (Exit::Leaked, 1));
+}
+
+#[test]
+fn a_call_that_fails_or_succeeds_against_the_file_fails_the_step_with_the_clouds_message() {
+    let twice = "  - ec2: {action: AttachVolume, with: {VolumeId: {volume: pvc/data}, InstanceId: {instance: node-b}, Device: /dev/xvdba}}\n";
+    let (expected, seen) = fails(&with_pod("", twice));
+    assert_eq!(expected, "the cloud takes AttachVolume");
+    assert!(seen.starts_with("VolumeInUse: vol-") && seen.ends_with("is already attached to an instance"), "{seen}");
+    let fine =
+        "  - ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}, fails: InvalidVolume.NotFound}\n";
+    assert_eq!(fails(&with_pod("", fine)).1, "it succeeded");
+    let none = "  - ec2: {action: DescribeRegions, save: x, from: VolumeId}\n";
+    assert_eq!(fails(&story("", none)).1, "it has none");
+    let unbound = "  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/other}}}\n";
+    assert_eq!(fails(&story("", unbound)).1, "pvc/other does not exist");
+}
+
+/// The attachment is gone and nobody told Kubernetes: I4 finds it, and nothing else is wrong.
+#[test]
+fn a_volume_that_is_detached_by_hand_is_what_the_machines_do_not_agree_on() {
+    let by_hand = "  - ec2: {action: DetachVolume, with: {VolumeId: {volume: pvc/data}, Force: true}}\n  - sleep: 1m\n";
+    let (outcome, _) = run(&with_pod("", by_hand));
+    assert!(outcome.failure.is_none(), "{}", why(&outcome));
+    let found: Vec<&str> = outcome.violations.iter().map(|v| v.id).collect();
+    assert!(!found.is_empty() && found.contains(&"I4"), "{}", why(&outcome));
+    assert!(outcome.violations.iter().any(|v| v.message.contains("attached by its VolumeAttachment")));
+}
+
+#[test]
+fn an_operator_sticks_and_completes_a_transition() {
+    let steps = "
+  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}
+  - ec2: {poke: stick, volume: {saved: own}}
+  - sleep: 30m
+  - ec2: {action: AttachVolume, with: {VolumeId: {saved: own}, InstanceId: {instance: node-a}, Device: /dev/xvdba}, fails: IncorrectState}
+  - ec2: {poke: complete, volume: {saved: own}}
+  - sleep: 1s
+";
+    let delete = "  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}\n";
+    passes(&story("latency: aws", &format!("{steps}{delete}")));
+    let again = "  - ec2: {poke: complete, volume: {saved: own}}\n";
+    let (expected, seen) = fails(&story("latency: aws", &format!("{steps}{again}")));
+    assert_eq!(
+        (expected.as_str(), seen.as_str()),
+        ("the cloud takes: poke the cloud: complete volume the saved own", "no transition of it was under way")
+    );
+}
+
+#[test]
+fn an_operator_stops_and_starts_a_node_and_hides_a_device_name() {
+    let first = passes(&with_pod("", ""));
+    let device = |outcome: &Outcome| {
+        let attached: Option<&AttachmentChanged> = outcome.events.iter().find_map(|e| e.get());
+        attached.unwrap().device.to_string()
+    };
+    let name = device(&first);
+    let hide = format!("  - ec2: {{poke: hardware, instance: node-a, hide: [{name}], reserved-slots: 1}}\n");
+    let stop = "
+  - wait: {object: pod/web, is: Running, on: node-a, within: 5m}
+  - ec2: {poke: stop, instance: node-a}
+  - wait: {object: node/node-a, is: Unknown, within: 5m}
+  - ec2: {poke: start, instance: node-a}
+  - wait: {object: node/node-a, is: Ready, within: 10m}
+";
+    let outcome = passes(&story("", &(hide + &pod("web", "data", "node-a") + stop)));
+    assert_ne!(device(&outcome), name);
+}
+
+#[test]
+fn what_the_cloud_loses_is_gone_and_a_terminated_node_stays_away() {
+    let vanish = "
+  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1, ClientToken: mine}, save: own, from: VolumeId}
+  - ec2: {poke: vanish, volume: {saved: own}}
+  - ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}, fails: InvalidVolume.NotFound}
+  - ec2: {poke: burn, token: mine}
+";
+    passes(&story("", vanish));
+    let unknown = "  - ec2: {poke: burn, token: nobody-used-this}\n";
+    assert_eq!(fails(&story("", unknown)).1, "token: nobody used it yet");
+    let terminate = "
+  - ec2: {poke: terminate, instance: node-b}
+  - wait: {object: node/node-b, is: Unknown, within: 5m}
+  - ec2: {action: DescribeInstances, with: {InstanceId: [{instance: node-b}], Filter: [{Name: instance-state-name, Value: [terminated]}]}, save: x, from: InstanceId}
+";
+    passes(&story("", terminate));
+}
+
+#[test]
+fn a_patch_changes_an_object_or_its_status_and_a_refusal_is_seen() {
+    let steps = "
+  - patch: {object: node/node-a, with: {metadata: {labels: {seen: 'yes'}}}}
+  - patch: {object: node/node-a, type: json, with: [{op: add, path: /metadata/labels/json, value: 'true'}]}
+  - patch:
+      object: node/node-a
+      subresource: status
+      type: strategic
+      with: {status: {conditions: [{type: Haunted, status: 'True', reason: Test, message: it is}]}}
+  - patch: {object: node/node-a, with: {metadata: {resourceVersion: '1', labels: {never: 'no'}}}, fails: Conflict}
+  - patch: {object: storageclass/gp3, with: {provisioner: other}, fails: 422}
+  - patch: {object: pod/none, with: {metadata: {labels: {a: b}}}, fails: NotFound}
+";
+    let (outcome, exit, node) = run_and_read(&story("", steps), "node/node-a");
+    assert_eq!(exit, Exit::Passed, "{}", why(&outcome));
+    let node = node.unwrap();
+    let labels = &node["metadata"]["labels"];
+    assert_eq!((&labels["seen"], &labels["json"], &labels["never"]), (&"yes".into(), &"true".into(), &Value::Null));
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|c| c["type"] == "Haunted") && conditions.iter().any(|c| c["type"] == "Ready"));
+    let (expected, seen) = fails(&story("", "  - patch: {object: storageclass/gp3, with: {provisioner: other}}\n"));
+    assert_eq!(expected, "the API server takes: patch storageclass/gp3");
+    assert!(seen.contains("is invalid"), "{seen}");
+    let (_, seen) = fails(&story("", "  - patch: {object: node/node-a, with: {metadata: {}}, fails: Invalid}\n"));
+    assert_eq!(seen, "it was taken");
+}
+
+const WIDGETS: &str = "
+  - apply:
+      - apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: widgets.example.com}
+        spec:
+          group: example.com
+          scope: Namespaced
+          names: {plural: widgets, singular: widget, kind: Widget, shortNames: [wd]}
+          versions:
+            - name: v1
+              served: true
+              storage: true
+              subresources: {status: {}}
+              schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+      - {apiVersion: example.com/v1, kind: Widget, metadata: {name: w1, finalizers: [example.com/hold]}, spec: {size: 1}}
+  - wait: {object: widget/w1, is: exists, within: 10s}
+";
+
+#[test]
+fn custom_objects_are_applied_waited_for_patched_and_deleted() {
+    let steps = "
+  - patch: {object: wd/w1, subresource: status, with: {status: {phase: Done}}}
+  - patch: {object: Widget/w1, with: {spec: {size: 2}}}
+  - delete: {object: widgets.example.com/default/w1}
+  - wait: {object: widget/w1, is: Terminating, within: 10s}
+  - patch: {object: widgets/w1, type: json, with: [{op: remove, path: /metadata/finalizers}]}
+  - wait: {object: widget.v1.example.com/w1, is: gone, within: 10s}
+";
+    let outcome = passes(&story("", &format!("{WIDGETS}{steps}")));
+    let commits = outcome.events.iter().filter_map(|e| e.get::<fake_apiserver::events::Commit>());
+    let verbs: Vec<String> = commits.filter(|c| c.resource == "widgets").map(|c| c.verb.to_string()).collect();
+    assert_eq!(verbs.len(), 5, "{verbs:?}");
+}
+
+#[test]
+fn a_partition_cuts_until_it_is_healed_and_must_be_felt() {
+    let steps = "
+  - partition: {between: [node-a, apiserver], name: cut}
+  - wait: {object: node/node-a, is: Unknown, within: 5m}
+  - heal: cut
+  - wait: {object: node/node-a, is: Ready, within: 5m}
+  - partition: {between: [node-b/kubelet, apiserver], one-way: true}
+  - wait: {object: node/node-b, is: Unknown, within: 5m}
+  - heal:
+  - wait: {object: node/node-b, is: Ready, within: 5m}
+";
+    passes(&story("", steps));
+    let nothing = "  - partition: {between: [node-a/csi-node, csi-controller]}\n  - sleep: 1m\n  - heal: node-a-csi-node-csi-controller\n";
+    let (outcome, exit) = run(&story("", nothing));
+    assert_eq!((exit, outcome.silent_faults[0].name.as_str()), (Exit::Failed, "node-a-csi-node-csi-controller"));
+}
+
+/// A kubelet that starts anew and finds no metadata beside a mount leaves the mount alone (kubernetes#85280).
+#[test]
+fn a_mount_whose_metadata_is_lost_is_never_taken_down() {
+    let lost = |step: &str| {
+        with_pod(
+            "",
+            &format!(
+                "  - crash: node-a/kubelet\n{step}  - delete: {{object: pod/web, force: true}}\n  - restart: node-a/kubelet\n  - sleep: 2m\n"
+            ),
+        )
+    };
+    passes(&lost(""));
+    let (outcome, exit) = run(&lost("  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}\n"));
+    assert!(outcome.failure.is_none() && exit != Exit::Passed, "{}", why(&outcome));
+    assert!(!outcome.leftovers.mounts.is_empty(), "{}", why(&outcome));
+    let (_, seen) = fails(&lost("  - node-file: {node: node-b, remove: vol_data.json, of: pvc/data}\n"));
+    assert_eq!(seen, "there is no such file, and no other below kubelet's directory");
+    let (_, seen) = fails(&lost("  - node-file: {node: node-a, remove: pods/none/vol_data.json}\n"));
+    let of_staging =
+        "there is no such file; below kubelet's directory there are plugins/kubernetes.io/csi/ebs.csi.aws.com/";
+    assert!(seen.starts_with(of_staging) && seen.contains("pods/") && seen.ends_with("vol_data.json"), "{seen}");
+}
+
+/// A driver whose registration socket is gone is no driver of the node, until it makes the socket anew (S33).
+#[test]
+fn a_driver_whose_socket_is_removed_is_back_when_it_starts_anew() {
+    let steps = "
+  - node-file: {node: node-a, remove: registration-socket}
+  - sleep: 5s
+  - patch: {object: csinode/node-a, type: json, with: [{op: test, path: /spec/drivers/0/name, value: ebs.csi.aws.com}], fails: 422}
+".to_owned()
+        + &pod("web", "data", "node-a")
+        + "
+  - sleep: 2m
+  - wait: {object: pod/web, is: Pending, within: 1s}
+  - crash: node-a/csi-node
+  - restart: node-a/csi-node
+  - wait: {object: pod/web, is: Running, on: node-a, within: 10m}
+  - patch: {object: csinode/node-a, type: json, with: [{op: test, path: /spec/drivers/0/name, value: ebs.csi.aws.com}]}
+";
+    passes(&story("", &steps));
+    let twice = "  - node-file: {node: node-a, remove: registration-socket}\n".repeat(2);
+    assert_eq!(fails(&story("", &twice)).1, "there is no registration socket");
+}
+
+#[test]
+fn what_is_down_cannot_crash_and_a_node_that_is_up_cannot_start() {
+    let told = |steps: &str| fails(&story("", steps));
+    let failure = |expected: &str, seen: &str| (expected.to_owned(), seen.to_owned());
+    assert_eq!(told("  - crash: node-a\n  - crash: node-a\n"), failure("node-a obeys", "node-a is down already"));
+    let of_node = told("  - crash: node-a\n  - crash: node-a/kubelet\n");
+    assert_eq!(of_node, failure("node-a/kubelet obeys", "node-a/kubelet is down already"));
+    assert_eq!(told("  - restart: node-a\n"), failure("node-a obeys", "node-a is up; crash it first"));
+    // A process starts anew as a pod does that somebody deletes.
+    passes(&story("", "  - restart: kube-scheduler\n  - crash: csi-attacher\n  - restart: csi-attacher\n"));
+}
+
+#[test]
+fn a_pause_shows_the_cluster_and_its_time_does_not_count() {
+    let text = story("", "  - pause: look at the nodes\n").replacen("deadline: 2h", "deadline: 1m", 1);
+    passes(&text);
+    let scenario = scenario::parse("test.yaml", &text).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let attendant = Attendant::new(Box::new(move |cluster, text| {
+        told.lock().unwrap().push((text.to_owned(), cluster.spec().nodes.len()));
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            Ok(())
+        })
+    }));
+    let outcome = simulate(Options::default(), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+        runner::run_attended(&scenario, &cluster, |_| {}, &attendant).await
+    });
+    assert!(outcome.passed() && outcome.elapsed > Duration::from_secs(600), "{}", why(&outcome));
+    assert_eq!(*seen.lock().unwrap(), [("look at the nodes".to_owned(), 2)]);
+}
+
+#[test]
+fn a_cluster_is_made_of_what_the_header_says() {
+    let alone = story("without: [kube-scheduler]", &pod("web", "data", "node-a"));
+    let pending = "  - sleep: 5m\n  - wait: {object: pod/web, is: Pending, within: 1s}\n";
+    let outcome = passes(&format!("{alone}{pending}"));
+    assert!(outcome.events.iter().all(|e| &*e.process != "kube-scheduler"));
+
+    let full = pod("web", "data", "node-a")
+        + "  - wait: {object: pod/web, is: Running, within: 5m}\n"
+        + &pod("more", "other", "node-a")
+        + "  - expect: {event: {object: pod/more, reason: FailedScheduling, contains: exceed max volume count, within: 1m}}\n";
+    passes(&story("driver: {attach-limit: 1}", &full));
+
+    let rich = passes(&with_pod("driver: {capabilities: 'LIST_VOLUMES,LIST_VOLUMES_PUBLISHED_NODES'}", ""));
+    let lists = |outcome: &Outcome| {
+        outcome.events.iter().filter_map(|e| e.get::<CsiCall>()).any(|call| &*call.rpc == "ListVolumes")
+    };
+    assert_eq!((lists(&rich), lists(&passes(&with_pod("", "")))), (true, false));
+
+    let small = pod("more", "other", "node-a")
+        + "  - expect: {event: {object: pvc/other, reason: ProvisioningFailed, within: 5m}}\n";
+    passes(&with_pod("driver: {capacity-gib: 1}", &small));
+
+    let elsewhere = passes(&with_pod("zones: [us-east-1f]", ""));
+    let volume: &VolumeChanged = elsewhere.events.iter().find_map(|e| e.get()).unwrap();
+    assert_eq!(&*volume.zone, "us-east-1f");
+}
+
+/// The same steps over sockets and on directories.
+#[test]
+fn the_cloud_objects_links_and_files_are_reached_live() {
+    let steps = "
+  - ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1}, save: own, from: VolumeId}
+  - ec2: {action: AttachVolume, with: {VolumeId: {saved: own}, InstanceId: {instance: node-b}, Device: /dev/xvdba}}
+  - ec2: {action: DeleteVolume, with: {VolumeId: {volume: pvc/data}}, fails: VolumeInUse}
+  - ec2: {action: DetachVolume, with: {VolumeId: {saved: own}}}
+  - sleep: 10s
+  - ec2: {poke: vanish, volume: {saved: own}}
+  - patch: {object: node/node-a, subresource: status, type: strategic, with: {status: {conditions: [{type: Haunted, status: 'True'}]}}}
+  - node-file: {node: node-a, remove: vol_data.json, of: pvc/data}
+  - node-file: {node: node-a, remove: registration-socket}
+  - restart: node-a/csi-node
+  - partition: {between: [node-b, apiserver], name: cut}
+  - wait: {object: node/node-b, is: Unknown, within: 5m}
+  - heal: cut
+  - wait: {object: node/node-b, is: Ready, within: 5m}
+";
+    let text = with_pod("time-scale: {live: 30}", steps);
+    let scenario = scenario::parse("test.yaml", &text).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    let site = live::Site::prepare(Some(live::BackendChoice::Directory), None).unwrap();
+    let outcome = live::runtime().unwrap().block_on(async {
+        let scale = substrate::clock::TimeScale::new(scenario.time_scale.live);
+        let world = World::live(Options { scale, ..Options::default() });
+        let spec = ClusterSpec::of_scenario(&scenario);
+        let cluster = Cluster::live(&world, spec, &site, &live::Addresses::default()).unwrap();
+        let outcome = runner::run(&scenario, &cluster, |_| {}).await;
+        cluster.stop().await;
+        outcome
+    });
+    assert!(outcome.passed(), "{}", why(&outcome));
+}
