@@ -128,12 +128,12 @@ impl Catalogue {
                 self.process(&field, pattern)?;
             }
             let known = |o: &&Operation| o.attributes().filter(|a| a.name == key).map(|a| a.since).min();
-            if let Some(since) = told.iter().filter_map(|o| known(&o)).min().filter(|since| *since > fault.at) {
+            if let Some(since) = told.iter().filter_map(known).min().filter(|since| *since > fault.at) {
                 let (at, since) = (fault.at.name(), since.name());
                 let message = format!("is not known yet at `at: {at}` of {}, but from `at: {since}` on", those(&told));
                 return Err(Mistake::key(field, message));
             }
-            told.retain(|o| known(&o).is_some_and(|since| since <= fault.at));
+            told.retain(|o| known(o).is_some_and(|since| since <= fault.at));
         }
         Ok(told)
     }
