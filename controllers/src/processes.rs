@@ -111,7 +111,9 @@ pub(crate) const TABLE: [Loop; 12] = [
     managed("node-lifecycle-controller", "node-controller", |ctx, client, timers, _| {
         node_lifecycle::run(ctx, client, timers).boxed()
     }),
-    managed("taint-eviction-controller", "node-controller", |ctx, client, _, _| taint_eviction::run(ctx, client).boxed()),
+    managed("taint-eviction-controller", "node-controller", |ctx, client, _, _| {
+        taint_eviction::run(ctx, client).boxed()
+    }),
     managed("pod-garbage-collector-controller", "pod-garbage-collector", |ctx, client, timers, _| {
         pod_gc::run(ctx, client, timers).boxed()
     }),
@@ -119,7 +121,9 @@ pub(crate) const TABLE: [Loop; 12] = [
         name: "kube-scheduler",
         process: SCHEDULER,
         agent: Agent::Only("scheduler"),
-        start: Start::Loop(|ctx, client, timers, _| scheduler::run(ctx, client, scheduler::Config::new(timers)).boxed()),
+        start: Start::Loop(|ctx, client, timers, _| {
+            scheduler::run(ctx, client, scheduler::Config::new(timers)).boxed()
+        }),
     },
     sidecar(ATTACHER, |ctx, csi, timers| {
         async move {

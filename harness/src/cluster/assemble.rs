@@ -5,9 +5,9 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use controllers::{LoopsConfig, Metrics};
 use controllers::election::Election;
 use controllers::node_agent::RegistrationSocket;
+use controllers::{LoopsConfig, Metrics};
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::settings::Settings;

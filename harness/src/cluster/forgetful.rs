@@ -58,9 +58,8 @@ pub fn check_processes(scenario: &Scenario) -> Result<(), String> {
         let wrong = match &step.action {
             Action::Crash(who) => loses(&names, who).map(|process| format!("crash: {}", refusal(process))),
             Action::Fault(fault) => check_fault(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
-            Action::Expect(Expectation::Metric(metric)) | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => {
-                unread(metric)
-            }
+            Action::Expect(Expectation::Metric(metric))
+            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => unread(metric),
             _ => None,
         };
         if let Some(wrong) = wrong {
