@@ -22,6 +22,7 @@ use super::volume::{VolumeSpec, attachment_name};
 use crate::events::{Attach, Detach};
 use crate::grid::Grid;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference};
+use crate::metrics::Metrics;
 use crate::pending::{OperationKey, PendingOperations};
 use crate::timers::Timers;
 
@@ -43,7 +44,7 @@ enum Done {
 }
 
 /// Runs the controller for ever.
-pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
     let listers = Listers {
@@ -76,6 +77,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         ctx,
         client,
         timers,
+        metrics,
         pods,
         listers,
         attachments,
@@ -94,6 +96,7 @@ struct Shell {
     ctx: Ctx,
     client: Client,
     timers: Timers,
+    metrics: Metrics,
     recorder: EventRecorder,
     pods: Informer<Pod>,
     listers: Listers,
@@ -377,6 +380,9 @@ impl Shell {
         spec: Option<&VolumeSpec>,
         forced: Option<ForcedReason>,
     ) {
+        if let Some(reason) = forced {
+            self.metrics.forced_detach(reason);
+        }
         self.ctx.emit(Detach {
             volume: Reconciler::handle(&volume).into(),
             pv: spec.map_or("", |spec| spec.pv.as_str()).into(),
