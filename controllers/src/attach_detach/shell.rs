@@ -294,10 +294,12 @@ impl Shell {
     fn remove_vanished_pods(&mut self) {
         let mut gone = Vec::new();
         for (node, volume, entry) in self.world.desired.volumes() {
+            // A driver may cease to be one that attaches (kubernetes#89173).
+            let attachable = self.listers.attachable(&entry.spec.driver);
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
                 let cached = self.pods.get(namespace.unwrap_or_default(), name.unwrap_or_default());
-                if cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
+                if !attachable || cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
                     gone.push((uid.clone(), volume.to_owned(), node.to_owned()));
                 }
             }
