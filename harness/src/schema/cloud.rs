@@ -43,7 +43,10 @@ pub static EC2: Map = Map {
         ),
         may(
             "volume",
-            Of::Either(&[(Of::Volume, "A claim, a PersistentVolume or an id."), (Of::Map(&SAVED), "An id that was saved.")]),
+            Of::Either(&[
+                (Of::Volume, "A claim, a PersistentVolume or an id."),
+                (Of::Map(&SAVED), "An id that was saved."),
+            ]),
             "The volume that the poke is about.",
         ),
         may(
@@ -52,13 +55,25 @@ pub static EC2: Map = Map {
             "The snapshot that the poke is about.",
         ),
         may("token", Of::Text, "The client token that `burn` is about."),
-        may("which", Of::Words(WHICH), "Which transition of the volume `stick`, `complete` and `fail` mean; of itself when absent."),
+        may(
+            "which",
+            Of::Words(WHICH),
+            "Which transition of the volume `stick`, `complete` and `fail` mean; of itself when absent.",
+        ),
         may("state", Of::Words(STATES), "The state that `state` forces on the volume."),
         may("impaired", Of::Flag, "Whether `impair` makes the volume impaired, or well again; true when absent."),
-        may("hide", Of::List(&Of::Text), "Device names, such as /dev/xvdba, that are in use without standing in the mapping."),
+        may(
+            "hide",
+            Of::List(&Of::Text),
+            "Device names, such as /dev/xvdba, that are in use without standing in the mapping.",
+        ),
         may("poison", Of::List(&Of::Text), "Device names under which an attach sticks until the instance reboots."),
         may("reserved-slots", Of::Whole(0, Some(u32::MAX as u64)), "Slots of the instance that something else takes."),
-        may("network-interfaces", Of::Whole(1, Some(u32::MAX as u64)), "How many network interfaces the instance has; on some types they take slots."),
+        may(
+            "network-interfaces",
+            Of::Whole(1, Some(u32::MAX as u64)),
+            "How many network interfaces the instance has; on some types they take slots.",
+        ),
         may("clear", Of::Flag, "Whether `hardware` first forgets hidden and poisoned names."),
     ],
 };
@@ -86,8 +101,11 @@ const POKES: &[Word] = &[
     ("burn", "The volume of a client token that was used counts as deleted, and whoever uses it next is told so."),
 ];
 
-const IDS: &[Word] =
-    &[("VolumeId", "The first VolumeId."), ("InstanceId", "The first InstanceId."), ("SnapshotId", "The first SnapshotId.")];
+const IDS: &[Word] = &[
+    ("VolumeId", "The first VolumeId."),
+    ("InstanceId", "The first InstanceId."),
+    ("SnapshotId", "The first SnapshotId."),
+];
 
 const WHICH: &[Word] = &[
     ("volume", "The volume's own: creating or deleting."),
@@ -104,7 +122,8 @@ const STATES: &[Word] = &[
 ];
 
 fn actions() -> Vec<(String, String)> {
-    let about = |name: &str| OPERATIONS.iter().find(|operation| operation.name == name).map(|operation| operation.about);
+    let about =
+        |name: &str| OPERATIONS.iter().find(|operation| operation.name == name).map(|operation| operation.about);
     let says = |name: &str| about(name).map_or_else(|| format!("{name} of the EC2 API."), super::first_upper);
     ACTIONS.iter().map(|name| ((*name).to_owned(), says(name))).collect()
 }
@@ -116,11 +135,13 @@ fn codes() -> Vec<(String, String)> {
 /// The parameters of each action. What must fail may have others.
 pub(super) fn parameters() -> Value {
     let of = |action: &&str| {
-        let mut names: Vec<&str> = table::of(action).into_iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
+        let mut names: Vec<&str> =
+            table::of(action).into_iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
         names.sort_unstable();
         names.dedup();
         let value = |name: &&str| {
-            let own: Vec<&str> = table::of(action).into_iter().filter(|of| of.split('.').next() == Some(name)).collect();
+            let own: Vec<&str> =
+                table::of(action).into_iter().filter(|of| of.split('.').next() == Some(name)).collect();
             ((*name).to_owned(), json!({ "description": format!("The parameter {} of {action}.", own.join(", ")) }))
         };
         let properties: Object<String, Value> = names.iter().map(value).collect();

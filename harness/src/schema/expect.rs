@@ -56,14 +56,12 @@ pub static NEVER: Map = Map {
             .like(&["- never: {object: pod/web, that: \"self.status.phase == 'Failed'\"}"]),
         one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
             .like(&["- never: {list: volumeattachments, that: 'self.items.size() > 1'}"]),
-        one("call", Of::Map(&CALL), "A call, or as many as `times` says at least.").like(&[
-            "- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}",
-        ]),
+        one("call", Of::Map(&CALL), "A call, or as many as `times` says at least.")
+            .like(&["- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}"]),
         one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.")
             .like(&["- never: {event: {object: pod/web, reason: FailedAttachVolume, times: {at-least: 2}}}"]),
-        one("metric", Of::Map(&METRIC), "A value of a metric.").like(&[
-            "- never: {metric: {of: fake-apiserver, name: mooring_apiserver_store_objects, value: 0}}",
-        ]),
+        one("metric", Of::Map(&METRIC), "A value of a metric.")
+            .like(&["- never: {metric: {of: fake-apiserver, name: mooring_apiserver_store_objects, value: 0}}"]),
         one("ec2", Of::Map(&CLOUD), "Something that the cloud has.")
             .like(&["- never: {ec2: {volume: pvc/data, attached: [node-b]}}"]),
         may("that", Of::Cel, "What must not be true of the `object` or `list`."),

@@ -180,8 +180,7 @@ fn closed(properties: &Object<String, Value>) -> Value {
 
 /// The patterns that can name operations: names, classes, beginnings, lists of these.
 fn ops(operations: &[&Operation], writer: &Writer) -> Value {
-    let mut words: Vec<(String, String)> =
-        operations.iter().map(|o| (o.name.to_owned(), sentence(o.about))).collect();
+    let mut words: Vec<(String, String)> = operations.iter().map(|o| (o.name.to_owned(), sentence(o.about))).collect();
     let mut classes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for operation in operations {
         for class in operation.classes {
@@ -230,7 +229,7 @@ fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment)
 /// The effects that these operations can suffer, each with its values.
 fn effects(operations: &[&Operation], writer: &Writer) -> Object<String, Value> {
     let mut all: BTreeMap<Kind, Vec<Possible>> = BTreeMap::new();
-    for possible in operations.iter().flat_map(|o| o.possible()) {
+    for possible in operations.iter().flat_map(|o| o.possible()).filter(|p| !p.at.is_empty()) {
         let there = all.entry(possible.effect).or_default();
         if !there.iter().any(|p| p.values == possible.values && p.shows == possible.shows) {
             there.push(possible);

@@ -18,7 +18,10 @@ pub static DOCUMENT: Map = Map {
             .like(&["description: The pod moves to another node and finds its bytes."]),
         must(
             "nodes",
-            Of::Either(&[(Of::Map(&COUNT), "So many nodes, node-a, node-b …"), (Of::Some(&Of::Map(&NODE)), "Each node.")]),
+            Of::Either(&[
+                (Of::Map(&COUNT), "So many nodes, node-a, node-b …"),
+                (Of::Some(&Of::Map(&NODE)), "Each node."),
+            ]),
             "The nodes of the cluster, at most 1000.",
         )
         .like(&["nodes: {count: 2}", "nodes: [{name: node-a, zone: us-east-1a}, {name: node-b, zone: us-east-1b}]"]),
@@ -40,8 +43,12 @@ pub static DOCUMENT: Map = Map {
             "When the scenario must be over, with its teardown; 30m when absent. A run that is longer has failed.",
         )
         .like(&["deadline: 15m"]),
-        may("objects", Of::List(&Of::Map(&ITEM)), "Objects that exist before the first step: manifests and short forms.")
-            .like(&["objects: [{class: {name: fast}}, {claim: {name: data, class: fast}}]"]),
+        may(
+            "objects",
+            Of::List(&Of::Map(&ITEM)),
+            "Objects that exist before the first step: manifests and short forms.",
+        )
+        .like(&["objects: [{class: {name: fast}}, {claim: {name: data, class: fast}}]"]),
         may("faults", Of::List(&Of::Fault), "Faults in force from the first step on. Each must have fired by the end.")
             .like(&["faults: [{name: slow, match: {plane: ec2, op: AttachVolume}, effect: {delay: 10s}}]"]),
         may("steps", Of::List(&Of::Map(&STEP)), "What happens, in order.")
@@ -139,7 +146,11 @@ static DRIVER: Map = Map {
     name: "driver",
     about: "Settings of the CSI driver.",
     keys: &[
-        may("lock", Of::Words(LOCKS), "What the controller service locks while it publishes; `volume-and-node` when absent."),
+        may(
+            "lock",
+            Of::Words(LOCKS),
+            "What the controller service locks while it publishes; `volume-and-node` when absent.",
+        ),
         may(
             "capabilities",
             Of::Text,

@@ -31,7 +31,11 @@ pub struct Schema {
 /// All of them.
 pub const SCHEMAS: &[Schema] = &[
     Schema { name: "scenario", about: "scenario files, as `mooring run` reads them", render: scenario },
-    Schema { name: "fault", about: "one fault, as scenario files and the admin APIs of all servers take it", render: fault },
+    Schema {
+        name: "fault",
+        about: "one fault, as scenario files and the admin APIs of all servers take it",
+        render: fault,
+    },
 ];
 
 impl Schema {

@@ -26,8 +26,10 @@ pub(super) const CLAIMS: &[&str] = &[
     "- claim: {name: data, namespace: default, class: gp3, mode: ReadWriteOncePod, block: true}",
 ];
 pub(super) const POD_ABOUT: &str = "A pod that writes to claims, without its manifest.";
-pub(super) const PODS: &[&str] =
-    &["- pod: {name: web, claim: data, node: node-a}", "- pod: {name: web, claims: [data, more], grace: 5s, tolerate: true}"];
+pub(super) const PODS: &[&str] = &[
+    "- pod: {name: web, claim: data, node: node-a}",
+    "- pod: {name: web, claims: [data, more], grace: 5s, tolerate: true}",
+];
 pub(super) const CLASS_ABOUT: &str = "A storage class of the driver, without its manifest.";
 pub(super) const CLASSES: &[&str] = &[
     "- class: {name: fast, binding: Immediate}",

@@ -23,13 +23,16 @@ const FIXED: &[&str] = &["scenario", "count", "node", "link", "scales", "driver"
 pub(super) struct Writer {
     /// Definitions so far, by name.
     definitions: BTreeMap<String, Value>,
-    /// Whether variables may stand for values.
+    /// Whether variables may stand for values at all.
+    repeats: bool,
+    /// Whether they may here.
     variables: bool,
 }
 
 impl Writer {
-    pub(super) fn new(variables: bool) -> Self {
-        Self { definitions: BTreeMap::new(), variables }
+    /// A writer; `repeats` says whether variables may stand for values.
+    pub(super) fn new(repeats: bool) -> Self {
+        Self { definitions: BTreeMap::new(), repeats, variables: repeats }
     }
 
     /// A whole schema, of what `of` is.
@@ -98,7 +101,9 @@ impl Writer {
             Of::Fault => {
                 if !self.definitions.contains_key("fault") {
                     self.definitions.insert("fault".to_owned(), Value::Null);
+                    let outer = std::mem::replace(&mut self.variables, self.repeats);
                     let fault = fault::schema(self);
+                    self.variables = outer;
                     self.definitions.insert("fault".to_owned(), fault);
                 }
                 json!({ "allOf": [{ "$ref": "#/definitions/fault" }] })
@@ -128,11 +133,8 @@ impl Writer {
 
     /// A text that is like `pattern`, or has a variable in it.
     pub(super) fn text(&self, pattern: &str) -> Value {
-        let pattern = if self.variables {
-            format!("^(?:{pattern}|.*{VARIABLE}.*)$")
-        } else {
-            format!("^(?:{pattern})$")
-        };
+        let pattern =
+            if self.variables { format!("^(?:{pattern}|.*{VARIABLE}.*)$") } else { format!("^(?:{pattern})$") };
         json!({ "type": "string", "pattern": pattern })
     }
 
@@ -159,15 +161,15 @@ impl Writer {
             // Maps hold each other.
             self.definitions.insert(map.name.to_owned(), Value::Null);
             let outer = self.variables;
-            self.variables &= !FIXED.contains(&map.name);
+            self.variables = self.repeats && !FIXED.contains(&map.name);
             let mut schema = self.map(map);
-            self.variables = outer;
             match map.name {
                 "item" => schema = json!({ "oneOf": [schema, manifest()] }),
                 "ec2" => schema["allOf"] = cloud::parameters(),
                 "call" => schema["allOf"] = fault::calls(self),
                 _ => {}
             }
+            self.variables = outer;
             schema["description"] = json!(map.about);
             self.definitions.insert(map.name.to_owned(), schema);
         }

@@ -27,10 +27,8 @@ pub static STEP: Map = Map {
             "- repeat: {count: 3, as: i, do: [{claim: {name: 'data-${i}'}}]}",
             "- repeat: {each: [node-a, node-b], as: node, do: [{cordon: '${node}'}, {uncordon: '${node}'}]}",
         ]),
-        one("include", Of::Either(INCLUDES), "The steps of another file, a list.").like(&[
-            "- include: fragments/steps.yaml",
-            "- include: {file: fragments/steps.yaml, with: {pause: 2s}}",
-        ]),
+        one("include", Of::Either(INCLUDES), "The steps of another file, a list.")
+            .like(&["- include: fragments/steps.yaml", "- include: {file: fragments/steps.yaml, with: {pause: 2s}}"]),
         one("wait", Of::Map(&WAIT), "Waits until an object or a list is as described.").like(&[
             "- wait: {object: pod/web, is: Running, on: node-a, within: 2m}",
             "- wait: {object: pod/web, records: 5}",
@@ -55,14 +53,12 @@ pub static STEP: Map = Map {
             .like(&["- untaint: {node: node-b, key: node.kubernetes.io/out-of-service}"]),
         one("cordon", Of::Text, "Makes a node unschedulable.").like(&["- cordon: node-b"]),
         one("uncordon", Of::Text, "Makes a node schedulable.").like(&["- uncordon: node-b"]),
-        one("fault", Of::Fault, "Puts a fault in force, until a step clears it or it ends by itself.").like(&[
-            "- fault: {name: slow, match: {plane: ec2, op: DetachVolume}, effect: {delay: 10s}}",
-        ]),
+        one("fault", Of::Fault, "Puts a fault in force, until a step clears it or it ends by itself.")
+            .like(&["- fault: {name: slow, match: {plane: ec2, op: DetachVolume}, effect: {delay: 10s}}"]),
         one("clear-fault", Of::Text, "Ends a fault that is in force, by its name.").like(&["- clear-fault: slow"]),
         one("sleep", Of::Span, "Lets time pass.").like(&["- sleep: 10s"]),
-        one("ec2", Of::Map(&EC2), "Calls the cloud as a user, or does what only its operator can.").like(&[
-            "- ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}}",
-        ]),
+        one("ec2", Of::Map(&EC2), "Calls the cloud as a user, or does what only its operator can.")
+            .like(&["- ec2: {action: DescribeVolumes, with: {VolumeId: [{volume: pvc/data}]}}"]),
         one("patch", Of::Map(&PATCH), "Patches an object of any kind, or a subresource of it.").like(&[
             "- patch: {object: node/node-b, with: {metadata: {labels: {disk: fast}}}}",
             "- patch: {object: node/node-b, type: json, with: [{op: add, path: /metadata/labels/disk, value: fast}]}",
@@ -83,8 +79,12 @@ pub static STEP: Map = Map {
             "- node-file: {node: node-a, remove: vol_data.json, of: pvc/data}",
             "- node-file: {node: node-b, remove: registration-socket}",
         ]),
-        one("pause", Of::Text, "Lets a person look at a live cluster, and says at what; in simulation it does nothing.")
-            .like(&["- pause: The pod has its volume now"]),
+        one(
+            "pause",
+            Of::Text,
+            "Lets a person look at a live cluster, and says at what; in simulation it does nothing.",
+        )
+        .like(&["- pause: The pod has its volume now"]),
     ],
 };
 
@@ -101,7 +101,11 @@ static WAIT: Map = Map {
         may("namespace", Of::Name, "The namespace of the list; all when absent."),
         may("is", Of::Words(STATES), "The object's state. Which there are depends on its kind."),
         may("on", Of::Text, "The node that the pod is on, or that the attachment is for."),
-        may("records", Of::Whole(0, None), "How many records the pod has written and synced at least since it started."),
+        may(
+            "records",
+            Of::Whole(0, None),
+            "How many records the pod has written and synced at least since it started.",
+        ),
         may("that", Of::Cel, "What must be true of the object, or of the list."),
         may("within", Of::Span, "How long it may take; 5m when absent."),
     ],
@@ -177,7 +181,10 @@ static PATCH: Map = Map {
         ),
         may(
             "fails",
-            Of::Either(&[(Of::Whole(400, Some(599)), "Its HTTP code."), (Of::Words(REASONS), "The reason of its Status.")]),
+            Of::Either(&[
+                (Of::Whole(400, Some(599)), "Its HTTP code."),
+                (Of::Words(REASONS), "The reason of its Status."),
+            ]),
             "The refusal that the patch must meet; it must be taken when absent.",
         ),
     ],

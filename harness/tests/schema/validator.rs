@@ -36,8 +36,10 @@ impl<'a> Validator<'a> {
     }
 
     fn matches(&mut self, pattern: &str, text: &str) -> bool {
-        let pattern =
-            self.patterns.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).expect("a regular expression"));
+        let pattern = self
+            .patterns
+            .entry(pattern.to_owned())
+            .or_insert_with(|| Regex::new(pattern).expect("a regular expression"));
         pattern.is_match(text)
     }
 
