@@ -21,7 +21,7 @@ pub static EC2: Map = Map {
         ]),
         one("poke", Of::Words(POKES), "What the operator does.").like(&[
             "- ec2: {poke: terminate, instance: node-b}",
-            "- ec2: {poke: stick, volume: pvc/data, which: attachment}",
+            "- ec2: {poke: stick, volume: pvc/data, which: modification}",
             "- ec2: {poke: state, volume: pvc/data, state: error}",
             "- ec2: {poke: impair, volume: pvc/data, impaired: true}",
             "- ec2: {poke: hardware, instance: node-b, hide: [/dev/xvdba], reserved-slots: 1, network-interfaces: 2}",

@@ -24,13 +24,13 @@ pub static EXPECT: Map = Map {
         one("object", Of::Object, "An object that satisfies `that`.")
             .like(&["- expect: {object: pvc/data, that: \"self.status.phase == 'Bound'\"}"]),
         one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
-            .like(&["- expect: {list: volumeattachments, that: 'self.items.size() == 1', within: 10s}"]),
+            .like(&["- expect: {list: volumeattachments, that: 'self.size() == 1', within: 10s}"]),
         one("call", Of::Map(&CALL), "Calls of an interface were made so often.").like(&[
             "- expect: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-a}, times: 1}}",
             "- expect: {call: {plane: ec2, op: DetachVolume, times: {at-most: 0}}, since: start}",
         ]),
         one("metric", Of::Map(&METRIC), "A metric of a process has a value.").like(&[
-            "- expect: {metric: {of: fake-apiserver, name: mooring_apiserver_store_objects, value: {at-least: 1}}}",
+            "- expect: {metric: {of: fake-apiserver, name: apiserver_storage_objects, where: {resource: pods}, value: 1}}",
         ]),
         one("ec2", Of::Map(&CLOUD), "The cloud has something.").like(&[
             "- expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}}",
@@ -55,13 +55,13 @@ pub static NEVER: Map = Map {
         one("object", Of::Object, "An object that satisfies `that`.")
             .like(&["- never: {object: pod/web, that: \"self.status.phase == 'Failed'\"}"]),
         one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
-            .like(&["- never: {list: volumeattachments, that: 'self.items.size() > 1'}"]),
+            .like(&["- never: {list: volumeattachments, that: 'self.size() > 1'}"]),
         one("call", Of::Map(&CALL), "A call, or as many as `times` says at least.")
             .like(&["- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}"]),
         one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.")
             .like(&["- never: {event: {object: pod/web, reason: FailedAttachVolume, times: {at-least: 2}}}"]),
         one("metric", Of::Map(&METRIC), "A value of a metric.")
-            .like(&["- never: {metric: {of: fake-apiserver, name: mooring_apiserver_store_objects, value: 0}}"]),
+            .like(&["- never: {metric: {of: mock-ec2, name: mock_ec2_volumes, where: {state: error}, value: {at-least: 1}}}"]),
         one("ec2", Of::Map(&CLOUD), "Something that the cloud has.")
             .like(&["- never: {ec2: {volume: pvc/data, attached: [node-b]}}"]),
         may("that", Of::Cel, "What must not be true of the `object` or `list`."),

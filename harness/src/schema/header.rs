@@ -77,7 +77,7 @@ pub static DOCUMENT: Map = Map {
         )
         .like(&["flags: {csi-attacher: {timeout: 30s}, kubelet: {csiTimeout: 1m}}"]),
         may("driver", Of::Map(&DRIVER), "What of the CSI driver is not as it is by default.")
-            .like(&["driver: {lock: volume, capabilities: -STAGE_UNSTAGE_VOLUME, attach-limit: 2, capacity-gib: 10}"]),
+            .like(&["driver: {lock: volume, capabilities: -LIST_SNAPSHOTS, attach-limit: 2, capacity-gib: 10}"]),
         may("without", Of::List(&Of::Known(left_out)), "Components that are left out, by their upstream names.")
             .like(&["without: [csi-resizer]"]),
         may("worlds", Of::Some(&Of::Words(WORLDS)), "The worlds that the scenario is for; both when absent.")

@@ -32,7 +32,7 @@ pub static STEP: Map = Map {
         one("wait", Of::Map(&WAIT), "Waits until an object or a list is as described.").like(&[
             "- wait: {object: pod/web, is: Running, on: node-a, within: 2m}",
             "- wait: {object: pod/web, records: 5}",
-            "- wait: {list: pods, namespace: default, that: 'self.items.size() == 1', within: 1m}",
+            "- wait: {list: pods, namespace: default, that: 'self.size() == 1', within: 1m}",
         ]),
         one("expect", Of::Map(&EXPECT), "Demands something of the cluster, now or soon.")
             .like(&["- expect: {attached: {claim: data, node: node-a}}"]),

@@ -49,9 +49,9 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
                 () if begins("clear-fault") => &[
                     "- fault: {name: slow, match: {plane: ec2, op: DetachVolume}, effect: {delay: 10s}}",
                     "- delete: {object: pod/web}",
-                    "- wait: {list: volumeattachments, that: self.items.size() == 0}",
+                    "- wait: {list: volumeattachments, that: self.size() == 0}",
                 ],
-                () if begins("heal") => &["- partition: {between: [node-b, apiserver], name: cut}"],
+                () if begins("heal") => &["- partition: {between: [node-b, apiserver], name: cut}", "- sleep: 15s"],
                 () if begins("restart") => &["- crash: node-a/kubelet"],
                 () if begins("untaint") => {
                     &["- taint: {node: node-b, key: node.kubernetes.io/out-of-service, effect: NoExecute}"]
@@ -61,12 +61,20 @@ fn around(shown: &str) -> (Vec<&'static str>, Vec<&'static str>) {
                     "- ec2: {action: CreateVolume, with: {AvailabilityZone: us-east-1a, Size: 1, ClientToken: pvc-1234}, \
                      save: other, from: VolumeId}",
                 ],
+                () if has("poke: stick") => {
+                    &["- ec2: {action: ModifyVolume, with: {VolumeId: {volume: pvc/data}, Size: 2}}"]
+                }
                 () => &[],
             };
             let after: &[&str] = match () {
                 () if begins("crash: csi-attacher") => &["- restart: csi-attacher"],
                 () if begins("crash: node-a") => &["- restart: node-a"],
                 () if begins("fault") => &["- delete: {object: pod/web}", "- sleep: 1m"],
+                () if has("name: cut") => &["- sleep: 15s", "- heal: cut"],
+                () if has("one-way") => &["- delete: {object: pod/web}", "- sleep: 30s", "- heal:"],
+                () if has("save: own") => &["- ec2: {action: DeleteVolume, with: {VolumeId: {saved: own}}}"],
+                () if has("poke: burn") => &["- ec2: {action: DeleteVolume, with: {VolumeId: {saved: other}}}"],
+                () if has("poke: stick") => &["- ec2: {poke: complete, volume: pvc/data, which: modification}"],
                 () if has("until: end") => &["- {name: end, sleep: 1s}"],
                 () => &[],
             };
@@ -82,7 +90,8 @@ pub fn all() -> Vec<Example> {
         for key in map.keys {
             all.extend(key.examples.iter().map(|shown| {
                 let (mut name, mut nodes) = ("name: example", "nodes: {count: 2}");
-                let mut head = "";
+                // A transition is under way only where it takes time.
+                let mut head = if shown.contains("poke: stick") { "latency: aws" } else { "" };
                 let (mut objects, mut steps) = (String::new(), String::new());
                 match (map.name, key.name) {
                     ("scenario", "name") => name = shown,
