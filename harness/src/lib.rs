@@ -10,5 +10,6 @@ pub mod output;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod schema;
 pub mod seeds;
 pub mod timeline;

@@ -12,7 +12,14 @@ use std::path::{Path, PathBuf};
 /// Where a source does not have what a table is made of.
 pub fn all(repository: &Path) -> Result<Vec<(PathBuf, String)>, anyhow::Error> {
     let docs = repository.join("docs");
-    Ok(vec![(docs.join("events.md"), events::text()?), (docs.join("faults.md"), faults::text(repository)?)])
+    let mut all = vec![
+        (docs.join("events.md"), events::text()?),
+        (docs.join("faults.md"), faults::text(repository)?),
+        (docs.join("scenarios.md"), harness::schema::page()),
+    ];
+    let schema = |schema: &harness::schema::Schema| (docs.join(format!("schema/{}.json", schema.name)), schema.text());
+    all.extend(harness::schema::SCHEMAS.iter().map(schema));
+    Ok(all)
 }
 
 /// A row of a table.

@@ -43,7 +43,8 @@ enum Task {
         #[arg(long)]
         figures: bool,
     },
-    /// docs/events.md and docs/faults.md, from the types of events and the tables of faults
+    /// docs/events.md, docs/faults.md, docs/scenarios.md and docs/schema/, from the types of events, the tables of faults
+    /// and those of scenario files
     Docs {
         /// Writes nothing; fails when what is committed differs
         #[arg(long)]

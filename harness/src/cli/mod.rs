@@ -5,6 +5,7 @@ mod component;
 mod doctor;
 mod pause;
 mod run;
+mod schema;
 mod up;
 
 use std::process::ExitCode;
@@ -56,6 +57,9 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
+    /// Print the JSON Schema of what you write, for your editor; without an argument, list the schemas.
+    #[command(after_help = "Example:\n  mooring schema scenario > scenario.json")]
+    Schema(schema::Args),
     /// Run one component as a process of its own, with its own command line.
     #[command(after_help = "Example:\n  mooring component mock-ec2 --listen 127.0.0.1:4566", disable_help_flag = true)]
     Component(component::Args),
@@ -79,6 +83,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Run(args) => run::main(&args, format),
         Command::Up(args) => up::main(&args, format),
         Command::Doctor(args) => doctor::main(&args, format),
+        Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),
     }
 }

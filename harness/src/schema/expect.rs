@@ -1,0 +1,201 @@
+//! What must be, and what must never be.
+
+use super::header::deviation;
+use super::shape::{Map, Of, Row, RowOf, Word, may, must, one};
+use crate::invariants::Id;
+
+/// A demand.
+pub static EXPECT: Map = Map {
+    name: "expect",
+    about: "A demand: exactly one thing that must be.",
+    keys: &[
+        one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.").like(&[
+            "- expect: {event: {object: pod/web, reason: Scheduled}}",
+            "- expect: {event: {object: pod/web, reason: Scheduled, contains: node-a, times: 1}}",
+        ]),
+        one("bytes-intact", Of::Object, "The pod's workload found the records of an earlier one when it started.")
+            .like(&["- expect: {bytes-intact: pod/web, records: 5}"]),
+        one("attached", Of::Map(&ATTACHED), "The volume of a claim is attached to a node.")
+            .like(&["- expect: {attached: {claim: data, node: node-a, within: 30s}}"]),
+        one("elapsed", Of::Map(&ELAPSED), "How much time passed since a step began.")
+            .like(&["- expect: {elapsed: {since: start, at-least: 1s, at-most: 10m}}"]),
+        one("checked", Of::Keyed(invariants), "By the end, invariants were looked at on at least so many occasions.")
+            .like(&["- expect: {checked: {I3: 1}}"]),
+        one("object", Of::Object, "An object that satisfies `that`.")
+            .like(&["- expect: {object: pvc/data, that: \"self.status.phase == 'Bound'\"}"]),
+        one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
+            .like(&["- expect: {list: volumeattachments, that: 'self.size() == 1', within: 10s}"]),
+        one("call", Of::Map(&CALL), "Calls of an interface were made so often.").like(&[
+            "- expect: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-a}, times: 1}}",
+            "- expect: {call: {plane: ec2, op: DetachVolume, times: {at-most: 0}}, since: start}",
+        ]),
+        one("metric", Of::Map(&METRIC), "A metric of a process has a value.").like(&[
+            "- expect: {metric: {of: fake-apiserver, name: apiserver_storage_objects, where: {resource: pods}, value: 1}}",
+        ]),
+        one("ec2", Of::Map(&CLOUD), "The cloud has something.").like(&[
+            "- expect: {ec2: {volume: pvc/data, state: in-use, attached: [node-a]}}",
+            "- expect: {ec2: {instance: node-a, state: running}, within: 10s}",
+            "- expect: {ec2: {volumes: all, that: 'self.size() > 0'}}",
+        ]),
+        one("violation", Of::Known(deviation), "By the end of the run, a declared deviation of upstream has occurred.")
+            .like(&["- expect: {violation: kubelet-forgets-staged-volume}"]),
+        may("records", Of::Whole(0, None), "How many records `bytes-intact` demands at least; 1 when absent."),
+        may("that", Of::Cel, "What must be true of the `object` or `list`."),
+        may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
+        may("since", Of::Scalar, "The step since whose beginning a `call` counts; since the run began when absent."),
+        may("within", Of::Span, "How long it may take to be so; it must be so now when absent."),
+    ],
+};
+
+/// Something forbidden.
+pub static NEVER: Map = Map {
+    name: "never",
+    about: "Exactly one thing that must not be.",
+    keys: &[
+        one("object", Of::Object, "An object that satisfies `that`.")
+            .like(&["- never: {object: pod/web, that: \"self.status.phase == 'Failed'\"}"]),
+        one("list", Of::Text, "The objects of a kind, as a list that satisfies `that`.")
+            .like(&["- never: {list: volumeattachments, that: 'self.size() > 1'}"]),
+        one("call", Of::Map(&CALL), "A call, or as many as `times` says at least.")
+            .like(&["- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}"]),
+        one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.")
+            .like(&["- never: {event: {object: pod/web, reason: FailedAttachVolume, times: {at-least: 2}}}"]),
+        one("metric", Of::Map(&METRIC), "A value of a metric.")
+            .like(&["- never: {metric: {of: mock-ec2, name: mock_ec2_volumes, where: {state: error}, value: {at-least: 1}}}"]),
+        one("ec2", Of::Map(&CLOUD), "Something that the cloud has.")
+            .like(&["- never: {ec2: {volume: pvc/data, attached: [node-b]}}"]),
+        may("that", Of::Cel, "What must not be true of the `object` or `list`."),
+        may("namespace", Of::Name, "The namespace of the `list`; all when absent."),
+        may("until", Of::Scalar, "The later step at whose beginning this ends; the end of the run when absent."),
+    ],
+};
+
+static EVENT: Map = Map {
+    name: "event",
+    about: "A Kubernetes Event.",
+    keys: &[
+        must("object", Of::Object, "What the Event is about."),
+        must("reason", Of::Text, "Its reason, exactly."),
+        may("contains", Of::Text, "A part of its message."),
+        may("times", TIMES, "How often it was recorded; at least once when absent."),
+        may("within", Of::Span, "How long it may take to appear; it must be there when absent."),
+    ],
+};
+
+const TIMES: Of =
+    Of::Either(&[(Of::Whole(0, None), "Exactly so often."), (Of::Map(&BOUNDS), "At least or at most so often.")]);
+
+static BOUNDS: Map = Map {
+    name: "bounds",
+    about: "How often, at least or at most.",
+    keys: &[
+        may("at-least", Of::Whole(0, None), "The least number."),
+        may("at-most", Of::Whole(0, None), "The greatest number; 0 is never."),
+    ],
+};
+
+static AMOUNT: Map = Map {
+    name: "amount",
+    about: "How much, at least or at most.",
+    keys: &[may("at-least", Of::Number, "The least value."), may("at-most", Of::Number, "The greatest value.")],
+};
+
+static ATTACHED: Map = Map {
+    name: "attached",
+    about: "An attachment, in the cloud and in its VolumeAttachment.",
+    keys: &[
+        must("claim", Of::Text, "The claim, NAME or NAMESPACE/NAME."),
+        must("node", Of::Text, "The node."),
+        may("within", Of::Span, "How long it may take; it must be so now when absent."),
+    ],
+};
+
+static ELAPSED: Map = Map {
+    name: "elapsed",
+    about: "Bounds on the time that passed; at least one of them.",
+    keys: &[
+        may("since", Of::Scalar, "The step since whose beginning it counts; the first when absent."),
+        may("at-least", Of::Span, "The least time."),
+        may("at-most", Of::Span, "The longest time."),
+    ],
+};
+
+static CALL: Map = Map {
+    name: "call",
+    about: "Calls of an interface, by the names of docs/faults.md.",
+    keys: &[
+        must("plane", Of::Words(PLANES), "The interface."),
+        may(
+            "op",
+            Of::Either(&[(Of::Text, "One."), (Of::Some(&Of::Text), "One of these.")]),
+            "The operation by its name, the beginning of a name and `*`, or a class such as write; any when absent.",
+        ),
+        may(
+            "where",
+            Of::Each(&Of::Scalar),
+            "What its attributes must be; a trailing `*` matches any rest. `volume` takes pvc/NAME, `node` a name. How it \
+             ended is `code` on the planes csi and ec2 (`OK`, `Internal`, `IncorrectState`) and `status` on k8s (409, 5*).",
+        ),
+        may("times", TIMES, "How often; at least once when absent."),
+    ],
+};
+
+const PLANES: &[Word] = &[
+    ("csi", "Calls of the CSI driver."),
+    ("k8s", "Requests of the Kubernetes API."),
+    ("ec2", "Actions of the EC2 API."),
+];
+
+static METRIC: Map = Map {
+    name: "metric",
+    about: "A metric in the text form of Prometheus.",
+    keys: &[
+        must("of", Of::Words(SERVERS), "The process."),
+        must("name", Of::Text, "The metric's name."),
+        may("where", Of::Each(&Of::Scalar), "Labels that its samples must have; those that match are added up."),
+        must(
+            "value",
+            Of::Either(&[(Of::Number, "Exactly so much."), (Of::Map(&AMOUNT), "At least or at most so much.")]),
+            "The value.",
+        ),
+    ],
+};
+
+const SERVERS: &[Word] = &[("mock-ec2", "The cloud."), ("fake-apiserver", "The API server.")];
+
+static CLOUD: Map = Map {
+    name: "cloud",
+    about: "What the cloud has, as its API describes it. At least one of `state`, `attached` and `that`.",
+    keys: &[
+        one("volume", Of::Volume, "The volume of a claim or PersistentVolume, or one by its id."),
+        one("instance", Of::Text, "The instance of a node."),
+        one("volumes", Of::Words(&[("all", "All volumes, those of instances included.")]), "All volumes, for `that`."),
+        may("state", Of::Words(CLOUD_STATES), "The state of the volume or instance."),
+        may("attached", Of::List(&Of::Text), "The nodes that the volume is attached to, and no others."),
+        may("that", Of::Cel, "What must be true of what the API answers."),
+    ],
+};
+
+const CLOUD_STATES: &[Word] = &[
+    ("creating", "A volume that is being made."),
+    ("available", "A volume that is attached to nothing."),
+    ("in-use", "A volume that is attached, or being attached or detached."),
+    ("deleting", "A volume that is being deleted."),
+    ("error", "A volume that cannot be used."),
+    ("deleted", "A volume that is not there."),
+    ("pending", "An instance that is starting."),
+    ("running", "An instance that runs."),
+    ("stopping", "An instance that is being stopped."),
+    ("stopped", "An instance that is stopped."),
+    ("shutting-down", "An instance that is being terminated."),
+    ("terminated", "An instance that is gone for good."),
+];
+
+fn invariants() -> Vec<Row> {
+    let row = |id: &Id| Row {
+        name: id.name().to_owned(),
+        about: format!("{}: {}.", id.name(), id.of()),
+        of: RowOf::Of(Of::Whole(1, None)),
+    };
+    Id::ALL.iter().map(row).collect()
+}

@@ -1,0 +1,327 @@
+//! Faults, by the tables of the servers: each plane has its operations, attributes, moments and effects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map as Object, Value, json};
+use substrate::fault::catalogue::{Possible, Values, Words, folded};
+use substrate::fault::{Catalogue, Kind, Moment, Operation, Plane};
+
+use super::render::{SPAN, Writer, suggested};
+use super::shape::{Map, Of, may};
+use super::{first_upper, sentence};
+use crate::cluster::names::OPERATIONS;
+
+const PLANES: &[(Plane, &str)] = &[
+    (Plane::Ec2, "The cloud's API."),
+    (Plane::K8s, "The Kubernetes API."),
+    (Plane::Csi, "The CSI driver."),
+    (Plane::Link, "The messages between components."),
+    (Plane::Disk, "The block device and its filesystem."),
+    (Plane::Process, "Processes."),
+    (Plane::Clock, "Wall time."),
+];
+
+const MOMENTS: &[(Moment, &str)] = &[
+    (Moment::Before, "Before anything was done."),
+    (Moment::AfterEffect, "After the side effect, before it is recorded."),
+    (Moment::BeforeReply, "After all, before the reply leaves."),
+];
+
+static WHEN: Map = Map {
+    name: "when",
+    about: "On which of the matching operations the fault fires. Several conditions must all hold; none is all operations.",
+    keys: &[
+        may("first", Of::Whole(1, None), "The first N."),
+        may("nth", Of::Whole(1, None), "The Nth only, from 1."),
+        may("every", Of::Whole(1, None), "Each Nth."),
+        may("probability", Of::Above, "Each with this chance, more than 0 and at most 1."),
+        may("after", Of::Span, "Only later than this after the fault was added."),
+        may("for", Of::Span, "Only this long, from `after` or from when the fault was added."),
+        may("until", Of::Text, "Until an object is in a state, `kind/name=State`, as in pvc/data=Bound."),
+    ],
+};
+
+static LEASE: Map = Map {
+    name: "lease",
+    about: "When the fault ends by itself; without it, when it is cleared or the run ends.",
+    keys: &[
+        may("ttl", Of::Span, "The time to live."),
+        may("owner", Of::Text, "Who answers for the fault; removing the owner removes it."),
+    ],
+};
+
+/// The schema of a fault.
+pub(super) fn schema(writer: &mut Writer) -> Value {
+    let planes = writer.words(PLANES.iter().map(|(plane, about)| (plane.name(), *about)));
+    let moments = writer.words(MOMENTS.iter().map(|(moment, about)| (moment.name(), *about)));
+    let mut name = writer.text("[A-Za-z0-9._-]{1,100}");
+    name["description"] = json!("Names the fault in reports; no two in force have the same name.");
+    let of_plane: Vec<Value> = PLANES.iter().flat_map(|(plane, _)| of_plane(*plane, writer)).collect();
+    let described = |mut schema: Value, about: &str| {
+        schema["description"] = json!(about);
+        schema
+    };
+    json!({
+        "type": "object",
+        "description": "A fault: where it can fire, on which operations, what happens, when it ends. docs/faults.md has \
+                        all tables.\n\nExample: `{name: reply-lost, match: {plane: ec2, op: AttachVolume}, when: {first: \
+                        2}, effect: {drop_reply: true}, at: after_effect, lease: {ttl: 5m}}`",
+        "additionalProperties": false,
+        "required": ["name", "match", "effect"],
+        "properties": {
+            "name": name,
+            "match": {
+                "type": "object",
+                "description": "Where the fault can fire.",
+                "additionalProperties": false,
+                "required": ["plane"],
+                "properties": {
+                    "plane": described(planes, "The layer."),
+                    "op": {
+                        "description": "The operation by its name, the beginning of one and `*`, a class such as write, or \
+                                        a list of these; when absent, any that can suffer the effect.",
+                    },
+                    "where": {
+                        "type": "object",
+                        "description": "Attributes that the operation must have, all of them. A trailing `*` matches any \
+                                        rest.",
+                    },
+                },
+            },
+            "when": writer.value(&Of::Map(&WHEN), WHEN.about),
+            "effect": {
+                "type": "object",
+                "description": "What happens. Exactly one key.",
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+            "at": described(moments, "At which moment of the operation; `before` when absent."),
+            "lease": writer.value(&Of::Map(&LEASE), LEASE.about),
+        },
+        "allOf": of_plane,
+    })
+}
+
+/// What a fault of a plane can be, and what one of each of its operations can be.
+fn of_plane(plane: Plane, writer: &Writer) -> Vec<Value> {
+    let operations = operations(plane);
+    let moments: BTreeSet<Moment> = operations.iter().flat_map(|o| o.possible()).flat_map(|p| p.at).copied().collect();
+    let known = MOMENTS.iter().filter(|(moment, _)| moments.contains(moment));
+    let effects = effects(&operations, writer);
+    let r#where = attributes(&operations, writer, |_| true);
+    let then = json!({
+        "properties": {
+            "match": { "properties": { "op": ops(&operations, writer), "where": closed(&r#where) } },
+            "effect": closed(&effects),
+            "at": writer.words(known.map(|(moment, about)| (moment.name(), *about))),
+        },
+    });
+    let mut all = vec![when_plane(json!({ "plane": { "const": plane.name() } }), &["plane"], then)];
+    // Operations that can suffer the same and have the same attributes are one case.
+    let mut alike: BTreeMap<[Vec<String>; 2], Vec<&str>> = BTreeMap::new();
+    for operation in &operations {
+        let (own, told) = (self::effects(&[operation], writer), attributes(&[operation], writer, |_| true));
+        if own.len() < effects.len() || told.len() < r#where.len() {
+            let names = [told, own].map(|names| names.into_iter().map(|(name, _)| name).collect());
+            alike.entry(names).or_default().push(operation.name);
+        }
+    }
+    for ([told, own], of) in alike {
+        let only = |names: Vec<String>| json!({ "propertyNames": { "enum": names } });
+        let then = json!({ "properties": { "match": { "properties": { "where": only(told) } }, "effect": only(own) } });
+        let of = json!({ "plane": { "const": plane.name() }, "op": { "enum": of } });
+        all.push(when_plane(of, &["plane", "op"], then));
+    }
+    all
+}
+
+fn when_plane(of: Value, required: &[&str], then: Value) -> Value {
+    let matches = json!({ "properties": of, "required": required });
+    json!({ "if": { "properties": { "match": matches }, "required": ["match"] }, "then": then })
+}
+
+/// What the calls of each plane can be: the same operations, with how they end beside their attributes.
+pub(super) fn calls(writer: &Writer) -> Value {
+    let endings = [
+        (Plane::Csi, "code", "How the call ended: OK, or a code of gRPC such as Internal."),
+        (Plane::K8s, "status", "How the request ended: an HTTP status such as 409, or 5*."),
+        (Plane::Ec2, "code", "How the call ended: OK, or an error code such as IncorrectState."),
+    ];
+    let of = |(plane, ending, about): (Plane, &str, &str)| {
+        let is_call = |o: &&Operation| plane == Plane::Csi || !o.classes.is_empty();
+        let operations: Vec<&Operation> = operations(plane).into_iter().filter(is_call).collect();
+        let mut told = attributes(&operations, writer, |since| since == Moment::Before);
+        for (name, said) in &mut told {
+            // Ids may be said by the names of what has them.
+            if matches!(name.as_str(), "volume" | "node" | "instance" | "object") {
+                *said = json!({ "type": "string", "description": said["description"] });
+            }
+        }
+        told.insert(ending.to_owned(), json!({ "type": ["string", "integer"], "description": about }));
+        json!({
+            "if": { "properties": { "plane": { "const": plane.name() } }, "required": ["plane"] },
+            "then": { "properties": { "op": ops(&operations, writer), "where": closed(&told) } },
+        })
+    };
+    endings.into_iter().map(of).collect()
+}
+
+fn operations(plane: Plane) -> Vec<&'static Operation> {
+    let mut catalogue = Catalogue::default();
+    for operations in OPERATIONS {
+        catalogue.add(operations);
+    }
+    catalogue.operations().filter(|operation| operation.plane == plane).collect()
+}
+
+fn closed(properties: &Object<String, Value>) -> Value {
+    json!({ "properties": properties, "additionalProperties": false })
+}
+
+/// The patterns that can name operations: names, classes, beginnings, lists of these.
+fn ops(operations: &[&Operation], writer: &Writer) -> Value {
+    let mut words: Vec<(String, String)> = operations.iter().map(|o| (o.name.to_owned(), sentence(o.about))).collect();
+    let mut classes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for operation in operations {
+        for class in operation.classes {
+            classes.entry(class).or_default().push(operation.name);
+        }
+    }
+    classes.retain(|class, _| !operations.iter().any(|o| o.name == *class));
+    words.extend(classes.into_iter().map(|(class, of)| (class.to_owned(), format!("Any of {}.", of.join(", ")))));
+    let mut wild = writer.text(r"[A-Za-z_]*\*");
+    wild["description"] = json!("The beginning of names, and `*`.");
+    let words = words.iter().map(|(word, about)| (word.as_str(), about.as_str()));
+    let one = suggested(words, wild);
+    let list = json!({ "type": "array", "minItems": 1, "items": one, "description": "Any of these." });
+    let mut ways = one["anyOf"].as_array().cloned().unwrap_or_default();
+    ways.push(list);
+    json!({ "anyOf": ways })
+}
+
+/// What `where` can say of these operations, of what is known early enough.
+fn attributes(operations: &[&Operation], writer: &Writer, early: impl Fn(Moment) -> bool) -> Object<String, Value> {
+    let mut all: BTreeMap<&str, (BTreeSet<String>, BTreeSet<&str>, bool)> = BTreeMap::new();
+    let own = |o: &'static [_]| o.iter().chain([&substrate::fault::catalogue::PROCESS]);
+    for attribute in operations.iter().flat_map(|o| own(o.attributes)).filter(|a| early(a.since)) {
+        let (says, words, open) = all.entry(attribute.name).or_default();
+        says.insert(attribute.says());
+        match attribute.values {
+            Words::Any => *open = true,
+            Words::OneOf(list) => words.extend(list),
+        }
+    }
+    let schema = |(name, (says, words, open)): (&str, (BTreeSet<String>, BTreeSet<&str>, bool))| {
+        let mut schema = if open {
+            json!({ "type": ["string", "number", "boolean"] })
+        } else {
+            let mut wild = writer.text(r".*\*");
+            wild["description"] = json!("The beginning of a value, and `*`.");
+            let about = sentence(&says.iter().cloned().collect::<Vec<_>>().join("; or "));
+            suggested(words.into_iter().map(|word| (word, about.as_str())), wild)
+        };
+        schema["description"] = json!(sentence(&says.into_iter().collect::<Vec<_>>().join("; or ")));
+        (name.to_owned(), schema)
+    };
+    all.into_iter().map(schema).collect()
+}
+
+/// The effects that these operations can suffer, each with its values.
+fn effects(operations: &[&Operation], writer: &Writer) -> Object<String, Value> {
+    let mut all: BTreeMap<Kind, Vec<Possible>> = BTreeMap::new();
+    for possible in operations.iter().flat_map(|o| o.possible()).filter(|p| !p.at.is_empty()) {
+        let there = all.entry(possible.effect).or_default();
+        if !there.iter().any(|p| p.values == possible.values && p.shows == possible.shows) {
+            there.push(possible);
+        }
+    }
+    let schema = |(kind, of): (Kind, Vec<Possible>)| {
+        let mut shows: Vec<&str> = of.iter().map(|p| p.shows).collect();
+        shows.dedup();
+        let mut values: Vec<Values> = Vec::new();
+        for possible in &of {
+            if !values.contains(&possible.values) {
+                values.push(possible.values);
+            }
+        }
+        let ways: Vec<Value> = values.iter().map(|values| self::values(*values, kind, writer)).collect();
+        let mut schema = match <[Value; 1]>::try_from(ways) {
+            Ok([one]) => one,
+            Err(ways) => json!({ "anyOf": ways }),
+        };
+        schema["description"] = json!(format!("{} Seen: {}.", kind.about().trim(), shows.join("; or ")));
+        (kind.name().to_owned(), schema)
+    };
+    all.into_iter().map(schema).collect()
+}
+
+/// What the value of an effect can be.
+fn values(values: Values, kind: Kind, writer: &Writer) -> Value {
+    let about = first_upper(&format!("{}.", values.describe()));
+    let word = |word: &&'static str| (*word, "");
+    let mut schema = match values {
+        Values::Flag => json!({ "const": true }),
+        Values::Span => writer.text(SPAN),
+        Values::Number { least, most } => writer.plain("integer", json!({ "minimum": least, "maximum": most })),
+        Values::OneOf(words) => named(writer.words(words.iter().map(word)), kind),
+        Values::Folded(words) => {
+            let folded: Vec<String> = words.iter().map(|word| in_any_case(word)).collect();
+            let mut other = writer.text(&folded.join("|"));
+            other["description"] = json!("The same; letter case and underscores do not matter.");
+            named(suggested(words.iter().map(word), other), kind)
+        }
+        Values::Text => json!({ "type": "string", "minLength": 1 }),
+        Values::Code(words) => {
+            let mut other = writer.text(r"[A-Z][A-Za-z0-9]*(?:\.[A-Z][A-Za-z0-9]*)?");
+            other["description"] = json!("Another code, that is not misspelled from one of these.");
+            named(suggested(words.iter().map(word), other), kind)
+        }
+        Values::Process => {
+            let other = json!({ "type": "string", "description": "The name of a process, a group of them or a node." });
+            suggested([("self", "The process that the operation happens in.")].into_iter(), other)
+        }
+        Values::Node => json!({ "type": "string" }),
+        Values::Ends => {
+            let end = json!({ "type": "string", "description": "A process, a node, a group or a server." });
+            json!({ "type": "array", "items": end, "minItems": 2, "maxItems": 2 })
+        }
+        Values::Skew => writer.text(&format!("[+-]{SPAN}")),
+    };
+    // Lists of words say what each of them is.
+    let about = if schema["anyOf"].is_null() { about } else { kind.about().trim().to_owned() };
+    schema["description"] = json!(about);
+    schema
+}
+
+/// Says of each word what it is a value of.
+fn named(mut schema: Value, kind: Kind) -> Value {
+    for way in schema["anyOf"].as_array_mut().into_iter().flatten() {
+        if let Some(word) = way["const"].as_str().filter(|_| way["description"] == "") {
+            let about = match kind {
+                Kind::Error => format!("Fails with {word}."),
+                Kind::Grpc => format!("Fails with the gRPC code {word}."),
+                Kind::IoError => format!("Fails with the errno {word}."),
+                Kind::Stick => format!("Stops in the state {word}."),
+                Kind::Watch => match word {
+                    "drop" => "The connection is cut.".to_owned(),
+                    "gone" => "410 Gone.".to_owned(),
+                    "gap" => "An event is left out.".to_owned(),
+                    "stall" => "Nothing arrives any more.".to_owned(),
+                    other => format!("The stream suffers {other}."),
+                },
+                _ => format!("The value {word}."),
+            };
+            way["description"] = json!(about);
+        }
+    }
+    schema
+}
+
+/// A pattern of a word in any letter case, with underscores anywhere.
+fn in_any_case(word: &str) -> String {
+    let letter = |c: char| match c {
+        c if c.is_ascii_alphabetic() => format!("[{}{c}]_*", c.to_ascii_uppercase()),
+        c => format!("{c}_*"),
+    };
+    format!("_*{}", folded(word).chars().map(letter).collect::<String>())
+}

@@ -1,0 +1,219 @@
+//! What stands before the steps.
+
+use controllers::flags::FLAGS;
+use substrate::fault::Span;
+
+use super::objects::ITEM;
+use super::shape::{Map, Of, Row, RowOf, may, must};
+use super::steps::STEP;
+use crate::invariants::declared;
+
+/// The whole file.
+pub static DOCUMENT: Map = Map {
+    name: "scenario",
+    about: "A scenario: what a cluster is made of, what happens to it, and what must then be true.",
+    keys: &[
+        must("name", Of::Name, "Names the scenario in reports.").like(&["name: node-crash"]),
+        may("description", Of::Text, "One sentence on what the scenario shows.")
+            .like(&["description: The pod moves to another node and finds its bytes."]),
+        must(
+            "nodes",
+            Of::Either(&[
+                (Of::Map(&COUNT), "So many nodes, node-a, node-b …"),
+                (Of::Some(&Of::Map(&NODE)), "Each node."),
+            ]),
+            "The nodes of the cluster, at most 1000.",
+        )
+        .like(&["nodes: {count: 2}", "nodes: [{name: node-a, zone: us-east-1a}, {name: node-b, zone: us-east-1b}]"]),
+        may("latency", Of::Words(LATENCY), "How long the cloud takes; `instant` when absent.").like(&["latency: aws"]),
+        may("link", Of::Map(&LINK), "How long messages between components take, in simulation.")
+            .like(&["link: {min: 1ms, max: 5ms}"]),
+        may(
+            "time-scale",
+            Of::Either(&[
+                (Of::Above, "In both worlds: 1 leaves time as it is, 60 makes a minute a second."),
+                (Of::Map(&SCALES), "In each world."),
+            ]),
+            "What divides waits and latencies; 1 when absent.",
+        )
+        .like(&["time-scale: {live: 60}"]),
+        may(
+            "deadline",
+            Of::Span,
+            "When the scenario must be over, with its teardown; 30m when absent. A run that is longer has failed.",
+        )
+        .like(&["deadline: 15m"]),
+        may(
+            "objects",
+            Of::List(&Of::Map(&ITEM)),
+            "Objects that exist before the first step: manifests and short forms.",
+        )
+        .like(&["objects: [{class: {name: fast}}, {claim: {name: data, class: fast}}]"]),
+        may("faults", Of::List(&Of::Fault), "Faults in force from the first step on. Each must have fired by the end.")
+            .like(&["faults: [{name: slow, match: {plane: ec2, op: AttachVolume}, effect: {delay: 10s}}]"]),
+        may("steps", Of::List(&Of::Map(&STEP)), "What happens, in order.")
+            .like(&["steps: [{claim: {name: data}}, {sleep: 10s}]"]),
+        may(
+            "teardown",
+            Of::Flag,
+            "Whether everything is deleted at the end, and nothing may be left; true when absent.",
+        )
+        .like(&["teardown: false"]),
+        may(
+            "replicas",
+            Of::Either(&[
+                (Of::Whole(1, Some(5)), "So many of each."),
+                (Of::Keyed(replicated), "So many of each that is named."),
+            ]),
+            "How many replicas of processes of control loops there are; one when absent.",
+        )
+        .like(&["replicas: {csi-attacher: 2}"]),
+        may("leader-elect", Of::Flag, "Whether processes of which there is one are elected by Lease, too.")
+            .like(&["leader-elect: true"]),
+        may(
+            "flags",
+            Of::Keyed(flags),
+            "What is set in processes, by upstream's names: flags of the command line without dashes, or constants.",
+        )
+        .like(&["flags: {csi-attacher: {timeout: 30s}, kubelet: {csiTimeout: 1m}}"]),
+        may("driver", Of::Map(&DRIVER), "What of the CSI driver is not as it is by default.")
+            .like(&["driver: {lock: volume, capabilities: -LIST_SNAPSHOTS, attach-limit: 2, capacity-gib: 10}"]),
+        may("without", Of::List(&Of::Known(left_out)), "Components that are left out, by their upstream names.")
+            .like(&["without: [csi-resizer]"]),
+        may("worlds", Of::Some(&Of::Words(WORLDS)), "The worlds that the scenario is for; both when absent.")
+            .like(&["worlds: [simulated, live]"]),
+        may("zones", Of::List(&Of::Text), "The zones of the cloud, such as us-east-1a; three when absent.")
+            .like(&["zones: [us-east-1a, us-east-1b]"]),
+        may(
+            "violations",
+            Of::List(&Of::Known(deviations)),
+            "Declared deviations of upstream that must occur, by their ids in scenarios/upstream-bugs.yaml.",
+        )
+        .like(&["violations: [kubelet-forgets-staged-volume]"]),
+    ],
+};
+
+const LATENCY: &[(&str, &str)] = &[
+    ("instant", "Every transition is over at the next read."),
+    ("aws", "What EBS users see."),
+    ("aws-recent", "What EBS users have seen since attaching became faster."),
+];
+
+const WORLDS: &[(&str, &str)] = &[
+    ("simulated", "One thread and virtual time: the same seed gives the same trace."),
+    ("live", "Wall time, sockets and, where the machine can, block devices."),
+];
+
+static COUNT: Map = Map {
+    name: "count",
+    about: "A number of nodes, which are called node-a, node-b …",
+    keys: &[
+        must("count", Of::Whole(1, Some(1000)), "How many nodes there are."),
+        may("zones", Of::List(&Of::Text), "Their zones in turn; the cloud's first when absent."),
+        may("instance-type", Of::Text, "The EC2 instance type of all, which limits volumes; m5.large when absent."),
+    ],
+};
+
+static NODE: Map = Map {
+    name: "node",
+    about: "A node of the cluster.",
+    keys: &[
+        must("name", Of::Name, "The node's name."),
+        may("zone", Of::Text, "Its zone, such as us-east-1a; the cloud's first when absent."),
+        may("instance-type", Of::Text, "Its EC2 instance type, which limits volumes; m5.large when absent."),
+    ],
+};
+
+static LINK: Map = Map {
+    name: "link",
+    about: "How long messages between components take.",
+    keys: &[
+        must("min", Of::Span, "The least, of at least 1ms."),
+        must("max", Of::Span, "The most, not less than `min`."),
+    ],
+};
+
+static SCALES: Map = Map {
+    name: "scales",
+    about: "What divides waits and latencies in each of the worlds.",
+    keys: &[
+        may("simulated", Of::Above, "In simulation; 1 when absent."),
+        may("live", Of::Above, "In the live world; 1 when absent."),
+    ],
+};
+
+static DRIVER: Map = Map {
+    name: "driver",
+    about: "Settings of the CSI driver.",
+    keys: &[
+        may(
+            "lock",
+            Of::Words(LOCKS),
+            "What the controller service locks while it publishes; `volume-and-node` when absent.",
+        ),
+        may(
+            "capabilities",
+            Of::Text,
+            "What the driver offers: words with commas between them. `all`, `minimal`, `ebs` (the default) and `none` are \
+             sets, `+NAME` adds one and `-NAME` takes one away.",
+        ),
+        may(
+            "attach-limit",
+            Of::Whole(0, None),
+            "How many volumes the node service says that a node takes; 0 leaves it to the orchestrator.",
+        ),
+        may("capacity-gib", Of::Whole(0, None), "How many GiB of volumes fit in each zone; no limit when absent."),
+    ],
+};
+
+const LOCKS: &[(&str, &str)] = &[
+    ("volume", "The volume: one node's publish makes another node's unpublish wait."),
+    ("volume-and-node", "Volume and node together, as the EBS driver does."),
+];
+
+fn left_out() -> Vec<(String, String)> {
+    let about = |name: &str| format!("`{name}` does not run.");
+    controllers::can_be_left_out().into_iter().map(|name| (name.to_owned(), about(name))).collect()
+}
+
+fn deviations() -> Vec<(String, String)> {
+    // The file is a part of the program, and a test reads it.
+    declared::all().unwrap_or_default().into_iter().map(|deviation| (deviation.id, deviation.about)).collect()
+}
+
+/// The declared deviations of upstream.
+pub(super) fn deviation() -> Vec<(String, String)> {
+    deviations()
+}
+
+fn replicated() -> Vec<Row> {
+    let row = |process: &&str| Row {
+        name: (*process).to_owned(),
+        about: format!("How many replicas of {process} there are."),
+        of: RowOf::Of(Of::Whole(1, Some(5))),
+    };
+    controllers::PROCESSES.iter().map(row).collect()
+}
+
+fn flags() -> Vec<Row> {
+    let mut processes: Vec<Row> = Vec::new();
+    for flag in FLAGS {
+        let default = flag.default();
+        let of = match default.as_str() {
+            "true" | "false" => Of::Flag,
+            text if text.parse::<Span>().is_ok() => Of::Span,
+            _ => Of::Above,
+        };
+        let about = format!("{}: {}; {default} when absent.", super::first_upper(flag.about), flag.values());
+        let row = Row { name: flag.name.to_owned(), about, of: RowOf::Of(of) };
+        match processes.last_mut() {
+            Some(Row { name, of: RowOf::Rows(rows), .. }) if *name == flag.process => rows.push(row),
+            _ => processes.push(Row {
+                name: flag.process.to_owned(),
+                about: format!("What is set in {}.", flag.process),
+                of: RowOf::Rows(vec![row]),
+            }),
+        }
+    }
+    processes
+}

@@ -1,0 +1,76 @@
+//! JSON Schema of what people write: scenario files and faults. Editors complete from it.
+//!
+//! The tables ([`shape`]) stand beside the shapes that the reader of scenario files has, `scenario/document`. A test
+//! compares the two, key by key and word by word; another reads every example of the tables as a part of a scenario.
+
+mod cloud;
+mod expect;
+mod fault;
+mod header;
+mod objects;
+mod page;
+mod render;
+pub mod shape;
+mod steps;
+
+use serde_json::Value;
+use shape::{Map, Of};
+
+pub use page::page;
+
+/// A schema that there is.
+#[derive(Debug)]
+pub struct Schema {
+    /// Its name on the command line and, with `.json`, in docs/schema/.
+    pub name: &'static str,
+    /// What it is of.
+    pub about: &'static str,
+    render: fn() -> Value,
+}
+
+/// All of them.
+pub const SCHEMAS: &[Schema] = &[
+    Schema { name: "scenario", about: "scenario files, as `mooring run` reads them", render: scenario },
+    Schema {
+        name: "fault",
+        about: "one fault, as scenario files and the admin APIs of all servers take it",
+        render: fault,
+    },
+];
+
+impl Schema {
+    /// The schema as JSON.
+    pub fn value(&self) -> Value {
+        (self.render)()
+    }
+
+    /// The schema as a text of several lines.
+    pub fn text(&self) -> String {
+        format!("{:#}\n", self.value())
+    }
+}
+
+/// The maps whose keys have examples, which stand for the maps themselves.
+pub const EXAMPLES: [&Map; 6] =
+    [&header::DOCUMENT, &objects::ITEM, &steps::STEP, &expect::EXPECT, &expect::NEVER, &cloud::EC2];
+
+fn scenario() -> Value {
+    let document = &header::DOCUMENT;
+    render::Writer::new(true).whole("Scenario of Mooring", document.about, &Of::Map(document))
+}
+
+fn fault() -> Value {
+    render::Writer::new(false).whole("Fault of Mooring", "A fault.", &Of::Fault)
+}
+
+/// A text with its first letter in upper case.
+fn first_upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A text as a sentence of its own.
+fn sentence(text: &str) -> String {
+    let text = first_upper(text.trim());
+    if text.ends_with('.') { text } else { format!("{text}.") }
+}
