@@ -60,8 +60,9 @@ pub static NEVER: Map = Map {
             .like(&["- never: {call: {plane: csi, op: ControllerPublishVolume, where: {node: node-b}}, until: end}"]),
         one("event", Of::Map(&EVENT), "A Kubernetes Event about an object.")
             .like(&["- never: {event: {object: pod/web, reason: FailedAttachVolume, times: {at-least: 2}}}"]),
-        one("metric", Of::Map(&METRIC), "A value of a metric.")
-            .like(&["- never: {metric: {of: mock-ec2, name: mock_ec2_volumes, where: {state: error}, value: {at-least: 1}}}"]),
+        one("metric", Of::Map(&METRIC), "A value of a metric.").like(&[
+            "- never: {metric: {of: mock-ec2, name: mock_ec2_volumes, where: {state: error}, value: {at-least: 1}}}",
+        ]),
         one("ec2", Of::Map(&CLOUD), "Something that the cloud has.")
             .like(&["- never: {ec2: {volume: pvc/data, attached: [node-b]}}"]),
         may("that", Of::Cel, "What must not be true of the `object` or `list`."),
