@@ -217,7 +217,7 @@ steps:
 
 #[test]
 fn what_would_grow_without_end_is_refused() {
-    let mut text = String::from("  - sleep: 1s\n");
+    let mut text = String::from("  - cordon: node-a\n");
     for depth in 0..3 {
         let indented: String = text.lines().map(|line| format!("      {line}\n")).collect();
         text = format!("  - repeat:\n      count: 10000\n      as: i{depth}\n      do:\n{indented}");

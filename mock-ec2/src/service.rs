@@ -219,6 +219,7 @@ impl Endpoint {
             Effect::Error(code) => Struck::End(Ec2Error::injected(&code, &name).into()),
             Effect::Http(status) => Struck::End(Ending::Status(status)),
             Effect::DropReply(true) => Struck::DropReply,
+            Effect::Crash(_) | Effect::Reboot(_) => Struck::End(Ending::Dropped),
             Effect::Duplicate(times) => Struck::Duplicate(times),
             Effect::StaleRead(revisions) => Struck::Stale(revisions),
             Effect::Stick(state) => {

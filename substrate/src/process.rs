@@ -121,6 +121,12 @@ impl Ctx {
             Effect::Crash(who) if who == "self" => std::future::pending().await,
             // Whoever runs the processes has done it by now.
             Effect::Crash(_) | Effect::Reboot(_) if self.is_down() => std::future::pending().await,
+            // A request that comes with the end of another process, its caller for one, is not done any more.
+            Effect::Crash(_) | Effect::Reboot(_)
+                if point.moment == Moment::Before && matches!(point.plane, Plane::K8s | Plane::Ec2 | Plane::Csi) =>
+            {
+                return Some(firing);
+            }
             Effect::Crash(_) | Effect::Reboot(_) | Effect::Count(_) => {}
             _ => return Some(firing),
         }

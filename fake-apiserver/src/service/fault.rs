@@ -54,7 +54,9 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
     match firing.effect {
         Effect::Http(code) => Err(Injected::Fail(http(code, &fault))),
         Effect::Error(reason) => Err(Injected::Fail(named(&reason, &fault))),
-        Effect::DropRequest(_) | Effect::DropReply(_) => Err(Injected::Break(Broken(fault).into())),
+        Effect::DropRequest(_) | Effect::DropReply(_) | Effect::Crash(_) | Effect::Reboot(_) => {
+            Err(Injected::Break(Broken(fault).into()))
+        }
         Effect::StaleRead(revisions) => Ok(Twist { stale: revisions, fault, ..Twist::default() }),
         Effect::Duplicate(times) => Ok(Twist { times: Some(times), fault, ..Twist::default() }),
         Effect::Watch(watch) => Ok(Twist { watch: Some(watch), fault, ..Twist::default() }),

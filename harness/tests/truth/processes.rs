@@ -26,6 +26,24 @@ fn a_crash_before_a_call_prevents_it_and_one_after_its_effect_does_not() {
     assert!(last && ahead);
 }
 
+/// A request to a server is prevented, too, by the end of who sent it.
+#[test]
+fn a_request_that_comes_with_the_end_of_its_caller_is_not_done_before_its_effect() {
+    let made = |moment: &str| {
+        let fault = format!(
+            "{{name: f, match: {{plane: k8s, op: create, where: {{resource: volumeattachments}}}}, when: {{first: 1}}, effect: {{crash: kube-controller-manager}}, at: {moment}}}"
+        );
+        let (outcome, exit) = run(&with_faults(FIRST_VOLUME, &[&fault]), 1);
+        assert_eq!(exit, Exit::Passed, "{moment}: {}", why(&outcome));
+        let crashed = lines(&outcome, "process.crashed")[0].ms;
+        let commits = lines(&outcome, "api.commit");
+        let first = commits.iter().find(|line| line.str("resource") == Some("volumeattachments")).unwrap().ms;
+        first - crashed
+    };
+    assert!(made("before") > 500, "the controller has to come back first");
+    assert!(made("after_effect") < 5);
+}
+
 /// The first-volume story on node-a.
 fn on_node_a() -> String {
     let text = FIRST_VOLUME.replacen(

@@ -21,6 +21,13 @@ struct Part {
     runs: usize,
 }
 
+impl Part {
+    /// Whether the rest passes with every seed: where one fails, chance stands in for the part at the others.
+    fn is_needless(&self) -> bool {
+        self.passed == self.runs
+    }
+}
+
 /// Runs each file without each of its parts.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let (out, err) = (Style::stdout(), Style::stderr());
@@ -48,7 +55,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
             scenario.latency = profile.into();
         }
         let parts: Vec<Part> = scenario.lacking_one().into_iter().map(|lacking| without(args, lacking)).collect();
-        needless += parts.iter().filter(|part| part.passed > 0).count();
+        needless += parts.iter().filter(|part| part.is_needless()).count();
         if format == Format::Human {
             print!("{}", table(&scenario, &parts, out));
         }
@@ -96,16 +103,17 @@ fn without(args: &Args, lacking: Lacking) -> Part {
 }
 
 fn table(scenario: &Scenario, parts: &[Part], style: Style) -> String {
-    let needless = parts.iter().any(|part| part.passed > 0);
+    let needless = parts.iter().any(Part::is_needless);
     let mark = if needless { style.paint(Tone::Bad, "✗") } else { style.paint(Tone::Good, "✓") };
     let mut text = format!(
         "{mark} {}  {}\n",
         scenario.source,
         style.paint(Tone::Faint, &format!("without each of {} parts", parts.len()))
     );
-    for Part { lacking, passed, runs } in parts.iter().filter(|part| part.passed > 0) {
+    for Part { lacking, runs, .. } in parts.iter().filter(|part| part.is_needless()) {
         let line = lacking.line.map(|line| format!(":{line}")).unwrap_or_default();
-        text += &format!("    passes {passed} of {runs} times without {} ({}{line})\n", lacking.part, scenario.source);
+        let often = if *runs == 1 { String::new() } else { format!(" with each of {runs} seeds") };
+        text += &format!("    passes without {}{often} ({}{line})\n", lacking.part, scenario.source);
     }
     text
 }
