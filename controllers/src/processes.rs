@@ -8,6 +8,7 @@ use substrate::body::HttpService;
 use substrate::process::Ctx;
 
 use crate::kube::Client;
+use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
     attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
@@ -63,7 +64,7 @@ pub(crate) enum Agent {
 /// How a loop is started.
 pub(crate) enum Start {
     /// With the API server alone.
-    Loop(fn(Ctx, Client, Timers) -> BoxFuture<'static, ()>),
+    Loop(fn(Ctx, Client, Timers, Metrics) -> BoxFuture<'static, ()>),
     /// Beside a driver, once that answers.
     Sidecar(fn(Ctx, HttpService, Timers) -> BoxFuture<'static, Reached>),
 }
@@ -79,7 +80,7 @@ pub(crate) struct Reached {
 const fn managed(
     name: &'static str,
     component: &'static str,
-    run: fn(Ctx, Client, Timers) -> BoxFuture<'static, ()>,
+    run: fn(Ctx, Client, Timers, Metrics) -> BoxFuture<'static, ()>,
 ) -> Loop {
     Loop { name, process: MANAGER, agent: Agent::Of(component), start: Start::Loop(run) }
 }
@@ -90,35 +91,39 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 
 /// All loops, in the order in which they start.
 pub(crate) const TABLE: [Loop; 12] = [
-    managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers| {
+    managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
-    managed("persistentvolumeclaim-protection-controller", "pvc-protection-controller", |ctx, client, _| {
+    managed("persistentvolumeclaim-protection-controller", "pvc-protection-controller", |ctx, client, _, _| {
         protection::claim::run(ctx, client).boxed()
     }),
-    managed("persistentvolume-protection-controller", "pv-protection-controller", |ctx, client, _| {
+    managed("persistentvolume-protection-controller", "pv-protection-controller", |ctx, client, _, _| {
         protection::volume::run(ctx, client).boxed()
     }),
     managed(
         "volumeattributesclass-protection-controller",
         "volumeattributesclass-protection-controller",
-        |ctx, client, _| protection::attributes_class::run(ctx, client).boxed(),
+        |ctx, client, _, _| protection::attributes_class::run(ctx, client).boxed(),
     ),
-    managed("persistentvolume-attach-detach-controller", "attachdetach-controller", |ctx, client, timers| {
-        attach_detach::run(ctx, client, timers).boxed()
+    managed("persistentvolume-attach-detach-controller", "attachdetach-controller", |ctx, client, timers, metrics| {
+        attach_detach::run(ctx, client, timers, metrics).boxed()
     }),
-    managed("node-lifecycle-controller", "node-controller", |ctx, client, timers| {
+    managed("node-lifecycle-controller", "node-controller", |ctx, client, timers, _| {
         node_lifecycle::run(ctx, client, timers).boxed()
     }),
-    managed("taint-eviction-controller", "node-controller", |ctx, client, _| taint_eviction::run(ctx, client).boxed()),
-    managed("pod-garbage-collector-controller", "pod-garbage-collector", |ctx, client, timers| {
+    managed("taint-eviction-controller", "node-controller", |ctx, client, _, _| {
+        taint_eviction::run(ctx, client).boxed()
+    }),
+    managed("pod-garbage-collector-controller", "pod-garbage-collector", |ctx, client, timers, _| {
         pod_gc::run(ctx, client, timers).boxed()
     }),
     Loop {
         name: "kube-scheduler",
         process: SCHEDULER,
         agent: Agent::Only("scheduler"),
-        start: Start::Loop(|ctx, client, timers| scheduler::run(ctx, client, scheduler::Config::new(timers)).boxed()),
+        start: Start::Loop(|ctx, client, timers, _| {
+            scheduler::run(ctx, client, scheduler::Config::new(timers)).boxed()
+        }),
     },
     sidecar(ATTACHER, |ctx, csi, timers| {
         async move {

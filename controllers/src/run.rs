@@ -10,6 +10,7 @@ use substrate::process::Ctx;
 
 use crate::election::{Candidate, Election, Post, sanitized};
 use crate::kube::Client;
+use crate::metrics::Metrics;
 use crate::processes::{Agent, Loop, Start, agent, loops_of};
 use crate::scheduler;
 use crate::timers::Timers;
@@ -23,6 +24,8 @@ pub struct LoopsConfig {
     pub timers: Timers,
     /// That the process is one replica of several: its loops run while it leads. No Lease is written when absent.
     pub election: Option<Election>,
+    /// Where they count.
+    pub metrics: Metrics,
 }
 
 /// Runs the loops of `process` (one of [`PROCESSES`](crate::PROCESSES)).
@@ -89,7 +92,7 @@ async fn serve(
                 Agent::Only(_) | Agent::Sidecar => client.clone(),
             };
             if let Start::Loop(run) = one.start {
-                ctx.spawn(run(ctx.clone(), client, config.timers.clone()));
+                ctx.spawn(run(ctx.clone(), client, config.timers.clone(), config.metrics.clone()));
             }
         }
     })

@@ -5,6 +5,7 @@ mod common;
 use common::{Rig, S, story};
 use controllers::kube::{Kind, Patch};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSIDriver;
 use substrate::World;
 use substrate::fault::Fault;
 use substrate::json::json;
@@ -83,6 +84,24 @@ fn what_was_attached_before_a_restart_is_known_after_it() {
         rig.restart_controllers();
         rig.until(S(10), "the volume is detached", || async { rig.attachments().await.is_empty() }).await;
         assert!(rig.attached("node-a").await.is_empty());
+    });
+}
+
+/// kubernetes#89173, `findAndRemoveDeletedPods`.
+#[test]
+fn a_volume_whose_driver_ceases_to_attach_is_detached() {
+    story(3, |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        rig.claim("data").await;
+        rig.pod("one", "node-a", "data").await;
+        rig.until_attached("node-a", S(10)).await;
+        rig.sleep(S(180)).await;
+        assert_eq!(rig.attachments().await.len(), 1);
+        let driver = json!({ "metadata": { "name": "ebs.csi.aws.com" }, "spec": { "attachRequired": false } });
+        let driver: CSIDriver = substrate::json::from_value(driver).expect("a driver");
+        rig.client.all::<CSIDriver>().create(&driver).await.expect("created");
+        rig.sleep(S(70)).await;
+        assert!(rig.attachments().await.is_empty());
     });
 }
 

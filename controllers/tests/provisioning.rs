@@ -276,6 +276,22 @@ fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
     });
 }
 
+/// lib `provisionClaimOperation`: sig-storage-lib-external-provisioner#121.
+#[test]
+fn a_selected_node_that_is_gone_is_taken_back() {
+    story(Options::default(), 2, |cluster| async move {
+        cluster.claim("data").await;
+        let gone = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "node-gone" } } });
+        let claims = cluster.user.namespaced::<PersistentVolumeClaim>("default");
+        claims.patch("data", &Patch::Merge(gone)).await.unwrap();
+        cluster.pod("web", "data").await;
+        cluster.bound("data", 30).await;
+        cluster.scheduled("web", 30).await;
+        assert_eq!(cluster.messages("ProvisioningFailed"), ["node \"node-gone\" not found"]);
+        assert_eq!(cluster.messages("Provisioning").len(), 1, "nothing is begun for a node that is gone");
+    });
+}
+
 #[test]
 fn an_infeasible_request_is_told_once_and_tried_again_after_five_minutes() {
     story(Options::default(), 1, |cluster| async move {

@@ -39,11 +39,13 @@ fn a_wrong_type_names_its_place() {
 
 #[test]
 fn a_failed_expectation_shows_both_sides_and_the_last_trace_lines() {
-    let scenario = "name: x\nnodes: {count: 1}\nsteps:\n  - wait: {object: pod/nobody, is: Running, within: 5s}\n";
+    let scenario = "name: x\nnodes: {count: 1}\nsteps:\n  - wait: {object: node/node-a, is: NotReady, within: 30s}\n";
     let output = run_text(scenario, &[]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    for wanted in ["pod/nobody", "Running", "does not exist", "scenario.yaml:4"] {
+    for wanted in
+        ["node/node-a is NotReady", "seen       Ready=True", "scenario.yaml:4", "scenario.yaml --seed 1 shows it again"]
+    {
         assert!(error.contains(wanted), "{wanted} is missing in\n{error}");
     }
     assert!(error.lines().filter(|l| l.contains(" #")).count() >= 10, "trace lines are missing in\n{error}");

@@ -83,6 +83,27 @@ fn a_raw_device_moves_with_its_bytes() {
     }
 }
 
+/// Incidents whose files say that they are for both worlds run in both; which ones those are stands in them.
+#[test]
+fn incidents_that_are_for_the_live_world_too_pass_there() {
+    let folder = e2e::scenario("incidents");
+    let mut live: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| std::fs::read_to_string(path).unwrap().contains("worlds: [simulated, live]"))
+        .collect();
+    live.sort();
+    assert!(live.len() >= 4, "{live:?}");
+    for file in live {
+        let (code, envelope) = run_file(&file, &["--live", "--backend", "directory"]);
+        assert_eq!(code, Some(0), "{}: {:#}", file.display(), envelope["error"]);
+        if have("root") {
+            let (code, envelope) = run_file(&file, &["--live", "--backend", "loop"]);
+            assert_eq!(code, Some(0), "{} on loop devices: {:#}", file.display(), envelope["error"]);
+        }
+    }
+}
+
 /// The node's power is cut while its pod has the device open; what was synced is on the other node.
 #[test]
 fn a_raw_device_survives_the_power_loss_of_its_node_live() {

@@ -141,7 +141,7 @@ fn the_first_failure_of_a_file_is_shown_once_with_the_command_that_shows_it_agai
     assert_eq!(code, 1, "{out}{err}");
     assert!(out.contains("✗ fails  0 of 4 seeds passed") && out.contains("✓ quiet  4 of 4 seeds passed"), "{out}");
     assert_eq!(out.matches("expected   pod/nobody is Running").count(), 1, "{out}");
-    assert_eq!(out.matches("trace lines").count(), 1, "{out}");
+    assert_eq!(out.matches("the last trace line").count(), 1, "{out}");
     assert!(out.contains("\nfails           4  3..6\n"), "{out}");
     assert!(out.contains("\nagain: mooring run 'it fails.yaml' --seed 3 --latency aws\n"), "{out}");
     assert!(err.starts_with("error: 4 of 8 runs failed\n  next: mooring run 'it fails.yaml' --seed 3"), "{err}");

@@ -35,6 +35,8 @@ const TURNS: [u64; 4] = [1, 2, 4, 9];
 /// A claim, a pod that writes to it, and what becomes of them.
 const EXPANSION: &str = include_str!("../../scenarios/expansion.yaml");
 const FIRST_VOLUME: &str = include_str!("../../scenarios/first-volume.yaml");
+/// What no loop asks the cloud for.
+const BY_HAND: &str = include_str!("catalogue/by-hand.yaml");
 const BLOCK: &str = include_str!("../../scenarios/block.yaml");
 
 /// The stories that take long.
@@ -83,7 +85,8 @@ teardown: false
     let read = |text: &String| {
         scenario::parse("story.yaml", &format!("{text}{END}")).unwrap_or_else(|e| panic!("{}", e.render(false, 100)))
     };
-    texts.iter().map(read).collect()
+    let by_hand = scenario::parse("by-hand.yaml", BY_HAND).unwrap_or_else(|e| panic!("{}", e.render(false, 100)));
+    texts.iter().map(read).chain([by_hand]).collect()
 }
 
 /// An operation at a moment.
@@ -492,7 +495,6 @@ fn rows_of_links_and_processes() {
 const NO_SNAPSHOTS: &str = "the loops that take snapshots are not there yet";
 const NO_CALLER: &str = "no loop and no driver of a cluster calls it in these stories";
 const NO_CLASS: &str = "no step gives a claim another VolumeAttributesClass";
-const BY_HAND: &str = "only an operator asks the cloud for it";
 
 /// Operations that no story reaches, and why.
 const UNREACHED: &[(Plane, &str, &str)] = &[
@@ -513,30 +515,7 @@ const UNREACHED: &[(Plane, &str, &str)] = &[
     (Plane::Csi, "NodeGetVolumeStats", NO_CALLER),
     (Plane::Csi, "ValidateVolumeCapabilities", NO_CALLER),
     (Plane::Disk, "usage", "only NodeGetVolumeStats asks for it"),
-    (Plane::Ec2, "CopySnapshot", BY_HAND),
-    (Plane::Ec2, "CopyVolumes", NO_CALLER),
-    (Plane::Ec2, "CreateSnapshot", NO_SNAPSHOTS),
-    (Plane::Ec2, "CreateSnapshots", NO_SNAPSHOTS),
-    (Plane::Ec2, "CreateTags", NO_CLASS),
-    (Plane::Ec2, "DeleteSnapshot", NO_SNAPSHOTS),
-    (Plane::Ec2, "DeleteTags", BY_HAND),
-    (Plane::Ec2, "DescribeAvailabilityZones", "the driver asks for it when a volume has no zone, and these have one"),
-    (Plane::Ec2, "DescribeInstanceStatus", BY_HAND),
-    (Plane::Ec2, "DescribeInstanceTypes", BY_HAND),
-    (Plane::Ec2, "DescribeRegions", BY_HAND),
-    (Plane::Ec2, "DescribeSnapshots", NO_SNAPSHOTS),
-    (Plane::Ec2, "DescribeTags", BY_HAND),
-    (Plane::Ec2, "DescribeVolumeAttribute", BY_HAND),
-    (Plane::Ec2, "DescribeVolumeStatus", BY_HAND),
-    (Plane::Ec2, "EnableFastSnapshotRestores", NO_SNAPSHOTS),
     (Plane::Ec2, "Imds", "no component asks the metadata service in a simulation"),
-    (Plane::Ec2, "LockSnapshot", NO_SNAPSHOTS),
-    (Plane::Ec2, "ModifyVolumeAttribute", BY_HAND),
-    (Plane::Ec2, "RebootInstances", BY_HAND),
-    (Plane::Ec2, "RunInstances", BY_HAND),
-    (Plane::Ec2, "StartInstances", BY_HAND),
-    (Plane::Ec2, "StopInstances", BY_HAND),
-    (Plane::Ec2, "TerminateInstances", BY_HAND),
     (Plane::K8s, "deletecollection", "no loop deletes collections, and no step does"),
 ];
 

@@ -158,6 +158,7 @@ fn metrics_are_read_from_the_process_that_has_them() {
         "expect: {metric: {of: mock-ec2, name: mock_ec2_requests_total, where: {action: AttachVolume, outcome: ok}, value: 2}}",
         "expect: {metric: {of: mock-ec2, name: mock_ec2_snapshots, value: 0}}",
         "expect: {metric: {of: fake-apiserver, name: apiserver_storage_objects, where: {resource: pods}, value: {at-least: 1, at-most: 1}}, within: 5s}",
+        "expect: {metric: {of: kube-controller-manager, name: attach_detach_controller_attachdetach_controller_forced_detaches, value: 0}}",
     ]));
     let step =
         "expect: {metric: {of: mock-ec2, name: mock_ec2_requests_total, where: {action: DetachVolume}, value: 7}}";
@@ -323,4 +324,37 @@ fn a_run_with_all_of_them_is_the_same_twice() {
     let lines = |outcome: &Outcome| outcome.events.iter().map(|event| event.line().text()).collect::<Vec<_>>();
     let (first, second) = (run(&text, 7).0, run(&text, 7).0);
     assert_eq!(lines(&first), lines(&second));
+}
+
+/// A detach that needs no unmount, because the node is out of service.
+#[test]
+fn forced_detaches_are_counted_by_their_reason() {
+    let name = "name: attach_detach_controller_attachdetach_controller_forced_detaches";
+    let reason = |reason: &str, value: u64| {
+        format!(
+            "expect: {{metric: {{of: kube-controller-manager, {name}, where: {{reason: {reason}}}, value: {value}}}, within: 1m}}"
+        )
+    };
+    let steps = [
+        "crash: node-b",
+        "wait: {object: node/node-b, is: Unknown}",
+        "taint: {node: node-b, key: node.kubernetes.io/out-of-service, value: nodeshutdown, effect: NoExecute}",
+        &reason("out-of-service", 1),
+        &reason("timeout", 0),
+    ];
+    passes(&ends(&steps));
+    let never = format!("never: {{metric: {{of: kube-controller-manager, {name}, value: {{at-least: 1}}}}}}");
+    let text = begins(&never) + &ends(&steps)[MIGRATION.len()..];
+    let failure = fails(&text, &never);
+    assert!(failure.seen.contains("{reason=\"out-of-service\"} 1"), "{failure:?}");
+}
+
+#[rstest]
+#[case("replicas: {kube-controller-manager: 2}")]
+#[case("without: [kube-controller-manager]")]
+fn metrics_of_a_process_that_does_not_run_once_are_refused(#[case] head: &str) {
+    let step = "expect: {metric: {of: kube-controller-manager, name: x, value: 1}}";
+    let text = ends(&[step]).replacen("\nsteps:", &format!("\n{head}\nsteps:"), 1);
+    let error = scenario::parse("t.yaml", &text).unwrap_err().render(false, 100);
+    assert!(error.contains("metrics of kube-controller-manager are read where one process of it runs"), "{error}");
 }

@@ -286,3 +286,12 @@ fn a_manifest_that_the_api_server_would_refuse_is_refused_when_it_is_read() {
     let said = refusal(&with_steps("  - claim: {name: data, size: much}\n"));
     assert!(said.contains("t.yaml:4:"), "{said}");
 }
+
+#[test]
+fn the_readmes_scenario_passes() {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once("```yaml\nname: three-pods\n").unwrap();
+    let (text, _) = rest.split_once("```").unwrap();
+    let outcome = run(&parse(&format!("name: three-pods\n{text}")));
+    assert!(outcome.passed(), "{:?} {:?}", outcome.failure, outcome.violations);
+}

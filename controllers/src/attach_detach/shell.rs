@@ -22,6 +22,7 @@ use super::volume::{VolumeSpec, attachment_name};
 use crate::events::{Attach, Detach};
 use crate::grid::Grid;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference};
+use crate::metrics::Metrics;
 use crate::pending::{OperationKey, PendingOperations};
 use crate::timers::Timers;
 
@@ -43,7 +44,7 @@ enum Done {
 }
 
 /// Runs the controller for ever.
-pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
+pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
     let pods = Informer::<Pod>::start(&ctx, client.all(), ListParams::default());
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
     let listers = Listers {
@@ -76,6 +77,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         ctx,
         client,
         timers,
+        metrics,
         pods,
         listers,
         attachments,
@@ -94,6 +96,7 @@ struct Shell {
     ctx: Ctx,
     client: Client,
     timers: Timers,
+    metrics: Metrics,
     recorder: EventRecorder,
     pods: Informer<Pod>,
     listers: Listers,
@@ -291,10 +294,12 @@ impl Shell {
     fn remove_vanished_pods(&mut self) {
         let mut gone = Vec::new();
         for (node, volume, entry) in self.world.desired.volumes() {
+            // A driver may cease to be one that attaches (kubernetes#89173).
+            let attachable = self.listers.attachable(&entry.spec.driver);
             for (uid, pod) in &entry.pods {
                 let (namespace, name) = (pod.namespace.as_deref(), pod.name.as_deref());
                 let cached = self.pods.get(namespace.unwrap_or_default(), name.unwrap_or_default());
-                if cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
+                if !attachable || cached.is_none_or(|pod| pod.uid() != uid || is_terminated(&pod)) {
                     gone.push((uid.clone(), volume.to_owned(), node.to_owned()));
                 }
             }
@@ -377,6 +382,9 @@ impl Shell {
         spec: Option<&VolumeSpec>,
         forced: Option<ForcedReason>,
     ) {
+        if let Some(reason) = forced {
+            self.metrics.forced_detach(reason);
+        }
         self.ctx.emit(Detach {
             volume: Reconciler::handle(&volume).into(),
             pv: spec.map_or("", |spec| spec.pv.as_str()).into(),

@@ -52,6 +52,17 @@ struct Known {
     lists: u64,
 }
 
+impl Known {
+    /// Takes the answer to a stop of a pod of which `before` was known when it was sent. Whoever waits for the end must
+    /// not take news that are late for an end; of a pod that was removed meanwhile it is the answer that is late.
+    fn stopping(&mut self, before: Option<&PodRecord>, record: PodRecord) {
+        let latest = self.pods.get(&record.uid).or(before);
+        if latest.is_none_or(|heard| heard.attempt < record.attempt) {
+            self.pods.insert(record.uid.clone(), record);
+        }
+    }
+}
+
 /// The runtime.
 pub(super) struct Runtime {
     service: HttpService,
@@ -122,6 +133,7 @@ impl Runtime {
 
     /// Asks a pod's containers to stop; false when the runtime does not know the pod. What comes of it is among the news.
     pub async fn stop(&self, ctx: &Ctx, uid: &str, grace: Duration) -> Result<bool, RuntimeError> {
+        let before = self.get(uid);
         let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
         let answer = match self.ask(ctx, Method::POST, &format!("/v1/pods/{uid}/stop"), Some(&stop)).await {
             Ok(answer) => answer,
@@ -129,11 +141,7 @@ impl Runtime {
             Err(error) => return Err(error),
         };
         let record: PodRecord = serde_json::from_slice(&answer).map_err(|e| RuntimeError::Unreached(e.into()))?;
-        // Whoever waits for the end must not take news that are late for an end.
-        let mut known = self.known();
-        if known.pods.get(uid).is_none_or(|heard| heard.attempt < record.attempt) {
-            known.pods.insert(uid.to_owned(), record);
-        }
+        self.known().stopping(before.as_ref(), record);
         Ok(true)
     }
 
@@ -248,5 +256,29 @@ fn tell(agent: &Agent, trouble: Trouble) {
     let pod = agent.pods().get(&trouble.uid);
     if let Some(pod) = pod {
         agent.recorder.event(reference::<Pod>(&pod), "Warning", &trouble.reason, trouble.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::api::State;
+
+    fn record(attempt: u32, state: State) -> PodRecord {
+        PodRecord { pod: "default/web".into(), uid: "u1".into(), attempt, sandbox: 1, state }
+    }
+
+    #[test]
+    fn a_late_answer_to_a_stop_does_not_bring_back_what_was_removed() {
+        let before = record(0, State::Starting);
+        let mut removed = Known::default();
+        removed.stopping(Some(&before), record(0, State::Starting));
+        assert_eq!(removed.pods, BTreeMap::new());
+        // What was never heard of, or an attempt that was not, is alive until there is news of its end.
+        for heard in [None, Some(&before)] {
+            let mut late = Known::default();
+            late.stopping(heard, record(1, State::Starting));
+            assert_eq!(late.pods.keys().collect::<Vec<_>>(), ["u1"]);
+        }
     }
 }

@@ -336,6 +336,11 @@ impl Controller {
             return (State::Finished, Outcome::Done);
         }
         let object = Arc::new(reference(&**claim));
+        let node = annotation(&claim.metadata, SELECTED_NODE);
+        if let Some(node) = node.filter(|node| !node.is_empty() && self.node_is_gone(Some(node))) {
+            self.recorder.event(object, "Warning", "ProvisioningFailed", format!("node {node:?} not found"));
+            return self.reschedule(claim).await;
+        }
         let key = format!("{}/{}", claim.namespace(), claim.name());
         let message = format!("External provisioner is provisioning volume for claim {key:?}");
         self.recorder.event(object.clone(), "Normal", "Provisioning", message);
@@ -370,15 +375,19 @@ impl Controller {
         }
         self.recorder.event(object.clone(), "Warning", "ProvisioningFailed", failure.to_string());
         if state == State::Reschedule {
-            // The scheduler chooses again when the annotation is gone.
-            let mut changed = PersistentVolumeClaim::clone(claim);
-            remove_annotation(&mut changed.metadata, SELECTED_NODE);
-            return match self.client.all().replace(&changed).await {
-                Ok(_) => (State::Reschedule, Outcome::Done),
-                Err(_) => (State::Finished, Outcome::Retry),
-            };
+            return self.reschedule(claim).await;
         }
         (state, Outcome::Retry)
+    }
+
+    /// Takes the selected node back, so that the scheduler chooses again (`rescheduleProvisioning`).
+    async fn reschedule(&self, claim: &PersistentVolumeClaim) -> (State, Outcome) {
+        let mut changed = claim.clone();
+        remove_annotation(&mut changed.metadata, SELECTED_NODE);
+        match self.client.all().replace(&changed).await {
+            Ok(_) => (State::Reschedule, Outcome::Done),
+            Err(_) => (State::Finished, Outcome::Retry),
+        }
     }
 
     async fn create(

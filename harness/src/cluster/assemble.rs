@@ -5,9 +5,9 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use controllers::LoopsConfig;
 use controllers::election::Election;
 use controllers::node_agent::RegistrationSocket;
+use controllers::{LoopsConfig, Metrics};
 use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::settings::Settings;
@@ -105,7 +105,9 @@ impl Cluster {
             .ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
         let objects = yard.connect(&user, "apiserver")?;
         let cloud = yard.connect(&user, "ec2")?;
-        let cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
+        let manager = yard.connect(&user, names::MANAGER)?;
+        let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
+        cluster.manager = Some(manager);
         supervisor::start(world, &cluster);
         Ok(cluster)
     }
@@ -231,15 +233,22 @@ impl Yard {
     /// One process of control loops, `name`, which is a replica of `process`.
     fn loops(&self, name: &str, process: &'static str) -> Process {
         let yard = self.clone();
+        let own = name.to_owned();
         Process::start(&self.world, name, move |ctx| {
-            let yard = yard.clone();
+            let (yard, name) = (yard.clone(), own.clone());
             async move {
                 let election = yard.spec.elects(process).then(|| Election::new(&**ctx.name()));
                 let timers = match yard.spec.timers(process) {
                     Ok(timers) => timers,
                     Err(error) => return ctx.emit(ProcessFailed { error: error.to_string() }),
                 };
-                let config = LoopsConfig { without: yard.spec.without.clone(), timers, election };
+                let metrics = Metrics::default();
+                if *name == *names::MANAGER
+                    && let Err(error) = yard.wiring.publish(&ctx, names::MANAGER, metrics.service())
+                {
+                    return ctx.emit(ProcessFailed { error });
+                }
+                let config = LoopsConfig { without: yard.spec.without.clone(), timers, election, metrics };
                 let peers = yard.wiring.connect(&ctx, "apiserver").and_then(|apiserver| {
                     let driver = controllers::processes::needs_driver(process);
                     Ok((apiserver, driver.then(|| yard.wiring.connect(&ctx, "csi-controller")).transpose()?))

@@ -1,11 +1,12 @@
-//! The crashes that a cluster of OS processes refuses: in one OS process the world keeps what the cloud and the API
-//! server have stored, as EC2 and etcd would; a server of its own loses it.
+//! What a cluster of OS processes refuses. Crashes: in one OS process the world keeps what the cloud and the API
+//! server have stored, as EC2 and etcd would; a server of its own loses it. And the metrics that no OS process serves.
 
 use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
 
 use super::processes::FORGETFUL;
 use super::{ClusterSpec, names};
-use crate::scenario::{Action, Scenario};
+use crate::scenario::predicate::{Forbidden, Metric, MetricsOf, Never};
+use crate::scenario::{Action, Expectation, Scenario};
 
 /// What is wrong with ending `process` where it is an OS process.
 fn refusal(process: &str) -> String {
@@ -38,6 +39,12 @@ pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
     }
 }
 
+/// What is wrong with a metric that no OS process serves.
+fn unread(metric: &Metric) -> Option<String> {
+    (metric.of == MetricsOf::Manager)
+        .then(|| format!("metric: `{}` as an OS process serves none; run this without --processes", metric.of.name()))
+}
+
 /// Looks whether a scenario can run with its components as OS processes.
 ///
 /// # Errors
@@ -51,6 +58,8 @@ pub fn check_processes(scenario: &Scenario) -> Result<(), String> {
         let wrong = match &step.action {
             Action::Crash(who) => loses(&names, who).map(|process| format!("crash: {}", refusal(process))),
             Action::Fault(fault) => check_fault(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
+            Action::Expect(Expectation::Metric(metric))
+            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => unread(metric),
             _ => None,
         };
         if let Some(wrong) = wrong {
@@ -85,6 +94,16 @@ mod tests {
                 "",
                 "  - fault: {name: f, match: {plane: k8s, op: patch}, effect: {crash: self}}\n",
                 "line 5, column 5: fault `f`: effect.crash: `fake-apiserver` as an OS process",
+            ),
+            (
+                "",
+                "  - expect: {metric: {of: kube-controller-manager, name: x, value: 1}}\n",
+                "line 5, column 5: metric: `kube-controller-manager` as an OS process",
+            ),
+            (
+                "",
+                "  - never: {metric: {of: kube-controller-manager, name: x, value: 1}}\n",
+                "line 5, column 5: metric: `kube-controller-manager` as an OS process",
             ),
         ] {
             let error = checked(faults, steps).unwrap_err();

@@ -41,6 +41,7 @@ pub struct Cluster {
     spec: ClusterSpec,
     objects: Objects,
     ec2: HttpService,
+    manager: Option<HttpService>,
     nodes: BTreeMap<String, Node>,
     members: BTreeMap<String, Member>,
     down: Arc<Mutex<BTreeSet<String>>>,
@@ -136,6 +137,7 @@ impl Cluster {
             spec,
             objects: Objects::new(objects),
             ec2,
+            manager: None,
             nodes,
             members,
             down: Arc::default(),
@@ -165,6 +167,11 @@ impl Cluster {
     /// The operator's client of the cloud.
     pub fn ec2(&self) -> &HttpService {
         &self.ec2
+    }
+
+    /// The operator's client of kube-controller-manager's metrics; none of OS processes.
+    pub fn manager(&self) -> Option<&HttpService> {
+        self.manager.as_ref()
     }
 
     /// kubelet's directory on a node.

@@ -16,6 +16,8 @@ use substrate::fault::{Catalogue, Names};
 
 use super::ClusterSpec;
 
+/// The process that tells what its loops count, and the name that it is published under.
+pub const MANAGER: &str = "kube-controller-manager";
 /// The group of all processes of control loops.
 pub const CONTROLLERS: &str = "controllers";
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use controllers::events::Detach;
 use csi_mock::events::{CsiCall, CsiDone};
 use fake_apiserver::events::{Commit, RequestEnded as KubernetesRequest};
 use fake_apiserver::state::EventType;
@@ -122,7 +123,7 @@ impl Ears {
             self.cloud.notify_waiters();
             return self.check_bans(&mut state, event.ms);
         }
-        if self.commits && event.is::<Commit>() {
+        if self.commits && event.is::<Commit>() || event.is::<Detach>() {
             self.cloud.notify_waiters();
         }
         let Some(changed) = self.take(&mut state, event) else { return };

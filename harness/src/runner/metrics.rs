@@ -15,6 +15,7 @@ const LIMIT: usize = 64 << 20;
 pub(super) struct Meter {
     pub(super) cloud: HttpService,
     pub(super) apiserver: HttpService,
+    pub(super) manager: Option<HttpService>,
     pub(super) token: Option<Secret>,
 }
 
@@ -34,6 +35,7 @@ impl Meter {
         let (service, token) = match of {
             MetricsOf::MockEc2 => (&self.cloud, self.token.as_ref()),
             MetricsOf::FakeApiserver => (&self.apiserver, None),
+            MetricsOf::Manager => (self.manager.as_ref().ok_or("its metrics are not served here")?, None),
         };
         let mut request = Request::get("/metrics").header("host", "localhost");
         if let Some(token) = token {

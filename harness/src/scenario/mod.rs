@@ -14,6 +14,7 @@ mod diagnostic;
 mod document;
 mod lower;
 pub mod model;
+pub mod needed;
 pub mod object;
 mod place;
 pub mod predicate;

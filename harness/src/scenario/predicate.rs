@@ -12,6 +12,7 @@ use substrate::json::Value;
 
 use super::model::EventSeen;
 use super::object::{Kind, ObjectRef};
+use crate::cluster::names::MANAGER;
 
 /// The longest value of a field that is shown.
 const SHOWN: usize = 200;
@@ -312,17 +313,20 @@ pub enum MetricsOf {
     MockEc2,
     /// The API server.
     FakeApiserver,
+    /// The control loops of kube-controller-manager.
+    Manager,
 }
 
 impl MetricsOf {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::MockEc2, Self::FakeApiserver];
+    pub const ALL: [Self; 3] = [Self::MockEc2, Self::FakeApiserver, Self::Manager];
 
     /// The process' name.
     pub fn name(self) -> &'static str {
         match self {
             Self::MockEc2 => "mock-ec2",
             Self::FakeApiserver => "fake-apiserver",
+            Self::Manager => MANAGER,
         }
     }
 }

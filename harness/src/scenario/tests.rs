@@ -103,6 +103,7 @@ fn what_serde_can_see_is_refused_at_its_place(
     "t.yaml:4:45: a PersistentVolumeClaim is on no node", "node-a", "")]
 #[case(&with_steps("  - {}\n"), "t.yaml:4:5: a step does one thing", "{}", "one of: apply, claim")]
 #[case(&with_steps("  - name: x\n"), "t.yaml:4:5: a step does one thing", "name: x", "one of: apply, claim")]
+#[case(&with_steps("  - sleep: 29m\n  - sleep: 1m\n  - cordon: node-a\n"), "t.yaml:6:5: no run comes to this step: those before it sleep 30m, and the scenario is over after 30m", "cordon: node-a", "give the file a longer `deadline`")]
 #[case(&with_steps("  - sleep: 10s\n    crash: node-a\n"), "t.yaml:4:12: a step does one thing", "10s", "make two steps")]
 #[case(&with_steps("  - {name: x, sleep: 1s}\n  - {name: x, sleep: 1s}\n"), "t.yaml:5:12: two steps are called `x`", "x", "")]
 #[case(&with_steps("  - sleep: 10s\n  - expect: {elapsed: {since: boot, at-least: 5s}}\n"),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use csi_mock::events::{CsiCall, CsiDone, CsiWrongDevice, DiskPlugged};
 use fake_apiserver::events::{WatchSent, WatchSpoiled};
 use mock_ec2::events::{
-    AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState, RequestEnded, VolumeChanged,
-    VolumePhase,
+    AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, ModificationChanged, ModificationState,
+    RequestEnded, SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase,
 };
 use substrate::events::{LinkReply, LinkRequest};
 use substrate::fault::{Effect, Fault, Moment, Plane};
@@ -71,6 +71,8 @@ pub enum Fact {
     Volume(VolumePhase),
     Attachment(AttachmentPhase),
     Modification(ModificationState),
+    Instance(InstancePhase),
+    Snapshot(SnapshotPhase),
     Other,
 }
 
@@ -108,6 +110,12 @@ impl Fact {
         }
         if let Some(AttachmentChanged { state, .. }) = event.get() {
             return Self::Attachment(*state);
+        }
+        if let Some(InstanceChanged { state, .. }) = event.get() {
+            return Self::Instance(*state);
+        }
+        if let Some(SnapshotChanged { state, .. }) = event.get() {
+            return Self::Snapshot(*state);
         }
         event.get().map_or(Self::Other, |ModificationChanged { state, .. }| Self::Modification(*state))
     }
@@ -298,6 +306,10 @@ impl Scene<'_> {
             "deleting" => Fact::Volume(VolumePhase::Deleted),
             "modifying" => Fact::Modification(ModificationState::Optimizing),
             "optimizing" => Fact::Modification(ModificationState::Completed),
+            "pending" if self.op.contains("Snapshot") => Fact::Snapshot(SnapshotPhase::Completed),
+            "pending" => Fact::Instance(InstancePhase::Running),
+            "stopping" => Fact::Instance(InstancePhase::Stopped),
+            "shutting-down" => Fact::Instance(InstancePhase::Terminated),
             other => panic!("what comes after {other}?"),
         };
         self.usual(|t| t.fact == next).is_some_and(|u| self.away(u, AWAY))

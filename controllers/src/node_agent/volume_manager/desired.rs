@@ -53,7 +53,8 @@ pub struct DesiredStateOfWorld {
 }
 
 impl DesiredStateOfWorld {
-    /// Adds the use of a volume by a pod. The volume keeps what it has when it is wanted already.
+    /// Adds the use of a volume by a pod. The volume keeps what it has when it is wanted already, but that it ceases to be
+    /// attachable when its driver does (kubernetes#89173).
     pub fn add(&mut self, spec: Arc<VolumeSpec>, attachable: bool, uid: &str, mount: DesiredMount) {
         let volume = self.volumes.entry(spec.name.clone()).or_insert_with(|| DesiredVolume {
             spec,
@@ -61,6 +62,7 @@ impl DesiredStateOfWorld {
             reported_in_use: false,
             pods: BTreeMap::new(),
         });
+        volume.attachable &= attachable;
         // Two claims of one pod with the same handle share one entry: the second is never mounted (§9 DSW).
         match volume.pods.entry(uid.to_owned()) {
             Entry::Occupied(known) => known.into_mut().sizes = mount.sizes,

@@ -586,3 +586,16 @@ fn an_expansion_that_is_refused_while_the_volume_is_in_use_is_not_asked_for_agai
     rig.ticks(8);
     assert_eq!(rig.log(), ["stage v", "publish v p"]);
 }
+
+/// kubernetes#89173, `MarkVolumeAttachability`.
+#[test]
+fn a_volume_whose_driver_ceases_to_attach_is_not_in_use_and_never_becomes_attachable_again() {
+    let mut rig = Rig::new();
+    let want = |rig: &mut Rig, attachable| {
+        let sizes = rig.sizes;
+        let mount = DesiredMount { pod: pod("a"), volume_in_pod: "v".to_owned(), readonly: false, sizes };
+        rig.vm.want(spec("v", "ReadWriteOnce"), attachable, "a", mount);
+        rig.vm.volumes_in_use().unwrap_or_default().len()
+    };
+    assert_eq!([want(&mut rig, true), want(&mut rig, false), want(&mut rig, true)], [1, 0, 0]);
+}

@@ -94,6 +94,10 @@ pub(in crate::cli) struct Args {
         ]
     )]
     pub check: bool,
+    /// Take faults and steps out one by one: the rest of a scenario must fail, or the part is not needed, or nothing looks
+    /// at what it does. Names each part without which a file still passes; exit code 1 when there is one.
+    #[arg(long, help_heading = RUNS, conflicts_with_all = ["check", "live", "jobs", "keep", "fail_fast", "trace", "junit", "transport"])]
+    pub needed: bool,
     /// Run over real sockets, on loop devices with ext4 when root on Linux, on directories otherwise.
     #[arg(long, help_heading = WORLD)]
     pub live: bool,

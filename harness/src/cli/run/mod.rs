@@ -1,7 +1,8 @@
 //! `mooring run`: scenarios, one or many, and what came of them.
 //!
 //! `one` is a file with a seed and its timeline, `batch` several files or seeds (`pool` runs simulations on threads,
-//! `children` live runs one after another), `check` reads only. `play` is what they share.
+//! `children` live runs one after another), `check` reads only, `needed` takes
+//! parts out. `play` is what they share.
 
 mod args;
 mod batch;
@@ -9,6 +10,7 @@ mod check;
 mod children;
 mod files;
 mod keep;
+mod needed;
 mod one;
 mod play;
 mod pool;
@@ -46,6 +48,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);
+    }
+    if args.needed {
+        return needed::main(args, format);
     }
     match one {
         Some(seed) => one::main(args, seed, format),

@@ -226,7 +226,12 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
     });
     let envelope = match exit {
         Exit::Passed => Envelope::passed("run", data),
-        _ => Envelope::failed("run", exit, report.failure()).with_data(data),
+        _ => {
+            let again =
+                format!("{} shows it again; with --trace FILE every message too", args.again(&scenario.source, seed));
+            let failure = Failure { actions: vec![again], ..report.failure() };
+            Envelope::failed("run", exit, failure).with_data(data)
+        }
     };
     Said { envelope, text, exit }
 }

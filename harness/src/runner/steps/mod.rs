@@ -71,6 +71,7 @@ impl<'a> Run<'a> {
         let meter = Meter {
             cloud: cluster.ec2().clone(),
             apiserver: cluster.objects().service().clone(),
+            manager: cluster.manager().cloned(),
             token: cluster.spec().admin_token.clone(),
         };
         let (nevers, jobs) = Nevers::new(Tools {

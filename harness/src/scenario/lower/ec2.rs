@@ -19,7 +19,7 @@ use crate::scenario::place::{Place, Placed};
 /// What stands for an id in parameters. EC2's own names begin with a capital letter.
 const REFERENCES: [&str; 3] = ["volume", "instance", "saved"];
 /// The fields of answers that can be saved.
-const SAVABLE: [&str; 3] = ["VolumeId", "InstanceId", "SnapshotId"];
+const SAVABLE: [&str; 4] = ["VolumeId", "InstanceId", "SnapshotId", "ResourceId"];
 /// What belongs to a call, and to nothing else.
 const OF_CALLS: [&str; 4] = ["with", "fails", "save", "from"];
 

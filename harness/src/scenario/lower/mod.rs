@@ -53,6 +53,13 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
     for fault in &document.faults {
         steps.add_fault(fault)?;
     }
+    let deadline = match document.deadline {
+        Some(d) if d.0.is_zero() => {
+            return Err(Mistake::new(d.place, "a deadline of zero can never be met", "here"));
+        }
+        d => d.map_or(DEADLINE, |d| d.0),
+    };
+    steps.deadline = deadline;
     steps.steps(document.steps)?;
     steps.check_untils()?;
     let mut violations = header::violations(document.violations)?;
@@ -75,12 +82,7 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         latency: document.latency,
         link: header::link(document.link)?,
         time_scale: header::time_scale(document.time_scale)?,
-        deadline: match document.deadline {
-            Some(d) if d.0.is_zero() => {
-                return Err(Mistake::new(d.place, "a deadline of zero can never be met", "here"));
-            }
-            d => d.map_or(DEADLINE, |d| d.0),
-        },
+        deadline,
         objects,
         faults: document.faults.into_iter().map(|f| f.value).collect(),
         steps: done,

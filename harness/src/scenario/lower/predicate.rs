@@ -9,6 +9,7 @@ use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Mom
 use super::Checked;
 use super::faults::within as place_of;
 use super::steps::{Steps, only};
+use crate::cluster::names::replicas;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
 use crate::scenario::model::{EventSeen, Expectation};
@@ -283,6 +284,13 @@ impl Steps<'_> {
             let help = suggest(&of, names.into_iter(), "processes with metrics");
             return Err(Mistake::new(of.place, message, "this process").help(help));
         };
+        let own = process.name();
+        let ran = |name: &String| self.catalogue.names().is_some_and(|names| names.processes.contains(name));
+        if process == MetricsOf::Manager && replicas(own, 2).iter().filter(|name| ran(name)).count() != 1 {
+            let message = format!("metrics of {own} are read where one process of it runs");
+            let help = "leave `without` and `replicas` of it out, or expect the calls that it makes";
+            return Err(Mistake::new(of.place, message, "this process").help(help));
+        }
         let doc::Amount { at_least, at_most } = value.value;
         bounded(value.place, at_least, at_most)?;
         let labels = labels.into_iter().map(|(name, value)| (name, value.0)).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use substrate::fault::Catalogue;
+use substrate::fault::{Catalogue, Span};
 
 use super::Checked;
 use super::expand::{MAX_TEXT, Origin};
@@ -54,6 +54,10 @@ pub(super) struct Steps<'a> {
     pub(super) depth: usize,
     /// Objects that there are, or were.
     pub(super) applied: RefCell<BTreeSet<ObjectRef>>,
+    /// How long the steps so far sleep.
+    slept: Duration,
+    /// When the scenario is over.
+    pub(super) deadline: Duration,
     /// How much text repetitions and fragments may still come to.
     pub(super) room: Cell<usize>,
 }
@@ -77,6 +81,8 @@ impl<'a> Steps<'a> {
             variables: Vec::new(),
             depth: 0,
             applied: RefCell::default(),
+            slept: Duration::ZERO,
+            deadline: Duration::MAX,
             room: Cell::new(MAX_TEXT),
         }
     }
@@ -110,10 +116,28 @@ impl<'a> Steps<'a> {
             }
             act => self.action(act)?,
         };
+        self.reach(place, &action)?;
         let source = self.origin.source.clone();
         let name = step.name.map(|n| n.value);
         let index = self.done.len();
         self.done.push(Step { index, name, source, line: place.line, column: place.column, action });
+        Ok(())
+    }
+
+    /// Refuses a step that no run can come to: those before it sleep until the deadline.
+    fn reach(&mut self, place: Place, action: &Action) -> Checked<()> {
+        let (slept, deadline) = (self.slept, self.deadline);
+        if slept >= deadline {
+            let message = format!(
+                "no run comes to this step: those before it sleep {}, and the scenario is over after {}",
+                Span(slept),
+                Span(deadline)
+            );
+            return Err(Mistake::new(place, message, "never reached").help("give the file a longer `deadline`"));
+        }
+        if let Action::Sleep(span) = action {
+            self.slept = slept.saturating_add(*span);
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@ objects:
       group: example.com
       scope: Namespaced
       names: {{plural: widgets, kind: Widget}}
-      versions: [{{name: v1, served: true, storage: true, subresources: {{status: {{}}}}}}]
+      versions: [{{name: v1, served: true, storage: true, subresources: {{status: {{}}}}, schema: {{openAPIV3Schema: {{type: object}}}}}}]
 steps:
 {step}"
     )

@@ -1,0 +1,111 @@
+//! `mooring run --needed`: takes faults and steps out one by one, and says which of them a scenario passes without.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use substrate::world::simulate;
+
+use super::args::Args;
+use super::play::{Ended, options, simulated};
+use super::report::skipped_line;
+use super::{Mistakes, files, refuse_all};
+use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
+use crate::scenario;
+use crate::scenario::model::Scenario;
+use crate::scenario::needed::Lacking;
+
+/// How often the rest of a scenario passed.
+struct Part {
+    lacking: Lacking,
+    passed: usize,
+    runs: usize,
+}
+
+/// Runs each file without each of its parts.
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let (out, err) = (Style::stdout(), Style::stderr());
+    let found = files::find(&args.paths);
+    let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
+    let mut scenarios = Vec::new();
+    let mut skipped = Vec::new();
+    for file in found.found {
+        if let Some(why) = files::skip(&file, Some(args.world())) {
+            skipped.push(why);
+            continue;
+        }
+        match scenario::load(&file) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(error) => mistakes.in_files.push(*error),
+        }
+    }
+    if !mistakes.is_empty() {
+        return refuse_all(format, args, &mistakes);
+    }
+    let mut tables = Vec::new();
+    let mut needless = 0;
+    for mut scenario in scenarios {
+        if let Some(profile) = args.latency {
+            scenario.latency = profile.into();
+        }
+        let parts: Vec<Part> = scenario.lacking_one().into_iter().map(|lacking| without(args, lacking)).collect();
+        needless += parts.iter().filter(|part| part.passed > 0).count();
+        if format == Format::Human {
+            print!("{}", table(&scenario, &parts, out));
+        }
+        tables.push(json!({
+            "file": scenario.source,
+            "parts": parts.iter().map(|part| json!({
+                "part": part.lacking.part,
+                "line": part.lacking.line,
+                "passed": part.passed,
+                "runs": part.runs,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    if format == Format::Human {
+        for why in &skipped {
+            print!("{}", skipped_line(why, out));
+        }
+    }
+    let data = json!({ "files": tables, "skipped": skipped });
+    let envelope = match needless {
+        0 => Envelope::passed("run", data),
+        n => {
+            let parts = if n == 1 { "a part is".to_owned() } else { format!("{n} parts are") };
+            let message = format!("{parts} not needed: the scenario passes without");
+            let failure = Failure::new("not-needed", message)
+                .action("take it out, or demand what it does, as with `expect` or `never`");
+            Envelope::failed("run", Exit::Failed, failure).with_data(data)
+        }
+    };
+    output::finish(format, &envelope, "", err).into()
+}
+
+/// Runs the rest of a scenario with every seed.
+fn without(args: &Args, lacking: Lacking) -> Part {
+    let seeds = args.all_seeds();
+    let passes = |seed: &&u64| {
+        let outcome = simulate(options(args, &lacking.scenario, **seed), async |world| {
+            simulated(&lacking.scenario, None, world).await
+        });
+        let ended = outcome.map(|outcome| Ended::of(&lacking.scenario, &outcome, std::time::Duration::ZERO).exit);
+        matches!(ended, Ok(Exit::Passed))
+    };
+    let (passed, runs) = (seeds.all().iter().filter(passes).count(), seeds.all().len());
+    Part { lacking, passed, runs }
+}
+
+fn table(scenario: &Scenario, parts: &[Part], style: Style) -> String {
+    let needless = parts.iter().any(|part| part.passed > 0);
+    let mark = if needless { style.paint(Tone::Bad, "✗") } else { style.paint(Tone::Good, "✓") };
+    let mut text = format!(
+        "{mark} {}  {}\n",
+        scenario.source,
+        style.paint(Tone::Faint, &format!("without each of {} parts", parts.len()))
+    );
+    for Part { lacking, passed, runs } in parts.iter().filter(|part| part.passed > 0) {
+        let line = lacking.line.map(|line| format!(":{line}")).unwrap_or_default();
+        text += &format!("    passes {passed} of {runs} times without {} ({}{line})\n", lacking.part, scenario.source);
+    }
+    text
+}
