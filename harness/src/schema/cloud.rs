@@ -105,6 +105,7 @@ const IDS: &[Word] = &[
     ("VolumeId", "The first VolumeId."),
     ("InstanceId", "The first InstanceId."),
     ("SnapshotId", "The first SnapshotId."),
+    ("ResourceId", "The first ResourceId, as DescribeTags answers it."),
 ];
 
 const WHICH: &[Word] = &[

@@ -3,6 +3,7 @@
 use super::header::deviation;
 use super::shape::{Map, Of, Row, RowOf, Word, may, must, one};
 use crate::invariants::Id;
+use crate::scenario::predicate::MetricsOf;
 
 /// A demand.
 pub static EXPECT: Map = Map {
@@ -151,7 +152,7 @@ static METRIC: Map = Map {
     name: "metric",
     about: "A metric in the text form of Prometheus.",
     keys: &[
-        must("of", Of::Words(SERVERS), "The process."),
+        must("of", Of::Known(measured), "The process."),
         must("name", Of::Text, "The metric's name."),
         may("where", Of::Each(&Of::Scalar), "Labels that its samples must have; those that match are added up."),
         must(
@@ -161,8 +162,6 @@ static METRIC: Map = Map {
         ),
     ],
 };
-
-const SERVERS: &[Word] = &[("mock-ec2", "The cloud."), ("fake-apiserver", "The API server.")];
 
 static CLOUD: Map = Map {
     name: "cloud",
@@ -191,6 +190,10 @@ const CLOUD_STATES: &[Word] = &[
     ("shutting-down", "An instance that is being terminated."),
     ("terminated", "An instance that is gone for good."),
 ];
+
+fn measured() -> Vec<(String, String)> {
+    MetricsOf::ALL.iter().map(|of| (of.name().to_owned(), format!("The metrics of {}.", of.name()))).collect()
+}
 
 fn invariants() -> Vec<Row> {
     let row = |id: &Id| Row {

@@ -53,9 +53,9 @@ impl Writer {
 
     fn shape(&mut self, of: &Of) -> Value {
         match of {
-            Of::Text => json!({ "type": "string" }),
             Of::Name => self.text(NAME),
-            Of::Scalar => json!({ "type": ["string", "number", "boolean"] }),
+            // The reader takes what is not in quotes as text, too.
+            Of::Text | Of::Scalar => json!({ "type": ["string", "number", "boolean"] }),
             Of::Flag => self.plain("boolean", json!({})),
             Of::Whole(least, most) => {
                 let mut bounds = json!({ "minimum": least });
