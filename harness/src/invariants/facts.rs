@@ -8,7 +8,9 @@ use controllers::events::Detach;
 use csi_mock::events::{CsiCall, CsiDone, DiskCrashed, DiskPublished, DiskStaged, DiskUnpublished, DiskUnstaged};
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
-use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged, VolumePhase};
+use mock_ec2::events::{
+    AttachmentChanged, AttachmentPhase, InstanceChanged, InstancePhase, VolumeChanged, VolumePhase,
+};
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessCrashed, ProcessStarted};
@@ -216,6 +218,10 @@ impl Facts {
             self.forget_if_empty(volume, node);
         } else if let Some(DiskCrashed { node }) = event.get() {
             let node = self.name(node).to_owned();
+            self.holds.retain(|(_, n), _| *n != node);
+        } else if let Some(InstanceChanged { instance, state: InstancePhase::ShuttingDown }) = event.get() {
+            // The cloud takes the machine away, and with it all that it held: nobody detaches from under it.
+            let node = self.name(instance.as_str()).to_owned();
             self.holds.retain(|(_, n), _| *n != node);
         } else if let Some(detach) = event.get::<Detach>() {
             self.on_detach(detach, event.ms);
