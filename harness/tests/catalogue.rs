@@ -64,7 +64,8 @@ teardown: false
     let raw = raw.replacen("nodes: {count: 2}", "nodes: {count: 1}", 1) + restart;
     // Machines lose their power, and with it what was not synced.
     let named = |text: &str, name: &str| {
-        let (_, rest) = text.split_once('\n').unwrap();
+        let (_, rest) = text.split_once("name: ").unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
         format!("name: {name}\n{rest}")
     };
     let power = "  - crash: node-a\n  - sleep: 2s\n  - restart: node-a\n  - sleep: 40s\n";

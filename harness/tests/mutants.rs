@@ -31,7 +31,12 @@ const fn case(mutants: &'static [&'static str], story: fn() -> String, breaks: I
 /// Where one defect alone is held up by the next component, the two that are needed are there together.
 const CASES: &[Case] = &[
     case(&["detach-without-unmount-wait", "busy-ignored"], slow_unstage, Id::I1, "became writable on node-b"),
-    case(&["unstage-forgets-unmount", "busy-ignored"], moved, Id::I1, "became writable on node-b"),
+    case(
+        &["unstage-forgets-unmount", "removal-failures-ignored", "busy-ignored"],
+        moved,
+        Id::I1,
+        "became writable on node-b",
+    ),
     case(&["force-detach-early", "busy-ignored"], lost_kubelet, Id::I1, "became writable on node-b"),
     // The driver refuses a volume with two attachments, so somebody must say that it did not.
     case(
@@ -41,7 +46,12 @@ const CASES: &[Case] = &[
         "became writable on node-b",
     ),
     case(&["detach-without-unmount-wait"], slow_unstage, Id::I2, "ControllerUnpublishVolume was called"),
-    case(&["unstage-forgets-unmount"], moved, Id::I2, "ControllerUnpublishVolume was called"),
+    case(
+        &["unstage-forgets-unmount", "removal-failures-ignored"],
+        moved,
+        Id::I2,
+        "ControllerUnpublishVolume was called",
+    ),
     case(&["force-detach-early"], lost_kubelet, Id::I2, "no legitimate forced detach is on record"),
     case(&["volumes-in-use-dropped"], kubelet_down, Id::I2, "ControllerUnpublishVolume was called"),
     case(&["attached-before-publish"], slow_attach, Id::I3, "where it is not attached"),
@@ -52,8 +62,8 @@ const CASES: &[Case] = &[
     case(&["finalizer-ignored"], unpublish_fails, Id::I4, "is attached in the cloud, and not"),
     case(&["pv-deleted-not-volume"], moved, Id::I5, "a cloud volume is left over"),
     case(&["client-token-ignored"], create_reply_lost, Id::I5, "a cloud volume is left over"),
-    case(&["unstage-leaves-directory"], moved, Id::I5, "directories are left over"),
-    case(&["unpublish-leaves-directory"], moved, Id::I5, "directories are left over"),
+    case(&["unstage-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
+    case(&["unpublish-leaves-directory", "removal-failures-ignored"], moved, Id::I5, "directories are left over"),
     // Nobody deletes a volume whose VolumeAttachment is there, so that must have gone too early.
     case(&["unpublish-answers-early", "delete-while-attached"], left, Id::I5, "devices are left over"),
     case(&["sync-does-nothing"], moved, Id::I6, "found 0 records"),

@@ -20,6 +20,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes#27691",
     },
     Mutant {
+        name: "removal-failures-ignored",
+        about: "a volume counts as unmounted although its mount path cannot be removed",
+        recreates: "kubernetes#60987",
+    },
+    Mutant {
         name: "unmount-skipped",
         about: "the volumes of a pod that goes are never taken down",
         recreates: "kubernetes#41096",
