@@ -83,25 +83,37 @@ fn a_raw_device_moves_with_its_bytes() {
     }
 }
 
-/// Incidents whose files say that they are for both worlds run in both; which ones those are stands in them.
-#[test]
-fn incidents_that_are_for_the_live_world_too_pass_there() {
-    let folder = e2e::scenario("incidents");
-    let mut live: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| std::fs::read_to_string(path).unwrap().contains("worlds: [simulated, live]"))
-        .collect();
-    live.sort();
-    assert!(live.len() >= 4, "{live:?}");
-    for file in live {
-        let (code, envelope) = run_file(&file, &["--live", "--backend", "directory"]);
-        assert_eq!(code, Some(0), "{}: {:#}", file.display(), envelope["error"]);
-        if have("root") {
-            let (code, envelope) = run_file(&file, &["--live", "--backend", "loop"]);
-            assert_eq!(code, Some(0), "{} on loop devices: {:#}", file.display(), envelope["error"]);
+macro_rules! live_incidents {
+    ($($name:ident: $file:literal),+ $(,)?) => {
+        const LIVE: &[&str] = &[$($file),+];
+        mod live_incidents {
+            $(#[test] fn $name() {
+                let backend = if super::have("root") { "loop" } else { "directory" };
+                super::run(concat!("incidents/", $file), &["--live", "--backend", backend]);
+            })+
         }
-    }
+    };
+}
+
+live_incidents! {
+    healthy_node_loses_a_mounted_volume_after_six_minutes: "healthy-node-loses-a-mounted-volume-after-six-minutes.yaml",
+    kubelet_restarts_while_volumes_are_mounted: "kubelet-restarts-while-volumes-are-mounted.yaml",
+    new_node_takes_more_volumes_than_its_limit: "new-node-takes-more-volumes-than-its-limit.yaml",
+    node_advertises_more_volumes_than_it_takes: "node-advertises-more-volumes-than-it-takes.yaml",
+    pod_lands_on_a_node_whose_volume_still_detaches: "pod-lands-on-a-node-whose-volume-still-detaches.yaml",
+    sidecar_dies_between_attaching_and_telling: "sidecar-dies-between-attaching-and-telling.yaml",
+    stage_or_unstage_of_a_volume_times_out: "stage-or-unstage-of-a-volume-times-out.yaml",
+    volume_missing_from_volumes_attached_after_controller_restart: "volume-missing-from-volumes-attached-after-controller-restart.yaml",
+    volume_moves_within_seconds_of_the_out_of_service_taint: "volume-moves-within-seconds-of-the-out-of-service-taint.yaml",
+}
+
+#[test]
+fn incidents_that_are_for_the_live_world_too_run_there() {
+    let live = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap().contains("worlds: [simulated, live]");
+    let files = std::fs::read_dir(e2e::scenario("incidents")).unwrap().map(|entry| entry.unwrap().path());
+    let names: BTreeSet<String> =
+        files.filter(live).map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(names, LIVE.iter().map(|name| (*name).to_owned()).collect());
 }
 
 /// The node's power is cut while its pod has the device open; what was synced is on the other node.
