@@ -424,7 +424,9 @@ impl Call {
             Effect::Grpc(code) => Err(Status::new(code_by_name(&code).unwrap_or(Code::Internal), message)),
             Effect::Error(code) => Err(Status::internal(format!("{code}: {message}"))),
             Effect::Http(status) => Err(Status::unavailable(format!("HTTP status {status}: {message}"))),
-            Effect::DropRequest(true) | Effect::Crash(_) | Effect::Reboot(_) => Err(Status::unavailable("connection reset by peer")),
+            Effect::DropRequest(true) | Effect::Crash(_) | Effect::Reboot(_) => {
+                Err(Status::unavailable("connection reset by peer"))
+            }
             Effect::DropReply(lost) => Ok(lost),
             Effect::ResetStream(true) => {
                 self.calls.drop_socket(ABSENCE);
