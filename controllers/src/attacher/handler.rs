@@ -10,8 +10,9 @@ use substrate::json::json;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use super::driver::{Capabilities, Driver, RpcError, volume_capability};
+use super::driver::{Capabilities, Driver};
 use super::patches::{self, NODE_ID_ANNOTATION};
+use crate::csi::{RpcError, volume_capability};
 use crate::events::AttacherError;
 use crate::kube::{Api, Client, Informer, Kind, Outcome, Patch};
 

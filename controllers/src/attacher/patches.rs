@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use substrate::json::{Value, json};
 
-use super::driver::RpcError;
+use crate::csi::RpcError;
 use crate::kube::{Kind, Patch, time};
 
 /// The annotation that keeps the node's id for the time when the CSINode is gone.
@@ -84,7 +84,7 @@ pub fn detached() -> Patch {
 pub fn failed(field: &str, error: &RpcError, now: Timestamp) -> Patch {
     let mut value = json!({ "message": error.to_string(), "time": time(now) });
     if let (Some(code), "attachError") = (error.code(), field) {
-        value["errorCode"] = code.into();
+        value["errorCode"] = i32::from(code).into();
     }
     Patch::Merge(json!({ "status": { field: value } }))
 }

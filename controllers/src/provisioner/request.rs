@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::controller_service_capability::rpc::Type as Rpc;
+use csi_proto::csi::plugin_capability::service::Type as Service;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, SecretReference};
@@ -10,6 +11,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::parameters::{self, ParameterError, Secret};
 use crate::binder::object::{claim_modes, requested_bytes};
+use crate::csi::{Driver, access_mode};
 
 /// What the driver said it can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,20 @@ pub struct Capabilities {
     pub clone_volume: bool,
     /// Controller MODIFY_VOLUME.
     pub modify_volume: bool,
+}
+
+impl From<&Driver> for Capabilities {
+    fn from(driver: &Driver) -> Self {
+        Self {
+            controller_service: driver.serves(Service::ControllerService),
+            topology: driver.serves(Service::VolumeAccessibilityConstraints),
+            create_delete_volume: driver.can(Rpc::CreateDeleteVolume),
+            single_node_multi_writer: driver.can(Rpc::SingleNodeMultiWriter),
+            create_delete_snapshot: driver.can(Rpc::CreateDeleteSnapshot),
+            clone_volume: driver.can(Rpc::CloneVolume),
+            modify_volume: driver.can(Rpc::ModifyVolume),
+        }
+    }
 }
 
 /// Flags of the sidecar that change requests.
@@ -70,7 +86,7 @@ pub enum PrepareError {
     Strip(ParameterError),
     /// Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume
     OncePodWithOthers,
-    /// unsupported AccessMode combination: {0}
+    /// {0}
     AccessMode(String),
 }
 
@@ -139,7 +155,8 @@ pub fn prepare(
         return Err(PrepareError::OncePodWithOthers);
     }
     let capability = |mode: &String| {
-        let mode = access_mode(mode, capabilities.single_node_multi_writer)?;
+        let mode = access_mode(std::slice::from_ref(mode), capabilities.single_node_multi_writer)
+            .map_err(PrepareError::AccessMode)?;
         let access_type = if is_block(claim) {
             AccessType::Block(BlockVolume {})
         } else {
@@ -198,20 +215,9 @@ fn check_source(claim: &PersistentVolumeClaim, capabilities: Capabilities) -> Re
     })
 }
 
-/// csi-lib-utils `accessmodes.ToCSIAccessMode` for one mode.
-fn access_mode(mode: &str, single_node_multi_writer: bool) -> Result<Mode, PrepareError> {
-    Ok(match (mode, single_node_multi_writer) {
-        ("ReadWriteOncePod", true) => Mode::SingleNodeSingleWriter,
-        ("ReadWriteOnce", true) => Mode::SingleNodeMultiWriter,
-        ("ReadWriteOncePod" | "ReadWriteOnce", false) => Mode::SingleNodeWriter,
-        ("ReadWriteMany", _) => Mode::MultiNodeMultiWriter,
-        ("ReadOnlyMany", _) => Mode::MultiNodeReaderOnly,
-        (other, _) => return Err(PrepareError::AccessMode(format!("[{other}]"))),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use csi_proto::csi::volume_capability::access_mode::Mode;
     use rstest::rstest;
     use substrate::json::{Value, json};
 
@@ -270,17 +276,6 @@ mod tests {
         assert_eq!(capability.access_mode.as_ref().unwrap().mode(), Mode::SingleNodeWriter);
         let Some(AccessType::Mount(mount)) = &capability.access_type else { panic!("{capability:?}") };
         assert_eq!((mount.fs_type.as_str(), mount.mount_flags.as_slice()), ("xfs", ["noatime".to_owned()].as_slice()));
-    }
-
-    #[rstest]
-    #[case("ReadWriteOnce", false, Mode::SingleNodeWriter)]
-    #[case("ReadWriteOnce", true, Mode::SingleNodeMultiWriter)]
-    #[case("ReadWriteOncePod", false, Mode::SingleNodeWriter)]
-    #[case("ReadWriteOncePod", true, Mode::SingleNodeSingleWriter)]
-    #[case("ReadOnlyMany", true, Mode::MultiNodeReaderOnly)]
-    #[case("ReadWriteMany", false, Mode::MultiNodeMultiWriter)]
-    fn access_modes(#[case] mode: &str, #[case] multi_writer: bool, #[case] expected: Mode) {
-        assert_eq!(access_mode(mode, multi_writer), Ok(expected));
     }
 
     #[rstest]

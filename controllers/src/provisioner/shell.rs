@@ -6,15 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::Channel;
-use csi_proto::csi::controller_client::ControllerClient;
-use csi_proto::csi::controller_service_capability::{Type as ControllerType, rpc};
-use csi_proto::csi::identity_client::IdentityClient;
-use csi_proto::csi::plugin_capability::{Type as PluginType, service};
-use csi_proto::csi::{
-    ControllerGetCapabilitiesRequest, CreateVolumeRequest, DeleteVolumeRequest, GetPluginCapabilitiesRequest,
-    GetPluginInfoRequest, ProbeRequest, Volume,
-};
+use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest, Volume};
 use k8s_openapi::api::core::v1::{
     Node, PersistentVolume, PersistentVolumeClaim, Secret as SecretObject, SecretReference,
 };
@@ -33,8 +25,8 @@ use super::topology::{Cluster, Remembered, TopologyError, requirement};
 use crate::Timers;
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes};
-use crate::events::{ProvisionerError, ProvisionerUnreached};
-use crate::kube::client::patience;
+use crate::csi::{Connection, RpcError};
+use crate::events::ProvisionerError;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 
@@ -85,9 +77,10 @@ pub struct Reached {
 
 impl Reached {
     /// Waits until the driver answers.
-    pub async fn connect(ctx: &Ctx, mut config: Config) -> Self {
-        config.csi = csi_proto::with_deadline(config.csi, patience(ctx, config.timers.provisioner_timeout));
-        let driver = connect(ctx, &config).await;
+    pub async fn connect(ctx: &Ctx, config: Config) -> Self {
+        let connection = Connection::new(ctx, config.csi.clone(), config.timers.provisioner_timeout);
+        let driver = connection.driver().await;
+        let driver = Driver { capabilities: Capabilities::from(&driver), name: driver.name, connection };
         Self { config, driver }
     }
 
@@ -154,57 +147,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
 }
 
 struct Driver {
+    connection: Connection,
     name: String,
     capabilities: Capabilities,
-}
-
-/// Waits until the driver is ready, and learns its name and what it can do.
-async fn connect(ctx: &Ctx, config: &Config) -> Driver {
-    loop {
-        match introduce(config).await {
-            Ok(Some(driver)) => return driver,
-            Ok(None) => {}
-            Err(status) => {
-                ctx.trace().trace(ctx.name(), || ProvisionerUnreached { error: outcome::text(&status) });
-            }
-        }
-        ctx.sleep(Duration::from_secs(1)).await;
-    }
-}
-
-/// Nothing while the driver says that it is not ready.
-async fn introduce(config: &Config) -> Result<Option<Driver>, Status> {
-    let mut identity = IdentityClient::new(Channel(config.csi.clone()));
-    if identity.probe(ProbeRequest {}).await?.into_inner().ready == Some(false) {
-        return Ok(None);
-    }
-    let name = identity.get_plugin_info(GetPluginInfoRequest {}).await?.into_inner().name;
-    let mut capabilities = Capabilities::default();
-    let plugin = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {}).await?.into_inner();
-    for capability in plugin.capabilities {
-        if let Some(PluginType::Service(offered)) = capability.r#type {
-            match offered.r#type() {
-                service::Type::ControllerService => capabilities.controller_service = true,
-                service::Type::VolumeAccessibilityConstraints => capabilities.topology = true,
-                _ => {}
-            }
-        }
-    }
-    let mut controller = ControllerClient::new(Channel(config.csi.clone()));
-    let answer = controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await?.into_inner();
-    for capability in answer.capabilities {
-        if let Some(ControllerType::Rpc(offered)) = capability.r#type {
-            match offered.r#type() {
-                rpc::Type::CreateDeleteVolume => capabilities.create_delete_volume = true,
-                rpc::Type::SingleNodeMultiWriter => capabilities.single_node_multi_writer = true,
-                rpc::Type::CreateDeleteSnapshot => capabilities.create_delete_snapshot = true,
-                rpc::Type::CloneVolume => capabilities.clone_volume = true,
-                rpc::Type::ModifyVolume => capabilities.modify_volume = true,
-                _ => {}
-            }
-        }
-    }
-    Ok(Some(Driver { name, capabilities }))
 }
 
 struct Sources {
@@ -411,19 +356,15 @@ impl Controller {
             prepared.request.secrets =
                 self.credentials(secret).await.map_err(|e| (Failure::Secret(e), State::NoChange))?;
         }
-        let volume = self.create_volume(prepared.request.clone()).await.map_err(|status| {
-            let state = outcome::classify(outcome::code(&status), capabilities.topology && node.is_some());
-            (Failure::Rpc(outcome::text(&status), outcome::code(&status)), state)
+        let volume = self.create_volume(prepared.request.clone()).await.map_err(|e| {
+            let code = e.code().unwrap_or(Code::Unknown);
+            (Failure::Rpc(e.to_string(), code), outcome::classify(code, capabilities.topology && node.is_some()))
         })?;
         let requested = requested_bytes(claim);
         if volume.capacity_bytes != 0 && volume.capacity_bytes < requested {
             let orphan = match self.clean_up(&volume.volume_id, &prepared).await {
                 Ok(()) => String::new(),
-                Err(status) => format!(
-                    ". Cleanup of volume {} failed, volume is orphaned: {}",
-                    prepared.request.name,
-                    outcome::text(&status)
-                ),
+                Err(e) => format!(". Cleanup of volume {} failed, volume is orphaned: {e}", prepared.request.name),
             };
             let failure = Failure::TooSmall(volume.capacity_bytes, requested, orphan);
             // Retried in the background, in the hope that the next DeleteVolume succeeds.
@@ -455,19 +396,19 @@ impl Controller {
         node.is_some_and(|node| self.sources.nodes.get("", node).is_none())
     }
 
-    async fn create_volume(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
-        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
-        let answer = self.within_timeout(driver.create_volume(request)).await?;
-        answer.into_inner().volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
+    async fn create_volume(&self, request: CreateVolumeRequest) -> Result<Volume, RpcError> {
+        let driver = &self.driver.connection;
+        let answer = driver.call(driver.controller().create_volume(request)).await?;
+        answer.volume.ok_or_else(|| Status::internal("CreateVolume returned no volume").into())
     }
 
-    async fn delete_volume(&self, volume_id: &str, secrets: BTreeMap<String, String>) -> Result<(), Status> {
-        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
+    async fn delete_volume(&self, volume_id: &str, secrets: BTreeMap<String, String>) -> Result<(), RpcError> {
+        let driver = &self.driver.connection;
         let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), secrets };
-        self.within_timeout(driver.delete_volume(request)).await.map(drop)
+        driver.call(driver.controller().delete_volume(request)).await.map(drop)
     }
 
-    async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), Status> {
+    async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), RpcError> {
         let mut last = Ok(());
         for _ in 0..CLEANUP_TRIES {
             last = self.delete_volume(volume_id, prepared.request.secrets.clone()).await;
@@ -476,21 +417,6 @@ impl Controller {
             }
         }
         last
-    }
-
-    /// A call with the sidecar's `--timeout`. It is boxed at once: it is kilobytes, and whatever waits for it would be
-    /// as large.
-    fn within_timeout<T>(
-        &self,
-        call: impl Future<Output = Result<T, Status>>,
-    ) -> impl Future<Output = Result<T, Status>> {
-        let limit = patience(&self.ctx, self.config.timers.provisioner_timeout);
-        let call = Box::pin(call);
-        async move {
-            tokio::time::timeout(limit, call)
-                .await
-                .unwrap_or_else(|_| Err(Status::deadline_exceeded("context deadline exceeded")))
-        }
     }
 
     async fn credentials(&self, secret: &SecretReference) -> Result<BTreeMap<String, String>, String> {

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use super::driver::{Driver, Introduction};
 use super::patches;
 use super::plan::{self, Modify, Resize};
-use crate::attacher::{RpcError, volume_capability};
+use crate::csi::{RpcError, volume_capability};
 use crate::binder::quantity;
 use crate::kube::reference;
 use crate::kube::{Api, ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, Outcome, Patch, WorkQueue};

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret
 use substrate::mutant;
 
 use super::super::decide::{self, FinalizerChange};
-use super::super::outcome;
 use super::super::parameters::{Secret, secret};
 use super::super::persistent_volume::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER};
 use super::Controller;
@@ -63,7 +62,7 @@ impl Controller {
         if let Some(node) = decide::attached_to(volume, attachments.iter().map(|va| &**va)) {
             return Err(format!("persistentvolume {} is still attached to node {node}", volume.name()));
         }
-        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|status| outcome::text(&status))
+        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|e| e.to_string())
     }
 
     /// The secret that the object's annotations name, else the one that its class names. One that is gone is done
