@@ -29,7 +29,12 @@ pub fn in_progress(claim: &PersistentVolumeClaim, now: Timestamp) -> PersistentV
 }
 
 /// The driver refused; `infeasible` when no retry helps.
-pub fn failed(claim: &PersistentVolumeClaim, error: &RpcError, infeasible: bool, now: Timestamp) -> PersistentVolumeClaim {
+pub fn failed(
+    claim: &PersistentVolumeClaim,
+    error: &RpcError,
+    infeasible: bool,
+    now: Timestamp,
+) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     let recorded = claim.status.get_or_insert_default().modify_volume_status.get_or_insert_default();
     recorded.status = if infeasible { "Infeasible" } else { "InProgress" }.to_owned();
@@ -141,12 +146,16 @@ mod tests {
         assert_eq!(conditions(&refused)[1]["message"], "no such type");
         assert_eq!(conditions(&refused)[1]["lastTransitionTime"], "1970-01-01T00:00:10Z");
         let stage = refused.status.clone().unwrap().modify_volume_status.unwrap();
-        assert_eq!((stage.status.as_str(), stage.target_volume_attributes_class_name.as_deref()), ("Infeasible", Some("gold")));
+        assert_eq!(
+            (stage.status.as_str(), stage.target_volume_attributes_class_name.as_deref()),
+            ("Infeasible", Some("gold"))
+        );
     }
 
     #[test]
     fn a_modification_that_is_done_leaves_only_its_class() {
-        let done = completed(&failed(&in_progress(&claim(json!({})), at(0)), &RpcError::deadline_exceeded(), false, at(1)));
+        let done =
+            completed(&failed(&in_progress(&claim(json!({})), at(0)), &RpcError::deadline_exceeded(), false, at(1)));
         assert_eq!(to_value(&done.status).unwrap(), json!({ "currentVolumeAttributesClassName": "gold" }));
     }
 

@@ -59,7 +59,9 @@ pub fn forgets_earlier_size(claim: &PersistentVolumeClaim, volume: &PersistentVo
 
 /// Whether the claim asks for more than it has (`pvcNeedResize`).
 pub fn asks_for_more(claim: &PersistentVolumeClaim) -> bool {
-    claim_phase(claim) == "Bound" && !volume_name(claim).is_empty() && requested_bytes(claim) > quantity::value(&has(claim))
+    claim_phase(claim) == "Bound"
+        && !volume_name(claim).is_empty()
+        && requested_bytes(claim) > quantity::value(&has(claim))
 }
 
 /// Whether the two objects belong together, and the volume to `driver` (`pvCanBeExpanded`).
@@ -122,7 +124,13 @@ mod tests {
 
     use super::*;
 
-    fn objects(asked: &str, has: &str, size: &str, allocated: &str, stage: &str) -> (PersistentVolumeClaim, PersistentVolume) {
+    fn objects(
+        asked: &str,
+        has: &str,
+        size: &str,
+        allocated: &str,
+        stage: &str,
+    ) -> (PersistentVolumeClaim, PersistentVolume) {
         let mut status = json!({ "phase": "Bound", "capacity": { "storage": has } });
         if !allocated.is_empty() {
             status["allocatedResources"] = json!({ "storage": allocated });

@@ -14,7 +14,12 @@ const OF_SIZE: [&str; 4] = ["Resizing", "FileSystemResizePending", "ControllerRe
 
 /// The driver is going to be asked for `size`. `begins`: this is said for the first time, so what was said of an
 /// earlier size goes.
-pub fn in_progress(claim: &PersistentVolumeClaim, size: &Quantity, begins: bool, now: Timestamp) -> PersistentVolumeClaim {
+pub fn in_progress(
+    claim: &PersistentVolumeClaim,
+    size: &Quantity,
+    begins: bool,
+    now: Timestamp,
+) -> PersistentVolumeClaim {
     let mut claim = claim.clone();
     remove_annotation(&mut claim.metadata, NODE_EXPANSION_NOT_REQUIRED);
     let status = status(&mut claim);
@@ -163,7 +168,10 @@ mod tests {
         let failed_once = failed(&old, "rpc error: code = Internal desc = no", false, Timestamp::UNIX_EPOCH);
         let status = to_value(&failed_once.status).unwrap();
         assert_eq!(status["allocatedResourceStatuses"]["storage"], "ControllerResizeInProgress");
-        assert_eq!(status["conditions"][1]["message"], "failed to expand pvc with rpc error: code = Internal desc = no");
+        assert_eq!(
+            status["conditions"][1]["message"],
+            "failed to expand pvc with rpc error: code = Internal desc = no"
+        );
         let never = failed(&old, "no", true, Timestamp::UNIX_EPOCH);
         let stages = never.status.unwrap().allocated_resource_statuses.unwrap();
         assert_eq!(stages["storage"], "ControllerResizeInfeasible");
