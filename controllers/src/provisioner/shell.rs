@@ -1,6 +1,8 @@
 //! The event-driven shell: one queue of claims, one of volumes, one of objects that could not be saved.
 
+mod clones;
 mod deletion;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +22,8 @@ use super::decide;
 use super::outcome::{self, State};
 use super::parameters::Secret;
 use super::persistent_volume::{Provisioner, persistent_volume};
-use super::request::{Capabilities, Flags, PrepareError, Prepared, prepare, volume_name};
+use super::request::{Capabilities, Flags, PrepareError, Prepared, add_parameters, prepare, volume_name};
+use super::source::Source;
 use super::topology::{Cluster, Remembered, TopologyError, requirement};
 use crate::Timers;
 use crate::binder::annotations::SELECTED_NODE;
@@ -131,6 +134,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
         identity,
         sources,
     });
+    if controller.driver.capabilities.clone_volume {
+        ctx.spawn(clones::run(controller.clone()));
+    }
     let (mut claims, mut volumes) = (controller.sources.claims.subscribe(), controller.sources.volumes.subscribe());
     let worker = controller.clone();
     ctx.spawn(controller.claims.clone().run(WORKERS, move |uid| worker.clone().claim(uid)));
@@ -196,12 +202,16 @@ enum Failure {
     Prepare(PrepareError),
     /// error generating accessibility requirements: {0}
     Topology(TopologyError),
+    /// error getting handle for DataSource Type {0} by Name {1}: {2}
+    Source(&'static str, String, String),
     /// {0}
-    Secret(String),
+    Other(String),
     /// {0}
     Rpc(String, Code),
     /// created volume capacity {0} less than requested capacity {1}{2}
     TooSmall(i64, i64, String),
+    /// volume content source missing{0}
+    NoSource(String),
 }
 
 impl Controller {
@@ -343,6 +353,13 @@ impl Controller {
         let capabilities = self.driver.capabilities;
         let mut prepared =
             prepare(claim, class, capabilities, &self.flags).map_err(|e| (Failure::Prepare(e), State::Finished))?;
+        if let Some(source) = &prepared.source {
+            let found = self.content(claim, class, source).await.map_err(|e| {
+                (Failure::Source(source.kind(), source.name().to_owned(), e), State::NoChange)
+            })?;
+            prepared.request.volume_content_source = Some(found);
+            self.hold(claim, source).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
+        }
         let node = annotation(&claim.metadata, SELECTED_NODE).filter(|node| !node.is_empty());
         let asks_topology = node.is_some() || self.config.immediate_topology || class.allowed_topologies.is_some();
         if capabilities.topology && asks_topology {
@@ -352,9 +369,16 @@ impl Controller {
                 (Failure::Topology(e), if gone { State::Reschedule } else { State::NoChange })
             })?;
         }
+        add_parameters(&mut prepared, claim, class, &self.flags).map_err(|e| {
+            let state = if matches!(e, PrepareError::Secret(_)) { State::NoChange } else { State::Finished };
+            (Failure::Prepare(e), state)
+        })?;
         if let Some(secret) = prepared.secrets.get(&Secret::Provisioner) {
             prepared.request.secrets =
-                self.credentials(secret).await.map_err(|e| (Failure::Secret(e), State::NoChange))?;
+                self.credentials(secret).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
+        }
+        if let Some(name) = &prepared.attributes_class {
+            prepared.request.mutable_parameters = self.mutable_parameters(name).await?;
         }
         let volume = self.create_volume(prepared.request.clone()).await.map_err(|e| {
             let code = e.code().unwrap_or(Code::Unknown);
@@ -362,13 +386,20 @@ impl Controller {
         })?;
         let requested = requested_bytes(claim);
         if volume.capacity_bytes != 0 && volume.capacity_bytes < requested {
-            let orphan = match self.clean_up(&volume.volume_id, &prepared).await {
-                Ok(()) => String::new(),
-                Err(e) => format!(". Cleanup of volume {} failed, volume is orphaned: {e}", prepared.request.name),
-            };
+            let orphan = self.orphaned(&volume.volume_id, &prepared, "Cleanup").await;
             let failure = Failure::TooSmall(volume.capacity_bytes, requested, orphan);
             // Retried in the background, in the hope that the next DeleteVolume succeeds.
             return Err((failure, State::InBackground));
+        }
+        let has_source = claim.spec.as_ref().is_some_and(|s| s.data_source.is_some());
+        if has_source && volume.content_source.is_none() {
+            let orphan = self.orphaned(&volume.volume_id, &prepared, "cleanup").await;
+            return Err((Failure::NoSource(orphan), State::InBackground));
+        }
+        if let Some(Source::Snapshot(name)) = &prepared.source
+            && let Err(e) = self.release_snapshot(claim.namespace(), name).await
+        {
+            self.trace("release", name, &e);
         }
         Ok((prepared, volume))
     }
@@ -406,6 +437,14 @@ impl Controller {
         let driver = &self.driver.connection;
         let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), secrets };
         driver.call(driver.controller().delete_volume(request)).await.map(drop)
+    }
+
+    /// Deletes a volume that came out wrong; says so when that fails.
+    async fn orphaned(&self, volume_id: &str, prepared: &Prepared, what: &str) -> String {
+        match self.clean_up(volume_id, prepared).await {
+            Ok(()) => String::new(),
+            Err(e) => format!(". {what} of volume {} failed, volume is orphaned: {e}", prepared.request.name),
+        }
     }
 
     async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), RpcError> {

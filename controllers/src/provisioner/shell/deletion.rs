@@ -12,7 +12,7 @@ use super::super::persistent_volume::{DELETION_SECRET_NAME, DELETION_SECRET_NAME
 use super::Controller;
 use crate::binder::object::volume_class;
 use crate::kube::queue::Outcome;
-use crate::kube::{ApiError, DeleteParams, Kind, Patch, reference};
+use crate::kube::{ApiError, DeleteParams, Guard, Kind, reference};
 
 impl Controller {
     /// One look at a volume (`syncVolume`).
@@ -23,9 +23,9 @@ impl Controller {
         }
         let mut current = volume;
         if let Some(change) = decide::finalizer_change(&current) {
-            let patch = Patch::Strategic(decide::finalizer_patch(&current, change));
-            match self.client.all::<PersistentVolume>().patch(&name, &patch).await {
-                Ok(patched) => current = patched,
+            let changed = decide::with_finalizer(&current, change);
+            match self.client.all().strategic_patch(&*current, &changed, Guard::None).await {
+                Ok(patched) => current = patched.unwrap_or(current),
                 Err(e) if e.is_not_found() => return Outcome::Done,
                 Err(e) => {
                     self.trace("finalizer", &name, &e);
@@ -101,8 +101,8 @@ impl Controller {
         if !current.has_finalizer(FINALIZER) {
             return Ok(());
         }
-        let patch = Patch::Strategic(decide::finalizer_patch(&current, FinalizerChange::Remove));
-        match volumes.patch_unread(volume.name(), &patch).await {
+        let changed = decide::with_finalizer(&current, FinalizerChange::Remove);
+        match volumes.strategic_patch(&*current, &changed, Guard::None).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }
