@@ -109,10 +109,8 @@ impl Handler {
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
         let node_id = self.node_id(&attachment.spec.node_name, None)?;
         if let Some(prepared) = patches::prepared(attachment, &self.finalizer, &node_id) {
-            *attachment = self
-                .patch(attachment, &prepared)
-                .await
-                .map_err(|e| format!("could not save VolumeAttachment: {e}"))?;
+            *attachment =
+                self.patch(attachment, &prepared).await.map_err(|e| format!("could not save VolumeAttachment: {e}"))?;
         }
         self.driver
             .publish(ControllerPublishVolumeRequest {

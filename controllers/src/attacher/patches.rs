@@ -162,7 +162,8 @@ mod tests {
     fn only_attach_errors_carry_a_code() {
         let before = attachment(json!({ "attached": false }));
         let error = RpcError::from(tonic::Status::resource_exhausted("full"));
-        let said = json!({ "message": "rpc error: code = ResourceExhausted desc = full", "time": "1970-01-01T00:00:00Z" });
+        let said =
+            json!({ "message": "rpc error: code = ResourceExhausted desc = full", "time": "1970-01-01T00:00:00Z" });
         let detach = detach_failed(&before, &error, Timestamp::UNIX_EPOCH);
         assert_eq!(patch(&before, &detach), json!({ "status": { "detachError": said.clone() } }));
         let mut with_code = said;

@@ -1,13 +1,13 @@
 //! Whether a claim is ours to provision and a volume ours to delete (lib `shouldProvision`, `shouldDelete`,
 //! `isProvisionerForVolume`; external-provisioner `canDeleteVolume`).
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use super::persistent_volume::FINALIZER;
 use crate::binder::annotations::{
     BETA_STORAGE_PROVISIONER, MIGRATED_TO, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,
 };
 use crate::binder::object::{annotation, claim_class, name, volume_name, volume_phase, volume_spec};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 
 /// Whether the driver shall make a volume for the claim.
 ///

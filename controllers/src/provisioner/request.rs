@@ -133,8 +133,7 @@ pub fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let source = source::of(claim)?;
     let spec = claim.spec.as_ref();
-    let attributes_class =
-        spec.and_then(|s| s.volume_attributes_class_name.clone()).filter(|name| !name.is_empty());
+    let attributes_class = spec.and_then(|s| s.volume_attributes_class_name.clone()).filter(|name| !name.is_empty());
     check_capabilities(capabilities, source.as_ref(), attributes_class.is_some())?;
     if spec.is_some_and(|s| s.selector.is_some()) {
         return Err(PrepareError::Selector);

@@ -354,9 +354,10 @@ impl Controller {
         let mut prepared =
             prepare(claim, class, capabilities, &self.flags).map_err(|e| (Failure::Prepare(e), State::Finished))?;
         if let Some(source) = &prepared.source {
-            let found = self.content(claim, class, source).await.map_err(|e| {
-                (Failure::Source(source.kind(), source.name().to_owned(), e), State::NoChange)
-            })?;
+            let found = self
+                .content(claim, class, source)
+                .await
+                .map_err(|e| (Failure::Source(source.kind(), source.name().to_owned(), e), State::NoChange))?;
             prepared.request.volume_content_source = Some(found);
             self.hold(claim, source).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
         }

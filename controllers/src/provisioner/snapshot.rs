@@ -111,12 +111,12 @@ impl VolumeSnapshotContent {
     }
 }
 
-/// A refusal as client-go words it: a server that does not have the kind answers with a text of its own.
+/// A refusal as client-go words it: it adds the request to the answer of a server that does not have the kind.
 pub fn refusal<K: Kind>(error: &ApiError, name: &str) -> String {
+    const NO_KIND: &str = "the server could not find the requested resource";
     let text = error.to_string();
-    if error.is_not_found() && text.contains("404 page not found") {
-        let resource = format!("{}.{}", K::URL_PATH_SEGMENT, K::GROUP);
-        return format!("the server could not find the requested resource (get {resource} {name})");
+    if error.is_not_found() && (text == NO_KIND || text.contains("404 page not found")) {
+        return format!("{NO_KIND} (get {}.{} {name})", K::URL_PATH_SEGMENT, K::GROUP);
     }
     text
 }

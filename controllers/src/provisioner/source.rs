@@ -398,7 +398,8 @@ mod tests {
         let bound = snapshot(&json!({ "boundVolumeSnapshotContentName": "c" }));
         assert_eq!(content_name(&bound), Ok("c"));
         let mut going = bound;
-        k8s_openapi::Metadata::metadata_mut(&mut going).deletion_timestamp = Some(crate::kube::time(jiff::Timestamp::UNIX_EPOCH));
+        k8s_openapi::Metadata::metadata_mut(&mut going).deletion_timestamp =
+            Some(crate::kube::time(jiff::Timestamp::UNIX_EPOCH));
         assert_eq!(content_name(&going), Err("snapshot s is being deleted".to_owned()));
     }
 }
