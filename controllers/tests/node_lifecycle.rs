@@ -188,7 +188,10 @@ fn an_orphaned_pod_is_failed_by_a_patch_then_deleted_without_grace() {
             (&status["phase"], &status["conditions"][0]["reason"]),
             (&json!("Failed"), &json!("DeletionByPodGC"))
         );
-        assert_eq!(status["conditions"][0]["observedGeneration"], 1);
+        assert_eq!(
+            (&status["observedGeneration"], &status["conditions"][0]["observedGeneration"]),
+            (&json!(1), &json!(1))
+        );
         assert_eq!(written[1].body["gracePeriodSeconds"], 0);
     });
 }

@@ -45,6 +45,7 @@ async fn force_delete(ctx: &Ctx, client: &Client, pod: &Pod, reason: Reason) -> 
     if !matches!(phase(pod), "Succeeded" | "Failed") {
         let mut status = pod.status.clone().unwrap_or_default();
         status.phase = Some("Failed".to_owned());
+        status.observed_generation = pod.metadata.generation;
         if reason == Reason::Orphaned {
             let condition = pod_status::disruption_target(pod, "DeletionByPodGC", "PodGC: node no longer exists");
             pod_status::update_condition(&mut status, condition, ctx.now().wall);
