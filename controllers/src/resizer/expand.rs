@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tonic::Code;
 
 use super::shell::{Common, Key, WORKERS, object_name};
-use super::size::{self, PRE_RESIZE_CAPACITY};
+use super::size;
 use super::size_status;
 use super::slow::SlowSet;
-use crate::binder::object::{annotate, remove_annotation, volume_name};
+use crate::binder::object::volume_name;
 use crate::binder::quantity;
 use crate::csi::{RpcError, volume_capability};
 use crate::kube::{Delta, Guard, Kind, Outcome, WorkQueue, reference};
@@ -73,13 +73,7 @@ impl Resizer {
             return Outcome::Done;
         }
         // The claim may have been faster than its volume.
-        let Some(mut volume) = self.common.volumes.get("", volume_name(&claim)) else { return Outcome::Retry };
-        if size::forgets_earlier_size(&claim, &volume) {
-            match self.forget_earlier_size(&volume).await {
-                Ok(patched) => volume = patched,
-                Err(_) => return Outcome::Retry,
-            }
-        }
+        let Some(volume) = self.common.volumes.get("", volume_name(&claim)) else { return Outcome::Retry };
         if !size::asks_for_more(&claim) || !size::is_ours(&claim, &volume, &self.common.driver.name) {
             return Outcome::Done;
         }
@@ -88,12 +82,6 @@ impl Resizer {
             Err(Trouble::Again) => Outcome::Retry,
             Err(Trouble::After(delay)) => Outcome::After(delay),
         }
-    }
-
-    async fn forget_earlier_size(&self, volume: &PersistentVolume) -> Result<Arc<PersistentVolume>, String> {
-        let mut new = volume.clone();
-        remove_annotation(&mut new.metadata, PRE_RESIZE_CAPACITY);
-        self.write_volume(volume, &new).await
     }
 
     /// One try (`expandAndRecover`).
@@ -120,12 +108,11 @@ impl Resizer {
             // The queue scales it again.
             return Err(Trouble::After(remaining.mul_f64(self.common.ctx.world().scale().factor())));
         }
-        let earlier = size::has(&claim);
         let marked = size_status::in_progress(&claim, &target, begins, now.wall);
         let claim = self.write_claim(&claim, &marked, Guard::ResourceVersion).await.map_err(|_| Trouble::Again)?;
         let message = format!("External resizer is resizing volume {}", volume.name());
         self.event(&claim, "Normal", "Resizing", message);
-        self.call(key, &claim, volume, &target, &earlier).await.map_err(|error| {
+        self.call(key, &claim, volume, &target).await.map_err(|error| {
             self.event(&claim, "Warning", "VolumeResizeFailed", error);
             Trouble::Again
         })
@@ -138,7 +125,6 @@ impl Resizer {
         claim: &PersistentVolumeClaim,
         volume: &PersistentVolume,
         target: &Quantity,
-        earlier: &Quantity,
     ) -> Result<(), String> {
         let (size, node_expands) = match self.resize(volume, target).await {
             Ok(answer) => answer,
@@ -152,9 +138,6 @@ impl Resizer {
         let mut new = volume.clone();
         let capacity = new.spec.get_or_insert_default().capacity.get_or_insert_default();
         capacity.insert("storage".to_owned(), size.clone());
-        if node_expands && volume.annotation(PRE_RESIZE_CAPACITY).is_none() {
-            annotate(&mut new.metadata, PRE_RESIZE_CAPACITY, &earlier.0);
-        }
         self.write_volume(volume, &new).await.map_err(|e| {
             let name = volume.name();
             format!("error updating pv {name:?} by resizer: updating capacity of PV {name:?} to {} failed: {e}", size.0)

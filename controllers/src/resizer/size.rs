@@ -9,8 +9,6 @@ use crate::binder::object::{capacity_bytes, claim_phase, requested_bytes, volume
 use crate::binder::quantity;
 use crate::kube::Kind;
 
-/// Keeps a claim's size from before the resize on its volume until the claim has the new one.
-pub const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 /// Names the resizer of a claim whose volume was migrated to CSI.
 const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
 
@@ -50,11 +48,6 @@ pub fn is_news(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool
         || old.resource_version() == new.resource_version()
         || quantity::value(&has(new)) > quantity::value(&has(old))
         || stage(old) != stage(new)
-}
-
-/// Whether the claim's earlier size is of no interest any more.
-pub fn forgets_earlier_size(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    volume.annotation(PRE_RESIZE_CAPACITY).is_some() && quantity::value(&has(claim)) >= capacity_bytes(volume)
 }
 
 /// Whether the claim asks for more than it has (`pvcNeedResize`).
