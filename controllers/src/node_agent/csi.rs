@@ -87,7 +87,7 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn info(&self, ctx: &Ctx) -> Result<NodeGetInfoResponse, StepError> {
+    pub async fn info(&self) -> Result<NodeGetInfoResponse, StepError> {
         Ok(self.connection.call(self.connection.node().node_get_info(NodeGetInfoRequest {})).await?)
     }
 
@@ -95,7 +95,7 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn stage(&self, ctx: &Ctx, spec: &VolumeSpec, staging: &Path, carried: Carried) -> Result<(), StepError> {
+    pub async fn stage(&self, spec: &VolumeSpec, staging: &Path, carried: Carried) -> Result<(), StepError> {
         let request = NodeStageVolumeRequest {
             volume_id: spec.handle.clone(),
             publish_context: carried.publish_context,
@@ -113,7 +113,6 @@ impl Driver {
     /// The call's error.
     pub async fn publish(
         &self,
-        ctx: &Ctx,
         spec: &VolumeSpec,
         (staging, target): (&Path, &Path),
         readonly: bool,
@@ -140,7 +139,6 @@ impl Driver {
     /// The call's status, of which some codes mean more than failure.
     pub async fn expand(
         &self,
-        ctx: &Ctx,
         spec: &VolumeSpec,
         (staging, path): (&Path, &Path),
         bytes: i64,
@@ -162,7 +160,7 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn unpublish(&self, ctx: &Ctx, handle: &str, target: &Path) -> Result<(), StepError> {
+    pub async fn unpublish(&self, handle: &str, target: &Path) -> Result<(), StepError> {
         let request = NodeUnpublishVolumeRequest { volume_id: handle.to_owned(), target_path: text(target) };
         Ok(self.connection.call(self.connection.node().node_unpublish_volume(request)).await.map(drop)?)
     }
@@ -171,7 +169,7 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn unstage(&self, ctx: &Ctx, handle: &str, staging: &Path) -> Result<(), StepError> {
+    pub async fn unstage(&self, handle: &str, staging: &Path) -> Result<(), StepError> {
         let request = NodeUnstageVolumeRequest { volume_id: handle.to_owned(), staging_target_path: text(staging) };
         Ok(self.connection.call(self.connection.node().node_unstage_volume(request)).await.map(drop)?)
     }
