@@ -3,7 +3,6 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::{DRIVER, Rig, S, story};
 use controllers::kube::{Client, DeleteParams, Kind};
@@ -433,16 +432,60 @@ async fn post(client: &Client, path: &str, object: Value) -> Value {
 const SNAPSHOTS: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots";
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 
+/// A claim that is made from the snapshot `s`.
+fn from_snapshot(name: &str) -> Value {
+    let source =
+        json!({ "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } });
+    let mut claim = asks("2Gi", source);
+    claim["metadata"]["name"] = name.into();
+    claim
+}
+
+/// Takes the snapshot `s` of the claim, as the snapshot controllers would; gives its uid and the driver's handle.
+async fn take_snapshot(rig: &Rig) -> (String, String) {
+    let volume = volume(rig).await.spec.as_ref().and_then(|s| s.csi.clone()).expect("CSI").volume_handle;
+    let user = rig.client.ctx().clone();
+    let mut driver = ControllerClient::new(Channel(Link::connect(&user, "csi-controller")));
+    let request =
+        CreateSnapshotRequest { source_volume_id: volume, name: "snapshot-1".to_owned(), ..Default::default() };
+    let taken = driver.create_snapshot(request).await.expect("a snapshot").into_inner().snapshot.expect("one");
+    let snapshot = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": { "name": "s" },
+        "spec": { "source": { "persistentVolumeClaimName": "data" } },
+        "status": { "boundVolumeSnapshotContentName": "content", "readyToUse": true, "restoreSize": "1Gi" },
+    });
+    let snapshot = post(&rig.client, SNAPSHOTS, snapshot).await;
+    (snapshot["metadata"]["uid"].as_str().expect("a uid").to_owned(), taken.snapshot_id)
+}
+
+/// Makes the content that the snapshot is bound to.
+async fn post_content(rig: &Rig, uid: &str, handle: &str) {
+    let reference = json!({ "uid": uid, "namespace": "default", "name": "s" });
+    let content = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotContent",
+        "metadata": { "name": "content" },
+        "spec": { "driver": DRIVER, "volumeSnapshotRef": reference, "sourceVolumeMode": "Filesystem" },
+        "status": { "snapshotHandle": handle, "readyToUse": true },
+    });
+    post(&rig.client, CONTENTS, content).await;
+}
+
+/// The snapshot `s`.
+async fn snapshot(rig: &Rig) -> Value {
+    let path = format!("{SNAPSHOTS}/s");
+    let answer = rig.client.request(http::Method::GET, &path, None).await.expect("the snapshot");
+    serde_json::from_slice(&answer).expect("JSON")
+}
+
 #[test]
 fn a_snapshot_is_restored_when_it_is_there_and_ready() {
     story(1, |world| async move {
         let rig = rig(&world).await;
         bound(&rig, asks("1Gi", json!({}))).await;
-        let source =
-            json!({ "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } });
-        let mut restored = asks("2Gi", source);
-        restored["metadata"]["name"] = "copy".into();
-        create::<PersistentVolumeClaim>(&rig.client, restored).await;
+        create::<PersistentVolumeClaim>(&rig.client, from_snapshot("copy")).await;
         rig.until(S(10), "it waits", || async { !rig.messages("ProvisioningFailed").is_empty() }).await;
         let start = "error getting handle for DataSource Type VolumeSnapshot by Name s: error getting snapshot s from \
                      api server: ";
@@ -451,47 +494,45 @@ fn a_snapshot_is_restored_when_it_is_there_and_ready() {
         assert_eq!(rig.messages("ProvisioningFailed")[0], format!("{start}{missing}"));
 
         define_snapshots(&rig.client).await;
-        let handle = volume(&rig).await.spec.as_ref().and_then(|s| s.csi.clone()).expect("CSI").volume_handle;
-        let user = rig.client.ctx().clone();
-        let mut driver = ControllerClient::new(Channel(Link::connect(&user, "csi-controller")));
-        let request =
-            CreateSnapshotRequest { source_volume_id: handle, name: "snapshot-1".to_owned(), ..Default::default() };
-        let taken = driver.create_snapshot(request).await.expect("a snapshot").into_inner().snapshot.expect("one");
-        let spec = json!({ "source": { "persistentVolumeClaimName": "data" } });
-        let status = json!({ "boundVolumeSnapshotContentName": "content", "readyToUse": true, "restoreSize": "1Gi" });
-        let snapshot = json!({
-            "apiVersion": "snapshot.storage.k8s.io/v1",
-            "kind": "VolumeSnapshot",
-            "metadata": { "name": "s" },
-            "spec": spec.clone(),
-            "status": status,
-        });
-        let snapshot = post(&rig.client, SNAPSHOTS, snapshot).await;
+        let (uid, handle) = take_snapshot(&rig).await;
         let end = "error getting snapshotcontent content for snapshot s";
         rig.until(S(60), "there is no content", || async {
             rig.messages("ProvisioningFailed").iter().any(|m| m.ends_with(end))
         })
         .await;
-        let reference = json!({ "uid": snapshot["metadata"]["uid"].clone(), "namespace": "default", "name": "s" });
-        let content = json!({
-            "apiVersion": "snapshot.storage.k8s.io/v1",
-            "kind": "VolumeSnapshotContent",
-            "metadata": { "name": "content" },
-            "spec": { "driver": DRIVER, "volumeSnapshotRef": reference, "sourceVolumeMode": "Filesystem" },
-            "status": { "snapshotHandle": taken.snapshot_id, "readyToUse": true },
-        });
-        post(&rig.client, CONTENTS, content).await;
+        post_content(&rig, &uid, &handle).await;
         let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
         rig.until(S(600), "the copy is bound", || async {
             let copy = claims.get("copy").await.expect("the copy");
             copy.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound")
         })
         .await;
-        let path = format!("{SNAPSHOTS}/s");
-        let after = rig.client.request(http::Method::GET, &path, None).await.expect("the snapshot");
-        let after: serde_json::Value = serde_json::from_slice(&after).expect("JSON");
-        assert_eq!(after["metadata"]["finalizers"], serde_json::Value::Null, "it is let go");
+        let after = snapshot(&rig).await;
+        assert_eq!(after["metadata"]["finalizers"], Value::Null, "it is let go");
         assert_eq!(after["spec"]["source"]["persistentVolumeClaimName"], "data", "and otherwise as it was");
-        rig.sleep(Duration::from_secs(1)).await;
+    });
+}
+
+#[test]
+fn a_snapshot_whose_restoring_came_to_nothing_is_let_go() {
+    story(1, |world| async move {
+        let rig = rig(&world).await;
+        bound(&rig, asks("1Gi", json!({}))).await;
+        define_snapshots(&rig.client).await;
+        // Whether there are snapshots at all is asked for at the start.
+        rig.crash_controllers();
+        rig.restart_controllers();
+        let (uid, handle) = take_snapshot(&rig).await;
+        post_content(&rig, &uid, &handle).await;
+        refuse(&rig, "CreateVolume", "INTERNAL", 100);
+        create::<PersistentVolumeClaim>(&rig.client, from_snapshot("copy")).await;
+        rig.until(S(60), "it failed", || async { !rig.messages("ProvisioningFailed").is_empty() }).await;
+        let held = json!(["provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection"]);
+        rig.sleep(S(400)).await;
+        assert_eq!(snapshot(&rig).await["metadata"]["finalizers"], held, "the claim still asks for it");
+        let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
+        claims.delete("copy", &DeleteParams::default()).await.expect("deleted");
+        rig.until(S(310), "it is let go", || async { snapshot(&rig).await["metadata"]["finalizers"] == Value::Null })
+            .await;
     });
 }

@@ -2,6 +2,7 @@
 
 mod clones;
 mod deletion;
+mod snapshots;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -136,6 +137,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
     });
     if controller.driver.capabilities.clone_volume {
         ctx.spawn(clones::run(controller.clone()));
+    }
+    if controller.driver.capabilities.create_delete_snapshot {
+        ctx.spawn(snapshots::run(controller.clone()));
     }
     let (mut claims, mut volumes) = (controller.sources.claims.subscribe(), controller.sources.volumes.subscribe());
     let worker = controller.clone();

@@ -16,7 +16,9 @@ pub const GROUP: &str = "snapshot.storage.k8s.io";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshot {
+    #[serde(default = "version")]
     api_version: String,
+    #[serde(default = "snapshot")]
     kind: String,
     metadata: ObjectMeta,
     /// Written back as it was read.
@@ -30,13 +32,27 @@ pub struct VolumeSnapshot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeSnapshotContent {
+    #[serde(default = "version")]
     api_version: String,
+    #[serde(default = "content")]
     kind: String,
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Value,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     status: Value,
+}
+
+fn version() -> String {
+    VolumeSnapshot::API_VERSION.to_owned()
+}
+
+fn snapshot() -> String {
+    VolumeSnapshot::KIND.to_owned()
+}
+
+fn content() -> String {
+    VolumeSnapshotContent::KIND.to_owned()
 }
 
 macro_rules! kind {
