@@ -54,10 +54,10 @@ fn a_node_that_is_silent_is_written_in_one_pass_and_in_order() {
             .filter(|w| w.path.contains("/nodes/node-a") || w.path.contains("/pods/one"))
             .collect();
         let (put, rest) = written.split_first().expect("writes");
-        assert_eq!(verbs(&[put.clone()]), ["PUT nodes/node-a/status json"]);
+        assert_eq!(verbs(std::slice::from_ref(put)), ["PUT nodes/node-a/status json"]);
         assert!(put.agent.ends_with("/node-controller"), "{}", put.agent);
         let find = |what: &str| {
-            let found = rest.iter().find(|w| verbs(&[Written::clone(w)])[0].starts_with(what));
+            let found = rest.iter().find(|w| verbs(std::slice::from_ref(*w))[0].starts_with(what));
             found.unwrap_or_else(|| panic!("no {what} in {:?}", verbs(rest)))
         };
         let pod = find("PUT namespaces/default/pods/one/status json");
