@@ -424,8 +424,7 @@ async fn define_snapshots(client: &Client) {
 }
 
 async fn post(client: &Client, path: &str, object: Value) -> Value {
-    let content = Some(("application/json", object));
-    let answer = client.request(http::Method::POST, path, content).await.expect("created");
+    let answer = client.post(path, object).await.expect("created");
     serde_json::from_slice(&answer).expect("JSON")
 }
 
@@ -476,7 +475,7 @@ async fn post_content(rig: &Rig, uid: &str, handle: &str) {
 /// The snapshot `s`.
 async fn snapshot(rig: &Rig) -> Value {
     let path = format!("{SNAPSHOTS}/s");
-    let answer = rig.client.request(http::Method::GET, &path, None).await.expect("the snapshot");
+    let answer = rig.client.get(&path).await.expect("the snapshot");
     serde_json::from_slice(&answer).expect("JSON")
 }
 

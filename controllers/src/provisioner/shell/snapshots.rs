@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(300);
 /// Runs the loop for ever, if the cluster has snapshots when the sidecar starts.
 pub(super) async fn run(controller: Arc<Controller>) {
     let version = format!("/apis/{GROUP}/v1");
-    if controller.client.request(http::Method::GET, &version, None).await.is_err() {
+    if controller.client.get(&version).await.is_err() {
         return;
     }
     let snapshots = Informer::<VolumeSnapshot>::start(&controller.ctx, controller.client.all(), ListParams::default());
