@@ -203,7 +203,8 @@ impl Scheduler {
             Err(error) => Err(format!("running PreBind plugin \"VolumeBinding\": {error}")),
             Ok(()) => {
                 let pods = self.client.namespaced::<Pod>(&key.namespace);
-                pods.bind(&key.name, &node).await.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
+                let bound = pods.bind(&key.name, pod.uid(), &node).await;
+                bound.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
             }
         };
         match bound {
