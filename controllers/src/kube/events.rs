@@ -10,10 +10,9 @@ use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
 
-use super::api::Patch;
 use super::client::Client;
-use super::error::ApiError;
 use super::object::time;
+use super::patch::Patch;
 use crate::events::{EventLost, EventRecorded};
 
 /// Records events in the background. Clones are the same recorder.
@@ -145,7 +144,7 @@ impl Sink {
                     return;
                 }
                 Err(e) if e.is_already_exists() => {}
-                Err(e @ (ApiError::Status(_) | ApiError::Decode(_) | ApiError::Transport(_))) => {
+                Err(e) => {
                     let ctx = self.client.ctx();
                     ctx.trace().trace(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
                     return;
