@@ -84,7 +84,7 @@ impl Seen {
 
 /// The status loop; never ends.
 pub(super) async fn run(agent: Arc<Agent>) {
-    let api = agent.client.all::<Node>();
+    let api = agent.heartbeat.all::<Node>();
     let mut rng = agent.ctx.rng("node status");
     let mut reporter = Reporter::default();
     loop {

@@ -1,6 +1,7 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
 mod growth;
+mod heartbeat;
 mod live;
 mod logs;
 #[cfg(feature = "mutants")]
