@@ -21,7 +21,10 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     divided("what control loops and the node agent wait: periods, polls, backoffs, grace periods", ""),
     divided("how long a Lease, a heartbeat or a toleration is believed", "the object has the number as it is"),
-    divided("the deadline that upstream gives a call: of a driver, of leader election, of the kubelet's heartbeats", FLOOR),
+    divided(
+        "the deadline that upstream gives a call: of a driver, of leader election, of the kubelet's heartbeats",
+        FLOOR,
+    ),
     divided("what the cloud, its states and its latencies take", ""),
     divided("of a fault: `delay`, `after`, `for` and its lease", ""),
     divided("of a scenario: `sleep`, `within`, `deadline`, how long a settled world stays so", ""),
@@ -29,7 +32,10 @@ pub const RULES: &[Rule] = &[
     left("how long a request to the API server may take, where upstream sets no deadline: 30s", GUARD),
     left("how long a message travels in simulation (`link`)", "it is given as it is"),
     left("how long `mooring` waits for a process, a server or a disk of its own", "they work in real time"),
-    left("what is written down: times and numbers in objects, events and the trace", "they are read with the scale in mind"),
+    left(
+        "what is written down: times and numbers in objects, events and the trace",
+        "they are read with the scale in mind",
+    ),
 ];
 
 const FLOOR: &str = "never below a second, or the deadline itself where that is shorter: the peer's work is real";
