@@ -2,8 +2,10 @@
 
 mod growth;
 mod heartbeat;
+mod inline;
 mod live;
 mod logs;
+mod lost;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod raw;

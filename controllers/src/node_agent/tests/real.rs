@@ -52,6 +52,15 @@ impl Hand {
         conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
+    /// Waits until the driver is registered.
+    pub async fn registered(&self) {
+        self.until("ready", 2, async || self.ready().await).await;
+        self.until("driver", 2, async || {
+            self.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
+        })
+        .await;
+    }
+
     async fn pod(&self) -> Option<Pod> {
         match self.client.namespaced("default").get("p").await {
             Ok(pod) => Some(Pod::clone(&pod)),
@@ -73,11 +82,7 @@ pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec
     for (object, more) in [(&mut volume, csi), (&mut pod, spec)] {
         object.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
     }
-    hand.until("ready", 2, async || hand.ready().await).await;
-    hand.until("driver", 2, async || {
-        hand.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
-    })
-    .await;
+    hand.registered().await;
     let labels = hand.node().await.metadata.labels.unwrap_or_default();
     assert_eq!(labels["topology.ebs.csi.aws.com/zone"], "us-east-1a");
 

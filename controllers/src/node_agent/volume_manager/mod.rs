@@ -47,6 +47,26 @@ pub struct FoundMount {
     pub pv: String,
     /// It is a raw device.
     pub block: bool,
+    /// The pod's own spec describes the volume.
+    pub inline: bool,
+}
+
+impl FoundMount {
+    fn spec(&self) -> VolumeSpec {
+        match &self.uid {
+            Some(uid) if self.inline => VolumeSpec::reconstructed_inline(&self.driver, &self.handle, uid, &self.pv),
+            _ => VolumeSpec::reconstructed(&self.driver, &self.handle, &self.pv, self.block),
+        }
+    }
+}
+
+/// What a restarted kubelet found of a pod's volume and could not make sense of: its metadata is gone, or no good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedMount {
+    /// The pod's uid.
+    pub uid: String,
+    /// The name of the volume's directory.
+    pub pv: String,
 }
 
 /// How far reconstruction after a start has come.
@@ -74,6 +94,8 @@ pub struct VolumeManager {
     /// Pods that nobody knows of and whose containers run.
     strays: BTreeSet<String>,
     reconstruction: Reconstruction,
+    /// What could not be reconstructed and was not looked at again yet (`volumesFailedReconstruction`).
+    failed: Vec<FailedMount>,
     retry_at: Option<Duration>,
 }
 
@@ -89,21 +111,26 @@ impl VolumeManager {
             populated: false,
             strays: BTreeSet::new(),
             reconstruction: Reconstruction::Unread,
+            failed: Vec::new(),
             retry_at: None,
         }
     }
 
     // --- what the shell learns ---------------------------------------------------------------------------------
 
-    /// Takes what was found on disk at the start: each becomes attach-, device- and mount-uncertain.
-    pub fn reconstruct(&mut self, found: &[FoundMount]) {
+    /// Takes what was found on disk at the start: each becomes attach-, device- and mount-uncertain. What `failed` waits
+    /// until it is known that no pod wants it.
+    pub fn reconstruct(&mut self, found: &[FoundMount], failed: Vec<FailedMount>) {
+        self.failed = failed;
         let mut names = BTreeSet::new();
         for mount in found {
-            let spec = Arc::new(VolumeSpec::reconstructed(&mount.driver, &mount.handle, &mount.pv, mount.block));
+            let spec = Arc::new(mount.spec());
             names.insert(spec.name.clone());
             let volume = self.actual.mark_attached(spec, Attachability::Uncertain);
-            volume.device = MountState::Uncertain;
-            volume.device_reconstructed = true;
+            if !mount.inline {
+                volume.device = MountState::Uncertain;
+                volume.device_reconstructed = true;
+            }
             let pod = MountedPod {
                 state: MountState::Uncertain,
                 reconstructed: true,

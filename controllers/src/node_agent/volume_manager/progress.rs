@@ -39,6 +39,7 @@ impl VolumeManager {
             }
             Operation::Expand { .. } => Next::Do(Step::Expand),
             Operation::Unmount { .. } => Next::Do(if block { Step::Unmap } else { Step::Unpublish }),
+            Operation::CleanUp { .. } => Next::Do(Step::CleanUp),
             Operation::UnmountDevice { .. } => Next::Do(Step::Unstage),
         }
     }
@@ -96,6 +97,7 @@ impl VolumeManager {
                     attached.pods.remove(uid);
                 }
             }
+            Step::CleanUp => {}
             Step::Unstage => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.device = MountState::NotMounted;
@@ -111,7 +113,7 @@ impl VolumeManager {
         let block = task.spec.block;
         let mounts = matches!(operation, Operation::Mount { .. });
         match step {
-            Step::VerifyControllerAttached | Step::WaitForAttach => {}
+            Step::VerifyControllerAttached | Step::WaitForAttach | Step::CleanUp => {}
             Step::Stage => self.device_failed(volume, error),
             Step::Expand if !mounts => {
                 return self.fail(now, operation, "NodeExpandVolume failed", error.message(), None);
@@ -142,8 +144,8 @@ impl VolumeManager {
     }
 
     fn after_attach(&self, volume: &VolumeName) -> Next {
-        match self.actual.get(volume).map(|v| v.device) {
-            Some(MountState::Mounted) => Next::Do(Step::Publish),
+        match self.actual.get(volume).map(|v| (v.spec.is_inline(), v.device)) {
+            Some((true, _) | (_, MountState::Mounted)) => Next::Do(Step::Publish),
             _ => Next::Do(Step::Stage),
         }
     }

@@ -1,12 +1,13 @@
 //! One pass of the reconciler: what differs between the two states, and which operations that starts
 //! (upstream `reconciler.go`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
 use super::actual::MountState;
-use super::{Operation, Reconciled, Reconstruction, Task, VolumeManager};
+use super::{FailedMount, Operation, Reconciled, Reconstruction, Task, VolumeManager, VolumeName, VolumeSpec};
 use crate::pending::{NotStarted, OperationKeyRef};
 
 impl VolumeManager {
@@ -21,6 +22,7 @@ impl VolumeManager {
         self.mount_or_attach_volumes(now, &mut done);
         if ready_to_unmount {
             self.unmount_devices(now, &mut done);
+            self.clean_orphans(now, &mut done);
         }
         done
     }
@@ -95,6 +97,22 @@ impl VolumeManager {
             } else {
                 self.start(now, Operation::UnmountDevice { volume: name }, Task::of(spec), done);
             }
+        }
+    }
+
+    /// What could not be reconstructed is taken down as far as that goes, but for what a pod wants: mounting that makes its
+    /// metadata anew (`cleanOrphanVolumes`).
+    fn clean_orphans(&mut self, now: Duration, done: &mut Reconciled) {
+        for FailedMount { uid, pv } in std::mem::take(&mut self.failed) {
+            if self.strays.contains(&uid) {
+                self.failed.push(FailedMount { uid, pv });
+                continue;
+            }
+            if self.desired.has_spec(&uid, &pv) {
+                continue;
+            }
+            let task = Task::of(Arc::new(VolumeSpec::reconstructed("", "", &pv, false)));
+            self.start(now, Operation::CleanUp { volume: VolumeName::of_directory(&pv), uid }, task, done);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Tests of the volume manager against a model of a driver, without a clock or a task.
 
 mod growth;
+mod inline;
+mod lost;
 mod raw;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +59,7 @@ fn spec(handle: &str, mode: &str) -> Arc<VolumeSpec> {
 impl Rig {
     fn new() -> Self {
         let mut vm = VolumeManager::new(INITIAL, MAX);
-        vm.reconstruct(&[]);
+        vm.reconstruct(&[], Vec::new());
         vm.set_populated();
         Self::of(vm)
     }
@@ -142,6 +144,7 @@ impl Rig {
         let done = answer != Answer::Final;
         match step {
             Step::VerifyControllerAttached | Step::WaitForAttach => {}
+            Step::CleanUp => self.log.push(format!("clean up {volume} {uid}")),
             Step::Stage => {
                 self.log.push(format!("stage {volume}"));
                 if done {
@@ -154,7 +157,8 @@ impl Rig {
             Step::Publish => {
                 self.log.push(format!("publish {volume} {uid}"));
                 if done {
-                    assert!(self.staged.contains(&volume), "published before it was staged");
+                    let inline = volume == VolumeName::of_pod(&uid, "scratch");
+                    assert!(inline || self.staged.contains(&volume), "published before it was staged");
                     self.published.insert((volume, uid));
                 } else {
                     self.published.remove(&(volume, uid));
@@ -358,13 +362,13 @@ fn a_failing_mount_backs_off_and_says_when_to_look_again() {
 fn found(uid: &str, handle: &str) -> FoundMount {
     let (driver, pv) = ("d".to_owned(), format!("pv-{handle}"));
     let uid = Some(uid.to_owned());
-    FoundMount { uid, driver, handle: handle.to_owned(), pv, block: handle.starts_with("raw") }
+    FoundMount { uid, driver, handle: handle.to_owned(), pv, block: handle.starts_with("raw"), inline: false }
 }
 
 #[test]
 fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
-    vm.reconstruct(&[found("gone", "v"), found("p", "w")]);
+    vm.reconstruct(&[found("gone", "v"), found("p", "w")], Vec::new());
     let mut rig = Rig::of(vm);
     for (handle, uid) in [("v", "gone"), ("w", "p")] {
         rig.staged.insert(VolumeName::new("d", handle));
