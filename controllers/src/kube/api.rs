@@ -122,6 +122,16 @@ impl<K: Kind> Api<K> {
         self.object(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
     }
 
+    /// GET that the server may answer from its cache (`resourceVersion=0`).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn get_cached(&self, name: &str) -> Result<Arc<K>, ApiError> {
+        let mut query = Query::new(self.item(name, ""));
+        query.add("resourceVersion", "0");
+        self.object(&self.client.request(Method::GET, &query.0, None).await?)
+    }
+
     /// LIST, consistent (no cache).
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::future::{Future, pending};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use controllers::kube::{Api, Client, DeleteParams, Kind, Patch, time};
@@ -15,6 +15,7 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mock_ec2::{Config, Ec2, InstanceSpec};
 use serde::de::DeserializeOwned;
+use substrate::body::{Body, HttpService, call};
 use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
@@ -24,7 +25,48 @@ use tokio::sync::Notify;
 pub const DRIVER: &str = "ebs.csi.aws.com";
 pub const S: fn(u64) -> Duration = Duration::from_secs;
 
+/// A request that changes something, as the API server got it.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub ms: u64,
+    pub agent: String,
+    pub method: String,
+    /// With what follows the `?`.
+    pub path: String,
+    /// `strategic-merge-patch+json`, for one.
+    pub kind: String,
+    pub body: Value,
+}
+
+type Writes = Arc<Mutex<Vec<Written>>>;
+
+/// `service`, with what is written through it kept.
+fn recorded(world: &World, service: HttpService, writes: &Writes) -> HttpService {
+    let (clock, writes) = (world.clock().clone(), writes.clone());
+    HttpService::new(move |mut request| {
+        if request.method() != http::Method::GET {
+            let body = request.body_mut().take_document(1 << 20).unwrap_or_default();
+            let header =
+                |name| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+            let written = Written {
+                ms: clock.mono().as_millis() as u64,
+                agent: header(http::header::USER_AGENT),
+                method: request.method().to_string(),
+                path: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+                kind: header(http::header::CONTENT_TYPE).trim_start_matches("application/").to_owned(),
+                body: body.clone(),
+            };
+            writes.lock().expect("not poisoned").push(written);
+            if !body.is_null() {
+                *request.body_mut() = Body::document(body);
+            }
+        }
+        call(service.clone(), request)
+    })
+}
+
 pub struct Rig {
+    writes: Writes,
     pub world: World,
     pub client: Client,
     pub controllers: Vec<Process>,
@@ -83,8 +125,10 @@ impl Rig {
             pending()
         })];
         let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());
+        let writes = Writes::default();
+        let kept = writes.clone();
         servers.push(Process::start(world, "fake-apiserver", move |ctx| {
-            let service = apiserver.start(&ctx);
+            let service = recorded(ctx.world(), apiserver.start(&ctx), &kept);
             ctx.world().fabric().bind(&ctx, "apiserver", service);
             pending()
         }));
@@ -103,8 +147,8 @@ impl Rig {
         let user = Process::start(world, "user", |_| pending());
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
-        let mut rig =
-            Self { world: world.clone(), client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
+        let world = world.clone();
+        let mut rig = Self { writes, world, client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
         for instance in ec2.instances() {
             rig.node(&instance.name, &instance.id).await;
         }
@@ -250,6 +294,17 @@ impl Rig {
         let events = self.events("k8s.event");
         let of = events.iter().filter(|e| e.str("reason") == Some(reason));
         of.filter_map(|e| e.str("message").map(str::to_owned)).collect()
+    }
+
+    /// What was written since `from` whose path has `part` in it.
+    pub fn written(&self, from: u64, part: &str) -> Vec<Written> {
+        let all = self.writes.lock().expect("not poisoned");
+        all.iter().filter(|w| w.ms >= from && w.path.contains(part)).cloned().collect()
+    }
+
+    /// Milliseconds since the start.
+    pub fn now_ms(&self) -> u64 {
+        self.world.clock().mono().as_millis() as u64
     }
 
     /// Times, in seconds, of the trace events of one kind.

@@ -7,6 +7,7 @@
 mod go;
 mod json;
 mod merge;
+mod node_status;
 mod strategic;
 mod types;
 
