@@ -4,7 +4,9 @@ mod common;
 
 use common::{DRIVER, Rig, S, story};
 use controllers::kube::{DeleteParams, Patch};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use substrate::json::{Value, json};
@@ -121,4 +123,86 @@ fn a_claim_whose_volume_comes_later_is_bound_at_the_next_resync() {
         let passed = bound_after(seed, false, S(3));
         assert!((S(10)..S(13)).contains(&passed), "seed {seed}: {passed:?}");
     }
+}
+
+async fn events(rig: &Rig, reason: &str) -> Vec<Event> {
+    let events = rig.client.all::<Event>().list(&Default::default()).await.expect("a list");
+    let of = events.items.iter().filter(|e| e.reason.as_deref() == Some(reason));
+    of.map(|e| Event::clone(e)).collect()
+}
+
+#[test]
+fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
+    story(1, async |world| {
+        let rig = Rig::new(&world, &["node-a", "node-b"], &[]).await;
+        untainted(&rig).await;
+        rig.pods().create(&pod(json!({ "disk": "nowhere" }))).await.expect("a pod");
+        rig.sleep(S(1)).await;
+        let generation = async || {
+            let pod = rig.pods().get("p").await.expect("the pod");
+            let conditions = pod.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+            conditions.iter().find(|c| c.type_ == "PodScheduled").and_then(|c| c.observed_generation)
+        };
+        assert_eq!(generation().await, Some(1));
+        // Every five minutes it is tried again without a reason.
+        rig.sleep(S(2 * 60 * 60)).await;
+        let failed = events(&rig, "FailedScheduling").await;
+        let series: Vec<_> = failed.iter().map(|e| e.series.as_ref().map(|s| s.count)).collect();
+        assert!((1..=3).contains(&failed.len()) && series.iter().flatten().any(|count| *count > 2), "{series:?}");
+        let first = &failed[0];
+        assert_eq!((first.action.as_deref(), first.type_.as_deref()), (Some("Scheduling"), Some("Warning")));
+        assert_eq!(first.reporting_controller.as_deref(), Some("default-scheduler"));
+        assert_eq!(first.reporting_instance.as_deref(), Some("default-scheduler-kube-scheduler"));
+        assert!(first.event_time.is_some() && first.regarding.as_ref().is_some_and(|r| r.name.as_deref() == Some("p")));
+        // The old API shows the same objects.
+        let old = rig.client.all::<CoreEvent>().list(&Default::default()).await.expect("a list");
+        let same = old.items.iter().find(|e| e.metadata.name == first.metadata.name).expect("the event");
+        assert_eq!((&same.message, &same.involved_object.name), (&first.note, &Some("p".to_owned())));
+
+        let here = Patch::Merge(json!({ "metadata": { "labels": { "disk": "nowhere" } } }));
+        rig.client.all::<Node>().patch("node-b", &here).await.expect("a node");
+        rig.sleep(S(15)).await;
+        assert_eq!(node_of(&rig).await.as_deref(), Some("node-b"));
+        let scheduled = events(&rig, "Scheduled").await;
+        assert_eq!(scheduled[0].action.as_deref(), Some("Binding"));
+        assert_eq!(scheduled[0].note.as_deref(), Some("Successfully assigned default/p to node-b"));
+    });
+}
+
+#[test]
+fn a_pod_that_waits_for_its_volumes_says_where_it_is_about_to_go() {
+    story(1, async |world| {
+        let rig = Rig::new(&world, &["node-a", "node-b"], &[]).await;
+        untainted(&rig).await;
+        let late = json!({
+            "metadata": { "name": "late" }, "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer",
+        });
+        rig.client.all::<StorageClass>().create(&object(late)).await.expect("a class");
+        let claim = json!({
+            "metadata": { "namespace": "default", "name": "data" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "late",
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        });
+        let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
+        claims.create(&object(claim)).await.expect("a claim");
+        let refused = json!({ "plane": "csi", "op": "CreateVolume" });
+        let effect = json!({ "grpc": "RESOURCE_EXHAUSTED" });
+        fault(&rig, json!({ "name": "full", "match": refused, "effect": effect, "when": { "first": 1 } }));
+        let mut pod = pod(json!({}));
+        let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
+        pod.spec.get_or_insert_default().volumes = Some(vec![object(volume)]);
+        rig.pods().create(&pod).await.expect("a pod");
+        let nominated = async || {
+            let pod = rig.pods().get("p").await.expect("the pod");
+            pod.status.as_ref().and_then(|s| s.nominated_node_name.clone()).unwrap_or_default()
+        };
+        rig.until(S(2), "nominated", async || nominated().await == "node-a").await;
+        // There is no room: the binding is given up, and so is the node.
+        rig.until(S(5), "not nominated any more", async || nominated().await.is_empty()).await;
+        assert_eq!(node_of(&rig).await, None);
+        rig.until(S(30), "bound", async || node_of(&rig).await.is_some()).await;
+        assert_eq!(nominated().await, "", "a binding takes it back");
+    });
 }
