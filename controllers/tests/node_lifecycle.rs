@@ -54,10 +54,10 @@ fn a_node_that_is_silent_is_written_in_one_pass_and_in_order() {
             .filter(|w| w.path.contains("/nodes/node-a") || w.path.contains("/pods/one"))
             .collect();
         let (put, rest) = written.split_first().expect("writes");
-        assert_eq!(verbs(&[put.clone()]), ["PUT nodes/node-a/status json"]);
+        assert_eq!(verbs(std::slice::from_ref(put)), ["PUT nodes/node-a/status json"]);
         assert!(put.agent.ends_with("/node-controller"), "{}", put.agent);
         let find = |what: &str| {
-            let found = rest.iter().find(|w| verbs(&[Written::clone(w)])[0].starts_with(what));
+            let found = rest.iter().find(|w| verbs(std::slice::from_ref(*w))[0].starts_with(what));
             found.unwrap_or_else(|| panic!("no {what} in {:?}", verbs(rest)))
         };
         let pod = find("PUT namespaces/default/pods/one/status json");
@@ -107,8 +107,10 @@ fn a_node_that_is_back_loses_each_taint_by_a_patch() {
 fn a_taint_that_meets_another_writer_is_tried_again_with_what_is_there() {
     story(3, |world| async move {
         let rig = rig(&world).await;
+        // Admission's taint of new nodes is gone by then.
+        rig.sleep(S(10)).await;
         let fault = substrate::json::from_value(json!({
-            "name": "other-writer", "match": { "plane": "k8s", "op": "patch", "where": { "resource": "nodes", "subresource": "" } },
+            "name": "other-writer", "match": { "plane": "k8s", "op": "patch", "where": { "object": "node-a", "subresource": "" } },
             "when": { "first": 2 }, "effect": { "error": "Conflict" },
         }))
         .expect("a fault");

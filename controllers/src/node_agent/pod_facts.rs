@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
 use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use substrate::json::{Value, json};
@@ -88,7 +87,7 @@ pub(super) async fn tokens(
             },
         });
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-        let answer = agent.client.request(Method::POST, &path, Some(("application/json", request))).await;
+        let answer = agent.client.post(&path, request).await;
         let failed = |e: String| StepError::Transient(format!("failed to get service account token attributes: {e}"));
         let answer: Value = answer
             .map_err(|e| failed(e.to_string()))

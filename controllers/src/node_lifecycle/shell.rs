@@ -135,14 +135,15 @@ impl Shell {
         let nodes = self.classify().await;
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (zone, node) in &nodes {
-            let Some((observed, current)) = self.update_health(node).await else { continue };
+            let mut node = node.clone();
+            let Some((observed, current)) = self.update_health(&mut node).await else { continue };
             if node.label("node.kubernetes.io/exclude-disruption").is_none() {
                 let count = counts.entry(zone).or_default();
                 if is_ready(current) { count.0 += 1 } else { count.1 += 1 }
             }
             let Some(current) = current else { continue };
             self.tell(node.name(), current);
-            self.taint_by_condition(zone, node, current).await;
+            self.taint_by_condition(zone, &node, current).await;
             let went_away = current != Ready::True && observed == Ready::True;
             if went_away {
                 let text = format!("Node {} status is now: NodeNotReady", node.name());
@@ -210,26 +211,25 @@ impl Shell {
         nodes
     }
 
-    /// Looks at one node and writes its conditions when they have to change; nothing when that failed.
-    async fn update_health(&mut self, node: &Arc<Node>) -> Option<(Ready, Option<Ready>)> {
-        let mut node = node.clone();
-        for attempt in 0..TRIES {
+    /// Looks at one node and writes its conditions when they have to change; nothing when that failed. After a write that
+    /// was refused, `node` is as it was read live.
+    async fn update_health(&mut self, node: &mut Arc<Node>) -> Option<(Ready, Option<Ready>)> {
+        for _ in 0..TRIES {
             let renewed = self
                 .leases
                 .get(LEASES, node.name())
                 .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
             let health = &mut self.known.get_mut(node.name())?.health;
-            let seen = NodeHealth::observe(health, self.ctx.now(), &node, renewed, self.grace);
+            let seen = NodeHealth::observe(health, self.ctx.now(), node, renewed, self.grace);
             let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
-            let mut changed = Node::clone(&node);
+            // Boxed: kilobytes that what waits for the answer would hold.
+            let mut changed = Box::new(Node::clone(node));
             changed.status.get_or_insert_with(NodeStatus::default).conditions = Some(conditions);
             if self.client.all::<Node>().replace_status(&changed).await.is_ok() {
                 return Some((seen.observed, seen.current));
             }
-            if attempt + 1 < TRIES {
-                self.ctx.sleep(RETRY).await;
-                node = self.client.all::<Node>().get(node.name()).await.ok()?;
-            }
+            *node = self.client.all::<Node>().get(node.name()).await.ok()?;
+            self.ctx.sleep(RETRY).await;
         }
         None
     }

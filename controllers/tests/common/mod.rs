@@ -7,7 +7,7 @@ use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use controllers::kube::{Api, Client, DeleteParams, Kind, Patch, time};
+use controllers::kube::{Api, Client, DeleteParams, Guard, Kind, Patched, time};
 use controllers::{Election, LoopsConfig, PROCESSES, runs};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -177,13 +177,14 @@ impl Rig {
             let node = node.clone();
             async move {
                 let leases = client.namespaced::<Lease>("kube-node-lease");
-                let renewed = || json!({ "spec": { "renewTime": MicroTime(ctx.now().wall) } });
-                let mut lease = renewed();
-                lease["metadata"] = json!({ "name": node });
-                leases.create(&object(lease)).await.expect("a lease");
+                let spec = json!({ "renewTime": MicroTime(ctx.now().wall) });
+                let lease = object(json!({ "metadata": { "name": node }, "spec": spec }));
+                let mut lease = leases.create(&lease).await.expect("a lease");
                 loop {
                     ctx.sleep(S(10)).await;
-                    leases.patch(&node, &Patch::Merge(renewed())).await.expect("a renewal");
+                    let mut renewed = Lease::clone(&lease);
+                    renewed.spec.get_or_insert_default().renew_time = Some(MicroTime(ctx.now().wall));
+                    lease = leases.replace(&renewed).await.expect("a renewal");
                 }
             }
         }));
@@ -206,9 +207,9 @@ impl Rig {
         self.kubelets.iter().find(|p| &**p.name() == node).expect("a node").crash();
     }
 
+    /// Sets members of a node's status; conditions are set one by one.
     pub async fn patch_node_status(&self, name: &str, status: Value) {
-        let patch = Patch::Strategic(json!({ "status": status }));
-        self.client.all::<Node>().patch_status(name, &patch).await.expect("a node status");
+        edit_status(&self.client.all::<Node>(), name, status).await;
     }
 
     /// Says as the kubelet of `node` that it uses the volumes.
@@ -238,8 +239,7 @@ impl Rig {
         let container = json!({ "name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } });
         let ready = json!({ "type": "Ready", "status": "True" });
         let status = json!({ "phase": "Running", "conditions": [ready], "containerStatuses": [container] });
-        let patch = Patch::Strategic(json!({ "status": status }));
-        self.pods().patch_status(name, &patch).await.expect("a pod status");
+        edit_status(&self.pods(), name, status).await;
     }
 
     pub async fn force_delete(&self, pod: &str) {
@@ -311,6 +311,32 @@ impl Rig {
     pub fn times(&self, kind: &str) -> Vec<f64> {
         self.events(kind).iter().map(|e| e.ms as f64 / 1000.0).collect()
     }
+}
+
+/// Changes an object as somebody does who looks at it first.
+pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut K)) -> Arc<K> {
+    let old = api.get(name).await.expect("the object");
+    let mut new = K::clone(&old);
+    change(&mut new);
+    api.merge_patch(&old, &new, Guard::None).await.expect("patched").unwrap_or(old)
+}
+
+/// Sets members of an object's status; conditions are set one by one.
+async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
+    let old = api.get(name).await.expect("the object");
+    let mut tree = substrate::json::to_value(&*old).expect("an object");
+    let Value::Object(members) = status else { panic!("no status: {status}") };
+    for (field, value) in members {
+        let slot = &mut tree["status"][field.as_str()];
+        match (slot.as_array_mut(), value) {
+            (Some(present), Value::Array(new)) if field == "conditions" => {
+                present.retain(|c| !new.iter().any(|new| new["type"] == c["type"]));
+                present.extend(new);
+            }
+            (_, value) => *slot = value,
+        }
+    }
+    api.strategic_patch_status(&old, &object(tree), Guard::None).await.expect("a status");
 }
 
 /// Runs `story` in a simulated world.
