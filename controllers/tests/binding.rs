@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{DRIVER, Rig, S, story};
-use controllers::kube::{DeleteParams, Patch};
+use common::{DRIVER, Rig, S, edit, story};
+use controllers::kube::DeleteParams;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -23,8 +23,7 @@ fn fault(rig: &Rig, fault: Value) {
 /// Lets the scheduler put pods on every node.
 async fn untainted(rig: &Rig) {
     for node in ["node-a", "node-b"] {
-        let ready = Patch::Merge(json!({ "spec": { "taints": null } }));
-        rig.client.all::<Node>().patch(node, &ready).await.expect("a node");
+        edit(&rig.client.all::<Node>(), node, |node| node.spec.get_or_insert_default().taints = None).await;
         let room = json!({ "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } });
         rig.patch_node_status(node, room).await;
     }
@@ -159,8 +158,10 @@ fn the_schedulers_events_are_of_the_new_api_and_repeat_as_a_series() {
         let same = old.items.iter().find(|e| e.metadata.name == first.metadata.name).expect("the event");
         assert_eq!((&same.message, &same.involved_object.name), (&first.note, &Some("p".to_owned())));
 
-        let here = Patch::Merge(json!({ "metadata": { "labels": { "disk": "nowhere" } } }));
-        rig.client.all::<Node>().patch("node-b", &here).await.expect("a node");
+        edit(&rig.client.all::<Node>(), "node-b", |node| {
+            node.metadata.labels.get_or_insert_default().insert("disk".to_owned(), "nowhere".to_owned());
+        })
+        .await;
         rig.sleep(S(15)).await;
         assert_eq!(node_of(&rig).await.as_deref(), Some("node-b"));
         let scheduled = events(&rig, "Scheduled").await;

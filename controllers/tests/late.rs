@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Rig, S, name, story};
-use controllers::kube::{Client, DeleteParams, Patch};
+use common::{Rig, S, edit, name, story};
+use controllers::kube::{Client, DeleteParams};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
@@ -37,9 +37,11 @@ fn a_time_scale_does_not_cut_off_a_request_that_is_late() {
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
         // Divided, it is two seconds late.
-        late(&world, json!({ "method": "PATCH" }), "before", json!({ "first": 1 }));
-        let label = Patch::Merge(json!({ "metadata": { "labels": { "late": "yes" } } }));
-        let answer = client.all::<Namespace>().patch("default", &label).await;
+        late(&world, json!({ "method": "PUT" }), "before", json!({ "first": 1 }));
+        let namespaces = client.all::<Namespace>();
+        let mut labelled = Namespace::clone(&*namespaces.get("default").await.expect("a namespace"));
+        labelled.metadata.labels.get_or_insert_default().insert("late".to_owned(), "yes".to_owned());
+        let answer = namespaces.replace(&labelled).await;
         drop(server);
         answer.map(|namespace| namespace.metadata.labels.clone().unwrap_or_default().contains_key("late"))
     });
@@ -51,16 +53,21 @@ fn a_time_scale_does_not_cut_off_a_request_that_is_late() {
 fn goes(from: &str, moment: &str, nth: u64) -> bool {
     story(nth, async |world| {
         let rig = Rig::new(&world, &["node-a"], &[]).await;
-        let grows = Patch::Merge(json!({ "allowVolumeExpansion": true }));
-        rig.client.all::<StorageClass>().patch("ebs", &grows).await.expect("a class");
+        let classes = rig.client.all::<StorageClass>();
+        let class = classes.get("ebs").await.expect("a class");
+        let grows = StorageClass { allow_volume_expansion: Some(true), ..StorageClass::clone(&class) };
+        classes.replace(&grows).await.expect("a class");
         late(&world, json!({ "from": from, "method": "PATCH" }), moment, json!({ "nth": nth }));
         rig.claim("data").await;
         rig.pod("p", "node-a", "data").await;
         let volumes = rig.until_attached("node-a", S(120)).await;
         rig.in_use("node-a", &volumes).await;
         let claims = rig.client.namespaced::<PersistentVolumeClaim>("default");
-        let more = json!({ "spec": { "resources": { "requests": { "storage": "2Gi" } } } });
-        claims.patch("data", &Patch::Merge(more)).await.expect("a larger claim");
+        edit(&claims, "data", |claim| {
+            let more = json!({ "requests": { "storage": "2Gi" } });
+            claim.spec.get_or_insert_default().resources = Some(object(more));
+        })
+        .await;
         rig.sleep(S(300)).await;
         let large = |pv: &PersistentVolume| {
             let capacity = pv.spec.as_ref().and_then(|s| s.capacity.as_ref());
