@@ -130,16 +130,28 @@ impl Client {
         Api::new(self.clone(), Some(namespace.to_owned()))
     }
 
+    /// GET of what is no object, as the list of a group's resources.
+    ///
+    /// # Errors
+    /// The server's refusal, or that there was no answer within 30 s.
+    pub fn get(&self, path: &str) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+        self.request(Method::GET, path, None)
+    }
+
     /// POST of what no [`Api`] has a verb for, as a token of a service account.
     ///
     /// # Errors
     /// The server's refusal, or that there was no answer within 30 s.
-    pub(crate) fn post(&self, path: &str, object: Value) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+    pub fn post(&self, path: &str, object: Value) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         self.request(Method::POST, path, Some(("application/json", object)))
     }
 
-    /// Sends one request and reads its whole answer. Only of this client, so that nobody sends a patch of his own.
-    pub(super) fn request(
+    /// Sends one request and reads its whole answer. Public until all callers take [`get`](Self::get) or
+    /// [`post`](Self::post); then nobody else can send a patch of his own.
+    ///
+    /// # Errors
+    /// The server's refusal, or that there was no answer within 30 s.
+    pub fn request(
         &self,
         method: Method,
         path: &str,

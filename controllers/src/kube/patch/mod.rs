@@ -90,7 +90,7 @@ impl Patch {
         }
     }
 
-    /// The same for `object` only. A JSON patch has no place for a guard but a `test` of its own.
+    /// The same for `object` only; in a JSON patch that is a `test` before all else.
     #[must_use]
     pub fn guarded<K: Kind>(mut self, object: &K, guard: Guard) -> Self {
         let (field, value) = match guard {
@@ -98,9 +98,19 @@ impl Patch {
             Guard::Uid => ("uid", object.uid()),
             Guard::ResourceVersion => ("resourceVersion", object.resource_version()),
         };
-        if let Self::Merge(Value::Object(members)) | Self::Strategic(Value::Object(members)) = &mut self {
-            let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-            metadata[field] = value.into();
+        match &mut self {
+            Self::Merge(document) | Self::Strategic(document) => {
+                if let Value::Object(members) = document {
+                    let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+                    metadata[field] = value.into();
+                }
+            }
+            Self::Json(document) => {
+                if let Value::Array(operations) = document {
+                    let test = Operation::Test { path: format!("/metadata/{field}"), value: value.into() };
+                    operations.insert(0, test.value());
+                }
+            }
         }
         self
     }

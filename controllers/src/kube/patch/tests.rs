@@ -285,6 +285,8 @@ fn the_operations_of_a_json_patch_are_in_its_order() {
         { "op": "remove", "path": "/metadata/finalizers/0" },
     ]);
     assert_eq!(patch.content(), ("application/json-patch+json", expected));
+    let guarded = patch.guarded(&pod(json!([])), Guard::Uid);
+    assert_eq!(guarded.value()[0], json!({ "op": "test", "path": "/metadata/uid", "value": "u" }));
 }
 
 /// The types of the table, from its kinds downward.
