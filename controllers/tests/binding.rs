@@ -127,7 +127,7 @@ fn a_claim_whose_volume_comes_later_is_bound_at_the_next_resync() {
 async fn events(rig: &Rig, reason: &str) -> Vec<Event> {
     let events = rig.client.all::<Event>().list(&Default::default()).await.expect("a list");
     let of = events.items.iter().filter(|e| e.reason.as_deref() == Some(reason));
-    of.map(|e| Event::clone(e)).collect()
+    of.cloned().collect()
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn goes(from: &str, moment: &str, nth: u64) -> bool {
             capacity.is_some_and(|c| c["storage"].0 == "2Gi")
         };
         let volumes = rig.client.all::<PersistentVolume>();
-        assert!(volumes.list(&Default::default()).await.expect("a list").items.iter().all(|pv| large(pv)));
+        assert!(volumes.list(&Default::default()).await.expect("a list").items.iter().all(large));
         rig.force_delete("p").await;
         rig.sleep(S(2)).await;
         rig.in_use("node-a", &[]).await;
