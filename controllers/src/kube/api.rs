@@ -352,11 +352,11 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn bind(&self, name: &str, node: &str) -> Result<(), ApiError> {
+    pub async fn bind(&self, name: &str, uid: &str, node: &str) -> Result<(), ApiError> {
         let binding = json!({
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": { "name": name, "namespace": self.namespace },
+            "metadata": { "name": name, "namespace": self.namespace, "uid": uid },
             "target": { "kind": "Node", "name": node },
         });
         let content = ("application/json", binding);
