@@ -146,12 +146,8 @@ impl Client {
         self.request(Method::POST, path, Some(("application/json", object)))
     }
 
-    /// Sends one request and reads its whole answer. Public until all callers take [`get`](Self::get) or
-    /// [`post`](Self::post); then nobody else can send a patch of his own.
-    ///
-    /// # Errors
-    /// The server's refusal, or that there was no answer within 30 s.
-    pub fn request(
+    /// Sends one request and reads its whole answer. Only of this client, so that nobody sends a patch of his own.
+    pub(super) fn request(
         &self,
         method: Method,
         path: &str,

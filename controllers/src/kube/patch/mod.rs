@@ -11,16 +11,12 @@ mod node_status;
 mod strategic;
 mod types;
 
-use substrate::json::{Map, Value};
+use substrate::json::Value;
 
 pub use self::json::Operation;
 pub use self::types::Patched;
 use super::error::ApiError;
 use super::object::Kind;
-
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const JSON: &str = "application/json-patch+json";
 
 /// What a patch says of the object that it is meant for, so that the server refuses it (409) for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,18 +30,32 @@ pub enum Guard {
     ResourceVersion,
 }
 
-/// A change to an object, in one of the three patch languages.
-///
-/// The variants are public until every loop makes its patches with [`Patch::merge`], [`Patch::strategic`] and
-/// [`Patch::json`]; then nobody else can.
+/// A change to an object, in one of the three patch languages. Nobody but [`Patch::merge`], [`Patch::strategic`],
+/// [`Patch::node_status`] and [`Patch::json`] makes one.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
+pub struct Patch {
+    language: Language,
+    document: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
     /// RFC 7386.
-    Merge(Value),
+    Merge,
     /// Kubernetes' own: lists merge by key, `$patch` directives.
-    Strategic(Value),
+    Strategic,
     /// RFC 6902.
-    Json(Value),
+    Json,
+}
+
+impl Language {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+        }
+    }
 }
 
 impl Patch {
@@ -55,7 +65,8 @@ impl Patch {
     /// The object cannot be written as JSON.
     pub fn merge<K: Patched>(old: &K, new: &K) -> Result<Self, ApiError> {
         let (before, after) = K::differing(old, new)?;
-        Ok(Self::Merge(Value::Object(merge::between(&before, after, K::TYPE))))
+        let patch = merge::between(&before, after, K::TYPE);
+        Ok(Self { language: Language::Merge, document: Value::Object(patch) })
     }
 
     /// The strategic merge patch from `old` to `new` (`strategicpatch.CreateTwoWayMergePatch`).
@@ -66,17 +77,17 @@ impl Patch {
         let (before, after) = K::differing(old, new)?;
         let patch = strategic::between(&before, after, K::TYPE)
             .map_err(|e| ApiError::Encode(format!("{} {}: {e}", K::KIND, new.name())))?;
-        Ok(Self::Strategic(Value::Object(patch)))
+        Ok(Self { language: Language::Strategic, document: Value::Object(patch) })
     }
 
     /// A JSON patch, for the few that upstream writes by hand.
     pub fn json(operations: &[Operation]) -> Self {
-        Self::Json(operations.iter().map(Operation::value).collect())
+        Self { language: Language::Json, document: operations.iter().map(Operation::value).collect() }
     }
 
     /// Whether it changes nothing. Look before a guard is put in: a guard is no change.
     pub fn is_empty(&self) -> bool {
-        match self.value() {
+        match &self.document {
             Value::Object(members) => members.is_empty(),
             Value::Array(operations) => operations.is_empty(),
             _ => false,
@@ -85,9 +96,7 @@ impl Patch {
 
     /// The document.
     pub fn value(&self) -> &Value {
-        match self {
-            Self::Merge(value) | Self::Strategic(value) | Self::Json(value) => value,
-        }
+        &self.document
     }
 
     /// The same for `object` only; in a JSON patch that is a `test` before all else.
@@ -98,29 +107,18 @@ impl Patch {
             Guard::Uid => ("uid", object.uid()),
             Guard::ResourceVersion => ("resourceVersion", object.resource_version()),
         };
-        match &mut self {
-            Self::Merge(document) | Self::Strategic(document) => {
-                if let Value::Object(members) = document {
-                    let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-                    metadata[field] = value.into();
-                }
+        match &mut self.document {
+            Value::Array(operations) => {
+                let test = Operation::Test { path: format!("/metadata/{field}"), value: value.into() };
+                operations.insert(0, test.value());
             }
-            Self::Json(document) => {
-                if let Value::Array(operations) = document {
-                    let test = Operation::Test { path: format!("/metadata/{field}"), value: value.into() };
-                    operations.insert(0, test.value());
-                }
-            }
+            members => members["metadata"][field] = value.into(),
         }
         self
     }
 
     pub(super) fn into_content(self) -> (&'static str, Value) {
-        match self {
-            Self::Merge(value) => (MERGE, value),
-            Self::Strategic(value) => (STRATEGIC, value),
-            Self::Json(value) => (JSON, value),
-        }
+        (self.language.content_type(), self.document)
     }
 
     pub(super) fn content(&self) -> (&'static str, Value) {

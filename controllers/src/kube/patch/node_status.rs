@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
-use substrate::json::{Map, Value, json};
+use substrate::json::{Value, json};
 
 use super::Patch;
 use crate::kube::api::Api;
@@ -25,10 +25,10 @@ impl Patch {
             diff.status.get_or_insert_with(NodeStatus::default).addresses = Some(before);
         }
         let mut patch = Self::strategic(old, &diff)?;
-        if by_hand && let Self::Strategic(Value::Object(members)) = &mut patch {
+        if by_hand {
             let all = after.iter().map(|a| json!({ "address": a.address, "type": a.type_ }));
             let all: Vec<Value> = all.chain([json!({ "$patch": "replace" })]).collect();
-            members.entry("status").or_insert_with(|| Value::Object(Map::new()))["addresses"] = all.into();
+            patch.document["status"]["addresses"] = all.into();
         }
         Ok(patch)
     }

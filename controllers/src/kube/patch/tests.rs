@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolume
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use proptest::prelude::*;
 use rstest::rstest;
-use substrate::json::{from_value, json};
+use substrate::json::{Map, from_value, json};
 
 use super::types::{Field, List, Type, Unset};
 use super::*;
@@ -208,7 +208,7 @@ fn a_new_condition_comes_with_the_nulls_of_its_go_type() {
             }],
         },
     });
-    assert_eq!(patch, Patch::Strategic(expected));
+    assert_eq!(patch.content(), ("application/strategic-merge-patch+json", expected));
 }
 
 #[test]
