@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed};
 
+use super::account::Account;
 use super::client_token::SavedToken;
 use super::command::{CopyVolumes, CreateVolume, RunInstances};
 use super::device::DeviceSlot;
@@ -36,6 +37,8 @@ pub struct Saved {
     copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
     instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
     made: Made,
+    #[serde(default)]
+    account: Account,
 }
 
 impl State {
@@ -51,6 +54,7 @@ impl State {
             copy_tokens: self.copy_tokens.save(now.mono),
             instance_tokens: self.instance_tokens.save(now.mono),
             made: self.made,
+            account: self.account.clone(),
         }
     }
 
@@ -66,6 +70,7 @@ impl State {
         saved.switches.check()?;
         state.switches = saved.switches;
         state.made = saved.made;
+        state.account = saved.account;
         state.volume_tokens = saved.volume_tokens.into();
         state.copy_tokens = saved.copy_tokens.into();
         state.instance_tokens = saved.instance_tokens.into();
@@ -102,6 +107,7 @@ impl State {
         }
         for snapshot in self.snapshots.values() {
             subjects.push(Subject::Snapshot(snapshot.id.clone()));
+            subjects.push(Subject::Tier(snapshot.id.clone()));
             let zones = snapshot.fast_restores.keys();
             subjects.extend(zones.map(|zone| Subject::FastRestore(snapshot.id.clone(), zone.clone())));
         }
