@@ -39,11 +39,15 @@ const NOT_EMULATED: [&str; 4] = ["EnaSupport", "Kernel", "Ramdisk", "SriovNetSup
 pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Error> {
     let instance = instance_id(&form.require("InstanceId")?)?;
     let mut changes = Vec::new();
-    if let Some(name) = form.take("Attribute") {
+    let value = form.take_verbatim("Value");
+    let attribute = form.take("Attribute");
+    if attribute.is_none() && value.is_some() {
+        return Err(Ec2Error::MissingParameter("Attribute".to_owned()));
+    }
+    if let Some(name) = attribute {
         let parameter = CHANGEABLE.into_iter().chain(NOT_EMULATED).find(|known| {
             known.eq_ignore_ascii_case(&name) && known[1..] == name[1..] && name.starts_with(char::is_lowercase)
         });
-        let value = form.take_verbatim("Value");
         match (parameter, value) {
             (Some(parameter), Some(value)) => changes.push(change(parameter, value)?),
             (Some(_), None) => return Err(Ec2Error::MissingParameter("Value".to_owned())),
