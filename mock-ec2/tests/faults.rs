@@ -89,10 +89,9 @@ fn sample(op: &str) -> (&'static str, &'static str) {
              &BlockDeviceMapping.1.Ebs.SnapshotId={snap}",
             "",
         ),
-        "DescribeFastSnapshotRestores" => (
-            "",
-            "Action=EnableFastSnapshotRestores&SourceSnapshotId.1={snap}&AvailabilityZone.1=us-east-1a",
-        ),
+        "DescribeFastSnapshotRestores" => {
+            ("", "Action=EnableFastSnapshotRestores&SourceSnapshotId.1={snap}&AvailabilityZone.1=us-east-1a")
+        }
         "DescribeImages" => ("", "Action=CreateTags&ResourceId.1=ami-0123456789abcdef0&Tag.1.Key=k&Tag.1.Value=v"),
         "DescribeInstanceAttribute" => (
             "InstanceId={node}&Attribute=disableApiStop",
@@ -169,7 +168,10 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
         let fill = |text: &str| {
             let names = [("vol", &vol), ("held", &held), ("node", &node), ("off", &off), ("snap", &snap)];
             let others = [("vpc", &vpc), ("subnet", &subnet)];
-            let text = names.iter().chain(&others).fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
+            let text = names
+                .iter()
+                .chain(&others)
+                .fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
             text.replace("{lock}", lock)
         };
         if let Some(fault) = fault {

@@ -54,6 +54,8 @@ pub struct Shape {
     pub filters: &'static [&'static str],
     /// Whether its things have tags.
     pub tagged: bool,
+    /// Whether the list of tags is there without any, too; clients of some kinds count on it.
+    pub bare_tags: bool,
 }
 
 /// What most kinds have in common.
@@ -69,6 +71,7 @@ const PLAIN: Shape = Shape {
     filter: "Filter",
     filters: &[],
     tagged: true,
+    bare_tags: false,
 };
 
 /// Every kind, in the order of its action.
@@ -114,6 +117,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::DhcpOptions,
+        bare_tags: true,
         action: "DescribeDhcpOptions",
         set: "dhcpOptionsSet",
         ids: "DhcpOptionsId",
@@ -198,6 +202,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::InternetGateway,
+        bare_tags: true,
         action: "DescribeInternetGateways",
         set: "internetGatewaySet",
         ids: "InternetGatewayId",
@@ -207,6 +212,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::KeyPair,
+        bare_tags: true,
         action: "DescribeKeyPairs",
         set: "keySet",
         ids: "KeyPairId",
@@ -256,6 +262,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::NetworkAcl,
+        bare_tags: true,
         action: "DescribeNetworkAcls",
         set: "networkAclSet",
         ids: "NetworkAclId",
@@ -278,6 +285,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::NetworkInterface,
+        bare_tags: true,
         action: "DescribeNetworkInterfaces",
         set: "networkInterfaceSet",
         ids: "NetworkInterfaceId",
@@ -325,6 +333,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::RouteTable,
+        bare_tags: true,
         action: "DescribeRouteTables",
         set: "routeTableSet",
         ids: "RouteTableId",
@@ -395,6 +404,7 @@ pub const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: Kind::Subnet,
+        bare_tags: true,
         action: "DescribeSubnets",
         set: "subnetSet",
         ids: "SubnetId",

@@ -1,6 +1,6 @@
 //! Answers that are told as they stand: fields, and lists of what can only be listed.
 
-use super::{Surroundings, some_tags};
+use super::{Surroundings, some_tags, tags};
 use crate::state::kinds::Kind;
 use crate::state::listing::{Entry, Field, Named};
 use crate::wire::services::Service;
@@ -12,7 +12,9 @@ impl Surroundings {
         let ec2 = Service::of_action(shape.action) == Service::Ec2;
         let item = |xml: &mut Xml, entry: &Entry| {
             fields(xml, &entry.fields);
-            if shape.tagged {
+            if shape.bare_tags {
+                tags(xml, &entry.tags);
+            } else if shape.tagged {
                 some_tags(xml, &entry.tags);
             }
         };
