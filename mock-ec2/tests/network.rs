@@ -194,7 +194,7 @@ fn the_network_has_tags() {
             format!("ResourceId.1={vpc}&ResourceId.2={subnet}&Tag.1.Key=kubernetes.io/cluster/c&Tag.1.Value=owned");
         assert_eq!(call(&cloud, "CreateTags", &form).await.status, 200);
         let filter = "Filter.1.Name=tag-key&Filter.1.Value.1=kubernetes.io/cluster/*";
-        assert_eq!(call(&cloud, "DescribeSubnets", filter).await.all("subnetId"), [subnet.clone()]);
+        assert_eq!(call(&cloud, "DescribeSubnets", filter).await.all("subnetId"), std::slice::from_ref(&subnet));
         let tags = call(&cloud, "DescribeTags", "Filter.1.Name=value&Filter.1.Value.1=owned").await;
         assert_eq!(
             (tags.all("resourceId"), tags.all("resourceType")),

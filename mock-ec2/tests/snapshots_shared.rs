@@ -80,7 +80,7 @@ fn an_archived_snapshot_must_be_restored_before_it_is_used() {
         assert_eq!(tier().await, ["archive", "archival-completed"]);
         assert_eq!(volume().await.code(), "IncorrectState");
         let filter = "Filter.1.Name=storage-tier&Filter.1.Value.1=archive";
-        assert_eq!(call(&cloud, "DescribeSnapshots", filter).await.all("snapshotId"), [snapshot.clone()]);
+        assert_eq!(call(&cloud, "DescribeSnapshots", filter).await.all("snapshotId"), std::slice::from_ref(&snapshot));
         let back = async |how: &str| call(&cloud, "RestoreSnapshotTier", &format!("SnapshotId={snapshot}&{how}")).await;
         assert_eq!(back("").await.code(), "InvalidParameterCombination");
         assert_eq!(back("TemporaryRestoreDays=2").await.first("restoreDuration").as_deref(), Some("2"));
