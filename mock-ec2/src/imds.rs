@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -177,6 +177,10 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         });
         return serde_json::to_string_pretty(&document).ok().map(Page::Json);
     }
+    if path == "/latest/user-data" {
+        let bytes = STANDARD.decode(instance.options.user_data.as_ref()?).ok()?;
+        return String::from_utf8(bytes).ok().map(Page::Text);
+    }
     let rest = path.strip_prefix("/latest/meta-data")?;
     // Names end in a slash where there is more below.
     let text = match rest.trim_start_matches('/') {
@@ -208,6 +212,13 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         // `outpost-arn` is not here: no instance is on an outpost, and clients need to see 404 for that.
         other => match (other.strip_prefix("block-device-mapping/"), other.strip_prefix("network/interfaces/macs/")) {
             (Some(name), _) => mapping(instance).into_iter().find(|(n, _)| n == name)?.1,
+            _ if other == "tags/instance" || other.starts_with("tags/instance/") => {
+                let tags = Some(&instance.tags).filter(|_| instance.options.metadata.tags)?;
+                match other.strip_prefix("tags/instance/") {
+                    Some(key) => tags.get(key)?.clone(),
+                    None => tags.keys().cloned().collect::<Vec<_>>().join("\n"),
+                }
+            }
             (_, Some(rest)) => {
                 let (asked, field) = rest.split_once('/').unwrap_or((rest, ""));
                 let number = (0..instance.network_interfaces).find(|n| mac(instance, *n) == asked)?;

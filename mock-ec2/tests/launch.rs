@@ -292,6 +292,28 @@ fn what_is_asked_of_a_launch_comes_back() {
     });
 }
 
+#[test]
+fn a_launch_is_told_to_its_guest() {
+    play(1, config(Instant), |cloud| async move {
+        let tag = "TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=role&TagSpecification.1.Tag.1.Value=db";
+        let plain = first_id(&run(&cloud, tag).await);
+        let told = first_id(
+            &run(&cloud, &format!("{tag}&UserData=IyEvYmluL3No&MetadataOptions.InstanceMetadataTags=enabled")).await,
+        );
+        let page = async |instance: &str, path: &str| {
+            let request = http::Request::builder().uri(format!("/imds/{instance}/latest/{path}"));
+            let answer = cloud.answer(request.body(substrate::body::empty()).unwrap()).await;
+            (answer.status, answer.body)
+        };
+        assert_eq!(page(&told, "user-data").await, (200, "#!/bin/sh".to_owned()));
+        assert_eq!(page(&told, "meta-data/tags/instance").await, (200, "role".to_owned()));
+        assert_eq!(page(&told, "meta-data/tags/instance/role").await, (200, "db".to_owned()));
+        for path in ["user-data", "meta-data/tags/instance", "meta-data/tags/instance/role"] {
+            assert_eq!(page(&plain, path).await.0, 404, "{path}");
+        }
+    });
+}
+
 #[rstest]
 #[case("ImageId=banana", "InvalidAMIID.Malformed")]
 #[case("SecurityGroupId.1=sg-0123456789abcdef0", "InvalidGroup.NotFound")]

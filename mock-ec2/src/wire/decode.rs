@@ -21,7 +21,9 @@ use crate::state::page::PageRequest;
 
 /// Most ids of one list.
 const MOST_ITEMS: usize = 1_000;
-/// Most filters of one request, and most values of one filter (EC2's error codes, `FilterLimitExceeded`).
+/// Most filters of one request, and most values of one filter (EC2's error codes, `FilterLimitExceeded`). The EBS driver
+/// puts up to 500 names of volumes and 1,000 of snapshots into one filter: of such a burst all callers get the error,
+/// and their sidecars ask again.
 const MOST_FILTERS: usize = 50;
 const MOST_VALUES: usize = 200;
 
