@@ -2,30 +2,52 @@
 
 /// A kind of things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the shapes below say what each is")]
 pub enum Kind {
+    /// What the account may have.
     AccountAttribute,
+    /// Public addresses.
     Address,
+    /// Groups of Auto Scaling.
     AutoScalingGroup,
+    /// CPU credits of burstable instances.
     CreditSpecification,
+    /// DHCP options.
     DhcpOptions,
+    /// Fast restores of snapshots.
     FastRestore,
+    /// Images.
     Image,
+    /// Internet gateways.
     InternetGateway,
+    /// Key pairs.
     KeyPair,
+    /// Launch configurations of Auto Scaling.
     LaunchConfiguration,
+    /// Launch templates.
     LaunchTemplate,
+    /// Locks of snapshots.
     LockedSnapshot,
+    /// NAT gateways.
     NatGateway,
+    /// Network access lists.
     NetworkAcl,
+    /// Network interfaces.
     NetworkInterface,
+    /// Snapshots in the recycle bin.
     RecycledSnapshot,
+    /// Route tables.
     RouteTable,
+    /// Security groups.
     SecurityGroup,
+    /// Storage tiers of snapshots.
     SnapshotTier,
+    /// Subnets.
     Subnet,
+    /// Where instance types are offered.
     TypeOffering,
+    /// VPCs.
     Vpc,
+    /// VPC endpoints.
     VpcEndpoint,
 }
 

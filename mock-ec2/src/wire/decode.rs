@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::form::Form;
-use super::others;
+use super::attributes;
 use super::services::Service;
 use crate::state::command::{
     Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateTags,
@@ -81,20 +81,20 @@ pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
         "StartInstances" => start_instances,
         "StopInstances" => stop_instances,
         "TerminateInstances" => terminate_instances,
-        "DescribeInstanceAttribute" => others::describe_instance_attribute,
-        "DescribeSnapshotAttribute" => others::describe_snapshot_attribute,
-        "DescribeVpcAttribute" => others::describe_vpc_attribute,
-        "DisableFastSnapshotRestores" => others::disable_fast_snapshot_restores,
-        "EnableVolumeIO" => others::enable_volume_io,
+        "DescribeInstanceAttribute" => attributes::describe_instance_attribute,
+        "DescribeSnapshotAttribute" => attributes::describe_snapshot_attribute,
+        "DescribeVpcAttribute" => attributes::describe_vpc_attribute,
+        "DisableFastSnapshotRestores" => attributes::disable_fast_snapshot_restores,
+        "EnableVolumeIO" => attributes::enable_volume_io,
         "GetCallerIdentity" => |_| Ok(Action::GetCallerIdentity),
-        "ModifyInstanceAttribute" => others::modify_instance_attribute,
-        "ModifyInstanceMetadataOptions" => others::modify_metadata_options,
-        "ModifySnapshotAttribute" => others::modify_snapshot_attribute,
-        "ModifySnapshotTier" => others::modify_snapshot_tier,
+        "ModifyInstanceAttribute" => attributes::modify_instance_attribute,
+        "ModifyInstanceMetadataOptions" => attributes::modify_metadata_options,
+        "ModifySnapshotAttribute" => attributes::modify_snapshot_attribute,
+        "ModifySnapshotTier" => attributes::modify_snapshot_tier,
         "MonitorInstances" => |form| instance_ids(form).map(Action::MonitorInstances),
-        "ResetSnapshotAttribute" => others::reset_snapshot_attribute,
-        "RestoreSnapshotTier" => others::restore_snapshot_tier,
-        "UnlockSnapshot" => others::unlock_snapshot,
+        "ResetSnapshotAttribute" => attributes::reset_snapshot_attribute,
+        "RestoreSnapshotTier" => attributes::restore_snapshot_tier,
+        "UnlockSnapshot" => attributes::unlock_snapshot,
         "UnmonitorInstances" => |form| instance_ids(form).map(Action::UnmonitorInstances),
         _ => return other(name, form),
     };
@@ -106,7 +106,7 @@ fn other(name: String, mut form: Form) -> Result<Command, Ec2Error> {
     if let Some(kind) = Kind::of(&name) {
         return finish(form, |form| super::listed::listing(form, kind));
     }
-    match others::encryption(&mut form, &name)? {
+    match attributes::encryption(&mut form, &name)? {
         Some(action) => finish(form, |_| Ok(action)),
         None => Err(Ec2Error::InvalidAction(name)),
     }

@@ -6,7 +6,7 @@ pub mod encode;
 pub mod form;
 mod launch;
 mod listed;
-mod others;
+mod attributes;
 pub mod parameters;
 pub mod services;
 pub mod signature;

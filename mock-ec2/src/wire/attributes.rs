@@ -58,10 +58,7 @@ pub(super) fn modify_instance_attribute(form: &mut Form) -> Result<Action, Ec2Er
         }
     }
     for parameter in CHANGEABLE.into_iter().chain(NOT_EMULATED) {
-        let value = form.take_verbatim(&format!("{parameter}.Value"));
-        // SDKs of some languages send these two without a structure around the value.
-        let value = value.or_else(|| form.take_verbatim(parameter));
-        if let Some(value) = value {
+        if let Some(value) = form.take_verbatim(&format!("{parameter}.Value")) {
             changes.push(change(parameter, value)?);
         }
     }
