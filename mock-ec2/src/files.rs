@@ -104,7 +104,7 @@ impl VolumeFiles {
     /// Makes `snapshot`, which is there, what `volume` holds now.
     pub(crate) fn take_again(&mut self, volume: &VolumeId, snapshot: &SnapshotId) -> io::Result<()> {
         match self.share(volume.as_str(), snapshot.as_str())? {
-            Some(copy) => copy.by_extents().map(drop),
+            Some(copy) => copy.by_extents(&|| false).map(drop),
             None => Ok(()),
         }
     }

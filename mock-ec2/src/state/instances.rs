@@ -13,11 +13,11 @@ use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState, ROOT_DEVICE};
 use super::instance_types;
 use super::latency::Operation;
+use super::spec::InstanceSpec;
 use super::tags::check_tags;
 use super::timers::{Progress, Subject};
 use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
 use super::{Call, State};
-use crate::config::InstanceSpec;
 use crate::events::InstancePhase;
 
 /// Size of root volumes in GiB.
