@@ -4,9 +4,11 @@
 
 mod listener;
 mod perform;
+mod record;
 mod settings;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -20,12 +22,13 @@ use crate::config::{Config, Error, InstanceInfo};
 use crate::counts::Counts;
 use crate::events::FileLeft;
 use crate::history::History;
+use crate::journal::Journal;
 use crate::state::error::Ec2Error;
 use crate::state::ids::{InstanceId, VolumeId};
-use crate::state::saved::Saved;
+use crate::state::saved::PendingCopy;
 use crate::state::throttle::Buckets;
 use crate::state::{Settings, State};
-use crate::storage::Storage;
+use crate::storage::{Storage, Target};
 
 pub(crate) use listener::{Heard, Listener};
 pub(crate) use settings::settings;
@@ -42,6 +45,8 @@ struct Shared {
     inner: Mutex<Inner>,
     /// The bytes of volumes; used while the cloud is locked.
     storage: Storage,
+    /// Where all of it is written down, if it is.
+    journal: Option<Journal>,
     counts: Counts,
     /// The next deadline comes before the one that the driver sleeps until.
     rescheduled: Notify,
@@ -49,6 +54,8 @@ struct Shared {
 
 struct Inner {
     state: State,
+    /// Copies of an earlier run that cannot be made any more.
+    lost: Vec<(Target, io::Error)>,
     /// Who hears of every event, while they live.
     listeners: Vec<Weak<dyn Listener>>,
     /// Devices that should go and are mounted or open.
@@ -75,36 +82,49 @@ impl Ec2 {
     /// When a field of `config` makes no sense or the volume directory cannot be used.
     pub fn new(seed: &Seed, config: Config) -> Result<Self, Error> {
         let settings = settings(&config)?;
-        let mut state = State::new(settings.clone(), seed.clone(), &config.instances)
-            .map_err(|(field, reason)| Error::Config { field, reason })?;
-        let switches = config.switches.check().map(|()| config.switches.clone());
-        state.set_switches(switches.map_err(|reason| Error::Config { field: "switches".to_owned(), reason })?);
-        Self::with(seed, config, settings, state)
+        let (journal, saved) = record::open(&config)?.unzip();
+        let copies = saved.iter().flatten().flat_map(|saved| saved.copies().to_vec()).collect();
+        let mut state = match saved.flatten() {
+            // What was under way when it was written down ends at once.
+            Some(saved) => State::restore(settings.clone(), seed.clone(), saved)
+                .map_err(|reason| Error::Config { field: "state file".to_owned(), reason })?,
+            None => {
+                let mut state = State::new(settings.clone(), seed.clone(), &config.instances)
+                    .map_err(|(field, reason)| Error::Config { field, reason })?;
+                let switches = config.switches.check().map(|()| config.switches.clone());
+                state.set_switches(switches.map_err(|reason| Error::Config { field: "switches".to_owned(), reason })?);
+                state
+            }
+        };
+        if journal.is_some() {
+            state.track();
+        }
+        let ec2 = Self::with(seed, config, settings, state, journal, copies)?;
+        // Bytes of an earlier run may be torn at the end, and that a file cannot be written is said at once.
+        ec2.save(Now::at(Duration::ZERO)).map_err(|error| Error::StateFile {
+            path: ec2.0.config.state_file.iter().map(|file| file.path.clone()).collect(),
+            reason: error.to_string(),
+        })?;
+        Ok(ec2)
     }
 
-    /// The cloud that [`Ec2::save`] wrote down; the instances of `config` are not looked at. What was under way then
-    /// ends at once.
-    ///
-    /// # Errors
-    /// When `config` or `saved` make no sense or the volume directory cannot be used.
-    pub fn restore(seed: &Seed, config: Config, saved: Saved) -> Result<Self, Error> {
-        let settings = settings(&config)?;
-        let state = State::restore(settings.clone(), seed.clone(), saved)
-            .map_err(|reason| Error::Config { field: "saved state".to_owned(), reason })?;
-        Self::with(seed, config, settings, state)
-    }
-
-    /// The whole state, to be written down.
-    pub fn save(&self, now: Now) -> Saved {
-        self.lock().state.save(now)
-    }
-
-    fn with(seed: &Seed, config: Config, settings: Settings, state: State) -> Result<Self, Error> {
+    fn with(
+        seed: &Seed,
+        config: Config,
+        settings: Settings,
+        mut state: State,
+        journal: Option<Journal>,
+        copies: Vec<PendingCopy>,
+    ) -> Result<Self, Error> {
         let storage = Storage::open(&config)?;
         let volumes = state.volumes().map(|v| v.id.to_string());
         storage.keep_only(&volumes.chain(state.snapshots().map(|s| s.id.to_string())).collect());
+        let bytes = state.volumes().filter(|v| !v.root).map(|v| (v.id.clone(), v.size_gib)).collect::<Vec<_>>();
+        storage.complete(&bytes);
+        let lost = storage.resume(&copies, &mut state);
         let inner = Inner {
             state,
+            lost,
             listeners: Vec::new(),
             held: BTreeSet::new(),
             history: History::default(),
@@ -117,6 +137,7 @@ impl Ec2 {
             seed: seed.clone(),
             inner: Mutex::new(inner),
             storage,
+            journal,
             counts: Counts::new(seed),
             rescheduled: Notify::new(),
         })))
@@ -131,7 +152,11 @@ impl Ec2 {
             let mut inner = self.lock();
             inner.state.power_on(ctx.world().scale(), now.wall);
             inner.state.plant(crate::mutants::planted(ctx));
+            for (target, error) in std::mem::take(&mut inner.lost) {
+                inner.copied(ctx, now, &target, Err(error));
+            }
             self.publish(&mut inner, ctx, now);
+            self.note(&mut inner, now);
             (inner.state.stuck_by(), self.0.storage.copies())
         };
         for fault in stuck {
@@ -251,6 +276,10 @@ impl Ec2 {
             fresh.plant(inner.state.planted());
             inner.state.note_end();
             self.publish(inner, ctx, now);
+            if let Some(journal) = &self.0.journal {
+                fresh.track();
+                journal.begin_anew();
+            }
             inner.state = fresh;
             self.0.storage.clear();
             Ok(())
@@ -270,6 +299,7 @@ impl Ec2 {
         }
         let out = work(&mut inner, now);
         self.publish(&mut inner, ctx, now);
+        self.note(&mut inner, now);
         let next = inner.state.next_deadline();
         let late = next.is_some_and(|next| inner.sleeps_until.is_none_or(|until| next < until));
         drop(inner);
@@ -305,6 +335,9 @@ impl Ec2 {
                     let mut inner = self.lock();
                     self.ask_who_holds(&mut inner, now);
                     self.publish(&mut inner, &ctx, now);
+                    self.note(&mut inner, now);
+                    drop(inner);
+                    self.write_later(&ctx);
                 }
             }
         }

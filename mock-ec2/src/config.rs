@@ -36,7 +36,10 @@ pub struct Config {
     pub latency_rules: Vec<LatencyRule>,
     /// What of the cloud's behaviour differs from the usual from the start.
     pub switches: Switches,
-    /// Whether backing files outlive this value, as they must when the state is saved and restored.
+    /// Where the whole state is kept from one run to the next. What an earlier run left there is taken over, in the place
+    /// of `instances` and `switches`.
+    pub state_file: Option<StateFile>,
+    /// Whether backing files outlive this value, as they must when the state does.
     pub keep_files: bool,
     /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
     /// ends (live world only); nodes may tell it over the admin API too.
@@ -44,6 +47,25 @@ pub struct Config {
     /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation. It is
     /// also asked if a volume is mounted before a detach ends.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
+}
+
+/// A file with the whole state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// Its path; nobody else uses it.
+    pub path: PathBuf,
+    /// What an answered change survives.
+    pub sync: StateSync,
+}
+
+/// What an answered change survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateSync {
+    /// The end of the process, however it ends: before an answer, its record is written.
+    #[default]
+    Process,
+    /// The loss of power, too: before an answer, its record is synced, in one go with those of others that wait.
+    Power,
 }
 
 /// Bytes of volumes and snapshots that are kept elsewhere, by id. It is called while the cloud is locked, in the order
@@ -79,6 +101,7 @@ impl Default for Config {
             credentials: BTreeMap::new(),
             latency_rules: Vec::new(),
             switches: Switches::default(),
+            state_file: None,
             keep_files: false,
             watch_mounts: false,
             bytes: None,
@@ -93,6 +116,13 @@ pub enum Error {
     Config {
         /// The field of [`Config`] or of the seed list.
         field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// state file {path}: {reason}
+    StateFile {
+        /// The file.
+        path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },

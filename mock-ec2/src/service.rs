@@ -146,6 +146,10 @@ impl Endpoint {
             Struck::Stale(revisions) => stale = Some(revisions),
             Struck::Duplicate(times) => more = times.saturating_sub(1),
         }
+        let writes = !command.action.reads_only();
+        if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
+        }
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
             _ => self.ec2.perform(&self.ctx, &command),
@@ -159,6 +163,9 @@ impl Endpoint {
                 &named,
                 again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply)),
             ));
+        }
+        if writes && let Err(reason) = self.ec2.recorded(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::NotRecorded(reason).into());
         }
         let named = match &result {
             Ok(reply) if !quiet => named.with(reply),
@@ -239,6 +246,8 @@ impl Endpoint {
             }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
+                // Whoever asks for a change next is told of a failure.
+                let _ = self.ec2.recorded(&self.ctx).await;
                 Struck::Not
             }
             // Not in the table (see `crate::faults`).

@@ -15,17 +15,33 @@ use crate::events::{
     FileShort, ModificationChanged, ModificationState, SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase,
 };
 use crate::files::VolumeFiles;
-use crate::state::NewVolume;
+use crate::journal::Doomed;
 use crate::state::command::{Action, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
 use crate::state::ids::{SnapshotId, VolumeId};
+use crate::state::saved::PendingCopy;
+use crate::state::{NewVolume, State};
 
 /// Whose bytes a copy brings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Volume(VolumeId),
     Snapshot(SnapshotId),
+}
+
+impl Target {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Volume(volume) => volume.as_str(),
+            Self::Snapshot(snapshot) => snapshot.as_str(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let volume = text.parse().ok().map(Self::Volume);
+        volume.or_else(|| text.parse().ok().map(Self::Snapshot))
+    }
 }
 
 /// The snapshots that `action` made, and whose bytes each is of.
@@ -54,7 +70,26 @@ pub(crate) struct Storage {
 #[derive(Debug)]
 struct Inner {
     files: Option<VolumeFiles>,
-    copies: BTreeMap<Target, Arc<Copy>>,
+    /// Copies that are under way, and whose bytes each brings.
+    copies: BTreeMap<Target, (String, Arc<Copy>)>,
+    /// Whether those are other copies than somebody knows.
+    others: bool,
+    /// Files of what is gone, where they stay until that is written down.
+    doomed: Option<Doomed>,
+}
+
+impl Inner {
+    /// Removes the file `name` of what is gone, or will.
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        match (&mut self.files, &mut self.doomed) {
+            (Some(_), Some(doomed)) => {
+                doomed.names.push(name.to_owned());
+                Ok(())
+            }
+            (Some(files), None) => files.remove(name),
+            (None, _) => Ok(()),
+        }
+    }
 }
 
 impl Storage {
@@ -65,8 +100,9 @@ impl Storage {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
         let open = |dir| VolumeFiles::open(dir, config.disk_limit, config.keep_files);
         let files = config.volume_dir.as_deref().map(open).transpose()?;
+        let doomed = config.state_file.as_ref().map(|_| Doomed::default());
         Ok(Self {
-            inner: Mutex::new(Inner { files, copies: BTreeMap::new() }),
+            inner: Mutex::new(Inner { files, copies: BTreeMap::new(), others: false, doomed }),
             bytes: config.bytes.clone(),
             watched: config.volume_dir.clone().filter(|_| config.watch_mounts),
         })
@@ -87,6 +123,10 @@ impl Storage {
     pub(crate) fn clear(&self) {
         let mut inner = self.lock();
         inner.copies.clear();
+        if let Some(doomed) = &mut inner.doomed {
+            doomed.clears += 1;
+            doomed.names.clear();
+        }
         if let Some(files) = &mut inner.files {
             files.clear();
         }
@@ -119,7 +159,7 @@ impl Storage {
         }
         files.restore(new).map_err(|error| {
             // The request fails, so nothing of it may stay.
-            let _ = files.remove(&new.id);
+            let _ = files.remove(new.id.as_str());
             Ec2Error::InsufficientVolumeCapacity(format!("The bytes of {} cannot be copied: {error}", new.id))
         })
     }
@@ -136,23 +176,85 @@ impl Storage {
     }
 
     /// Takes note of a copy that is to be made.
-    pub(crate) fn note_copy(&self, target: Target, copy: Arc<Copy>) {
-        self.lock().copies.insert(target, copy);
+    pub(crate) fn note_copy(&self, target: Target, source: &str, copy: Arc<Copy>) {
+        let mut inner = self.lock();
+        inner.copies.insert(target, (source.to_owned(), copy));
+        inner.others = true;
     }
 
     /// Forgets `copy`; says whether it was still to be made.
     pub(crate) fn forget_copy(&self, target: &Target, copy: &Arc<Copy>) -> bool {
         let mut inner = self.lock();
-        let known = inner.copies.get(target).is_some_and(|known| Arc::ptr_eq(known, copy));
+        let known = inner.copies.get(target).is_some_and(|(_, known)| Arc::ptr_eq(known, copy));
         if known {
             inner.copies.remove(target);
+            inner.others = true;
         }
         known
     }
 
     /// The copies that are to be made.
     pub(crate) fn copies(&self) -> Vec<(Target, Arc<Copy>)> {
-        self.lock().copies.iter().map(|(target, copy)| (target.clone(), copy.clone())).collect()
+        self.lock().copies.iter().map(|(target, (_, copy))| (target.clone(), copy.clone())).collect()
+    }
+
+    /// The copies that are to be made, to be written down.
+    pub(crate) fn pending(&self) -> Vec<PendingCopy> {
+        let inner = self.lock();
+        let copies = inner.copies.iter();
+        copies.map(|(target, (from, _))| PendingCopy { into: target.as_str().to_owned(), from: from.clone() }).collect()
+    }
+
+    /// The same, when they are others than when this was asked last.
+    pub(crate) fn take_pending(&self) -> Option<Vec<PendingCopy>> {
+        let others = std::mem::take(&mut self.lock().others);
+        others.then(|| self.pending())
+    }
+
+    /// Takes up the copies that an earlier run left; gives those that cannot be made, and why.
+    pub(crate) fn resume(&self, copies: &[PendingCopy], state: &mut State) -> Vec<(Target, io::Error)> {
+        let mut lost = Vec::new();
+        for PendingCopy { into, from } in copies {
+            let Some(target) = Target::parse(into) else { continue };
+            match &target {
+                Target::Volume(volume) => state.volume_copying(volume),
+                Target::Snapshot(snapshot) => state.snapshot_copying(snapshot),
+            }
+            let missing = || Err(io::Error::new(io::ErrorKind::NotFound, "there is no volume directory any more"));
+            let opened = self.lock().files.as_ref().map_or_else(missing, |files| files.copy(from, into));
+            match opened {
+                Ok(copy) => self.note_copy(target, from, Arc::new(copy)),
+                Err(error) => lost.push((target, error)),
+            }
+        }
+        lost
+    }
+
+    /// Makes the files that `volumes`, with their sizes in GiB, lack: a run that lost its power may not have kept them.
+    pub(crate) fn complete(&self, volumes: &[(VolumeId, u64)]) {
+        if let Some(files) = &self.lock().files {
+            for (volume, size_gib) in volumes {
+                // One that cannot be made is missed by who opens it.
+                let _ = files.complete(volume, *size_gib);
+            }
+        }
+    }
+
+    /// The files that are to be removed once that is written down.
+    pub(crate) fn take_doomed(&self) -> Doomed {
+        let mut inner = self.lock();
+        let Some(doomed) = &mut inner.doomed else { return Doomed::default() };
+        Doomed { clears: doomed.clears, names: std::mem::take(&mut doomed.names) }
+    }
+
+    /// Removes files; gives those that cannot be removed, and why.
+    pub(crate) fn remove(&self, Doomed { clears, names }: Doomed) -> Vec<(String, io::Error)> {
+        let mut inner = self.lock();
+        let Inner { files: Some(files), doomed: Some(doomed), .. } = &mut *inner else { return Vec::new() };
+        if doomed.clears != clears {
+            return Vec::new();
+        }
+        names.into_iter().filter_map(|name| files.remove(&name).err().map(|error| (name, error))).collect()
     }
 
     /// Does to the bytes what an event says.
@@ -161,11 +263,11 @@ impl Storage {
         let (id, done) = match heard.event {
             Event::Volume(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) => {
                 self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
-                (volume.as_str(), inner.files.as_mut().map(|f| f.remove(volume)))
+                (volume.as_str(), Some(inner.remove(volume.as_str())))
             }
             Event::Snapshot(SnapshotChanged { snapshot, state: SnapshotPhase::Deleted, .. }) => {
                 self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
-                (snapshot.as_str(), inner.files.as_mut().map(|f| f.remove_snapshot(snapshot)))
+                (snapshot.as_str(), Some(inner.remove(snapshot.as_str())))
             }
             Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) => {
                 self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));

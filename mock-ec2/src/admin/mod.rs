@@ -73,9 +73,17 @@ fn faults(app: &App) -> FaultsApi {
 
 /// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
 async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match refusal(&app, &request) {
-        Some(refusal) => refusal,
-        None => next.run(request).await,
+    if let Some(refusal) = refusal(&app, &request) {
+        return refusal;
+    }
+    let reads = *request.method() == Method::GET;
+    if !reads && let Err(reason) = app.ec2.can_record(&app.ctx).await {
+        return error(StatusCode::SERVICE_UNAVAILABLE, format!("state file: {reason}; nothing was done"));
+    }
+    let response = next.run(request).await;
+    match app.ec2.recorded(&app.ctx).await {
+        Err(reason) if !reads => error(StatusCode::INTERNAL_SERVER_ERROR, format!("state file: {reason}")),
+        _ => response,
     }
 }
 

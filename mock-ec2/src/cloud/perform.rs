@@ -10,6 +10,7 @@ use substrate::{Ctx, Now};
 use super::{Ec2, Inner};
 use crate::copy::Copy;
 use crate::events::CopyImperfect;
+use crate::state::Source;
 use crate::state::command::{Action, Command, Reply};
 use crate::state::error::Ec2Error;
 use crate::state::ids::SnapshotId;
@@ -87,7 +88,8 @@ impl Ec2 {
             let reply = inner.state.apply(now, command)?;
             if let (Some(copy), Some(new)) = (copy, new) {
                 inner.state.volume_copying(&new.id);
-                self.copy(ctx, copy, Target::Volume(new.id));
+                let source = new.source.as_ref().map_or("", Source::as_str);
+                self.copy(ctx, copy, source, Target::Volume(new.id));
             }
             for (source, snapshot) in kept(&command.action, &reply) {
                 self.keep(ctx, inner, now, &source, snapshot);
@@ -102,16 +104,16 @@ impl Ec2 {
             Ok(None) => {}
             Ok(Some(copy)) => {
                 inner.state.snapshot_copying(&snapshot);
-                self.copy(ctx, copy, Target::Snapshot(snapshot));
+                self.copy(ctx, copy, source, Target::Snapshot(snapshot));
             }
             Err(error) => inner.state.snapshot_copied(now, &snapshot, Some(error.to_string())),
         }
     }
 
-    /// Makes `copy` off the request path.
-    fn copy(&self, ctx: &Ctx, copy: Copy, target: Target) {
+    /// Makes `copy` of the bytes of `source` off the request path.
+    fn copy(&self, ctx: &Ctx, copy: Copy, source: &str, target: Target) {
         let copy = Arc::new(copy);
-        self.0.storage.note_copy(target.clone(), copy.clone());
+        self.0.storage.note_copy(target.clone(), source, copy.clone());
         self.make(ctx, target, copy);
     }
 
@@ -133,7 +135,7 @@ impl Ec2 {
 
 impl Inner {
     /// Takes note of how the copy of `target` ended.
-    fn copied(&mut self, ctx: &Ctx, now: Now, target: &Target, outcome: io::Result<bool>) {
+    pub(super) fn copied(&mut self, ctx: &Ctx, now: Now, target: &Target, outcome: io::Result<bool>) {
         let failure = outcome.as_ref().err().map(ToString::to_string);
         let id = match target {
             Target::Volume(volume) => {

@@ -4,6 +4,7 @@
 //! read at a time sees all transitions up to it, in whatever order tasks run. Durations and ids are drawn from named
 //! children of one seed: a draw is named by what it is for, so one more request changes no other draw.
 
+pub mod changed;
 pub mod client_token;
 pub mod command;
 pub mod device;
@@ -17,6 +18,7 @@ pub mod latency;
 pub mod modification;
 pub mod page;
 pub mod parameters;
+pub mod patch;
 pub mod planted;
 pub mod pokes;
 pub mod reply;
@@ -116,6 +118,8 @@ pub struct State {
     events: Vec<Event>,
     planted: Planted,
     lingering: Lingering,
+    /// What was last written down of what is in no table; nothing unless somebody writes it down.
+    recorded: Option<saved::Rest>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,6 +154,7 @@ impl State {
             events: Vec::new(),
             planted: Planted::default(),
             lingering: Lingering::new(),
+            recorded: None,
         };
         state.seed_instances(specs)?;
         Ok(state)
@@ -163,10 +168,10 @@ impl State {
     /// Tells the machine the time scale, and stamps what was there before any clock was with `wall`.
     pub fn power_on(&mut self, scale: TimeScale, wall: Timestamp) {
         self.scale = scale;
-        for instance in self.instances.values_mut().filter(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
+        for instance in self.instances.select_mut(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
             Arc::make_mut(instance).launch_time = wall;
         }
-        for volume in self.volumes.values_mut().filter(|v| v.create_time == Timestamp::UNIX_EPOCH) {
+        for volume in self.volumes.select_mut(|v| v.create_time == Timestamp::UNIX_EPOCH) {
             let volume = Arc::make_mut(volume);
             volume.create_time = wall;
             volume.attachments.values_mut().for_each(|a| a.attach_time = wall);
