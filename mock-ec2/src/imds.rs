@@ -19,6 +19,7 @@ use crate::state::State;
 use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
 use crate::state::instance_types;
+use crate::state::network::mac;
 
 /// Under which path of the main port the metadata of any instance stands, as `/imds/<instance id>/latest/…`.
 pub(crate) const PREFIX: &str = "/imds/";
@@ -128,11 +129,15 @@ impl Service {
                 Some(token) => self.valid(token),
                 None => state.switches().imds_v1,
             };
-            if !allowed {
-                return Err(StatusCode::UNAUTHORIZED);
-            }
             // A machine that is gone or without power asks nothing.
             let instance = state.instance(&self.id).map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+            let options = &instance.options.metadata;
+            if !options.endpoint {
+                return Err(StatusCode::FORBIDDEN);
+            }
+            if !allowed || (options.tokens_required && !headers.contains_key(TOKEN)) {
+                return Err(StatusCode::UNAUTHORIZED);
+            }
             page(state, instance, path).ok_or(StatusCode::NOT_FOUND)
         });
         match page {
@@ -223,17 +228,10 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
 
 /// The block device mapping at the latest boot: it neither grows nor shrinks until the next one (csi#1808).
 fn mapping(instance: &Instance) -> Vec<(String, String)> {
-    let mut all = vec![("ami".to_owned(), "xvda".to_owned())];
+    let root = instance.root_device.trim_start_matches("/dev/");
+    let mut all = vec![("ami".to_owned(), root.to_owned())];
     let data = instance.boot_devices.iter().filter(|slot| *slot != "a");
     all.extend(data.zip(1..).map(|(slot, n)| (format!("ebs{n}"), format!("xvd{slot}"))));
-    all.push(("root".to_owned(), "/dev/xvda".to_owned()));
+    all.push(("root".to_owned(), instance.root_device.clone()));
     all
-}
-
-/// The address of interface `number`: locally administered, from the instance's place in the order of starts.
-fn mac(instance: &Instance, number: u32) -> String {
-    let [_, _, a, b, c, d] = (instance.ordinal * 256 + u64::from(number)).to_be_bytes()[2..] else {
-        return String::new();
-    };
-    format!("0e:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }

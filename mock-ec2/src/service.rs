@@ -85,6 +85,7 @@ impl Endpoint {
         let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
         let whole = |text: String| body::full(text);
+        let service = auth::service(&parts);
         let (status, text) = match self.answer(&parts, body).await {
             Ok(Ending::Reply(action, reply)) => match self.surroundings.answer(action, &request_id, reply) {
                 Pieces::Whole(text) => (200, whole(text)),
@@ -94,7 +95,7 @@ impl Endpoint {
                 }
             },
             Ok(Ending::Error(error)) | Err(Ending::Error(error)) => {
-                (error.status(), whole(encode::error(&request_id, &error)))
+                (error.status(), whole(encode::error(service, &request_id, &error)))
             }
             Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, body::empty()),
             Ok(Ending::Dropped) | Err(Ending::Dropped) => return Err(ReplyDropped.into()),
@@ -116,7 +117,7 @@ impl Endpoint {
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
         let config = self.ec2.config();
         if !config.credentials.is_empty() {
-            let scope = signature::Scope { region: &config.region, service: "ec2" };
+            let scope = signature::Scope { region: &config.region, service: auth::service(parts).scope() };
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
         let command = read(parts, &bytes)?;
@@ -335,7 +336,7 @@ fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
     } else if parts.method != Method::GET {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
-    let command = decode::command(form)?;
+    let command = decode::command(auth::service(parts), form)?;
     // A browser can be made to GET anything from any page.
     if parts.method == Method::GET && !command.action.reads_only() {
         let name = command.action.name();

@@ -146,8 +146,30 @@ impl Storage {
         }
     }
 
+    /// Makes the files of all of `new`, and gives the copies that bring bytes which are not there yet; none of the files
+    /// stays when one of them cannot be made.
+    pub(crate) fn make_all(&self, ctx: &Ctx, now: Now, new: &[NewVolume]) -> Result<Vec<(Copy, NewVolume)>, Ec2Error> {
+        let mut copies = Vec::new();
+        for (made, one) in new.iter().enumerate() {
+            match self.make(ctx, now, one) {
+                Ok(copy) => copies.extend(copy.map(|copy| (copy, one.clone()))),
+                Err(error) => {
+                    for earlier in &new[..made] {
+                        self.bytes.iter().for_each(|bytes| bytes.remove(earlier.id.as_str()));
+                        if let Some(files) = &mut self.lock().files {
+                            // What cannot be removed now is found again at the next start.
+                            let _ = files.remove(earlier.id.as_str());
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(copies)
+    }
+
     /// Makes the file of `new`, and gives the copy that brings its bytes unless they are there already.
-    pub(crate) fn make(&self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
+    fn make(&self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
         if let (Some(bytes), Some(source)) = (&self.bytes, &new.source) {
             bytes.restore(source.as_str(), new.id.as_str(), new.size_gib << 30);
         }

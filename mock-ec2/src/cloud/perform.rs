@@ -77,16 +77,18 @@ impl Ec2 {
                 return Self::look_back(inner, now, command, lag);
             }
             let new = match &command.action {
-                Action::CreateVolume(request) => inner.state.preview(now, request, command.dry_run)?,
-                Action::CopyVolumes(request) => inner.state.preview_copy(now, request, command.dry_run)?,
-                _ => None,
+                Action::CreateVolume(request) => {
+                    inner.state.preview(now, request, command.dry_run)?.into_iter().collect()
+                }
+                Action::CopyVolumes(request) => {
+                    inner.state.preview_copy(now, request, command.dry_run)?.into_iter().collect()
+                }
+                Action::RunInstances(request) => inner.state.preview_launch(now, request, command.dry_run)?,
+                _ => Vec::new(),
             };
-            let copy = match &new {
-                Some(new) => self.0.storage.make(ctx, now, new)?,
-                None => None,
-            };
+            let copies = self.0.storage.make_all(ctx, now, &new)?;
             let reply = inner.state.apply(now, command)?;
-            if let (Some(copy), Some(new)) = (copy, new) {
+            for (copy, new) in copies {
                 inner.state.volume_copying(&new.id);
                 let source = new.source.as_ref().map_or("", Source::as_str);
                 self.copy(ctx, copy, source, Target::Volume(new.id));

@@ -156,6 +156,22 @@ pub enum Ec2Error {
     TokenMismatch,
     /// The client token you have provided is associated with a resource that is already deleted. Please use a different client token.
     TokenOfDeleted,
+    /// {text}
+    Resource {
+        /// The code.
+        code: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// The maximum number of {0} specified on a single call is {1}
+    FilterLimit(&'static str, usize),
+    /// The requested version ({version}) of service {service} does not exist
+    NoSuchVersion {
+        /// What was asked for.
+        version: String,
+        /// The service's name.
+        service: &'static str,
+    },
     /// {0}
     InvalidParameterValue(String),
     /// {0}
@@ -242,6 +258,9 @@ impl Ec2Error {
             | Self::BadDevice(_)
             | Self::DeviceInUse(_)
             | Self::InvalidParameterValue(_) => "InvalidParameterValue",
+            Self::Resource { code, .. } => code,
+            Self::FilterLimit(..) => "FilterLimitExceeded",
+            Self::NoSuchVersion { .. } => "NoSuchVersion",
             Self::InvalidParameterCombination(_) => "InvalidParameterCombination",
             Self::InvalidParameterDependency(_) => "InvalidParameterDependency",
             Self::MissingParameter(_) => "MissingParameter",

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use substrate::Now;
 
-use super::State;
 use super::client_token::SavedToken;
 use super::command::{CopyVolumes, CreateVolume, RunInstances};
 use super::ids::{InstanceId, VolumeId};
@@ -15,6 +14,7 @@ use super::saved::{PendingCopy, Rest, Saved};
 use super::snapshot::Snapshot;
 use super::table::{Row, Table};
 use super::volume::Volume;
+use super::{Made, State};
 
 /// The rows that are other than before, whole, the ids of those that are gone, and what else changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Patch {
     copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made: Option<Made>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rest: Option<Rest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,15 +94,18 @@ impl State {
         self.volume_tokens.track();
         self.copy_tokens.track();
         self.instance_tokens.track();
-        self.recorded = Some(self.rest());
+        self.recorded = Some((self.made, self.rest()));
     }
 
     /// What changed since this was asked last.
     pub fn take_patch(&mut self, now: Now) -> Patch {
-        let rest = self.rest();
-        let other = self.recorded.as_ref().is_some_and(|recorded| *recorded != rest);
-        if other {
-            self.recorded = Some(rest.clone());
+        let made = self.recorded.as_ref().is_some_and(|(made, _)| *made != self.made).then_some(self.made);
+        let rest = self.recorded.as_ref().is_some_and(|(_, rest)| !self.rests(rest)).then(|| self.rest());
+        if let Some((old_made, old_rest)) = &mut self.recorded {
+            *old_made = self.made;
+            if let Some(rest) = &rest {
+                old_rest.clone_from(rest);
+            }
         }
         Patch {
             instances: Rows::of(&mut self.instances),
@@ -109,7 +114,8 @@ impl State {
             volume_tokens: self.volume_tokens.take_changed(now.mono),
             copy_tokens: self.copy_tokens.take_changed(now.mono),
             instance_tokens: self.instance_tokens.take_changed(now.mono),
-            rest: other.then_some(rest),
+            made,
+            rest,
             copies: None,
         }
     }
@@ -128,6 +134,9 @@ impl Saved {
             self.volume_tokens.extend(patch.volume_tokens);
             self.copy_tokens.extend(patch.copy_tokens);
             self.instance_tokens.extend(patch.instance_tokens);
+            if let Some(made) = patch.made {
+                self.set_made(made);
+            }
             if let Some(rest) = patch.rest {
                 self.set_rest(rest);
             }

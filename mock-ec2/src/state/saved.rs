@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed};
 
+use super::account::Account;
 use super::client_token::SavedToken;
 use super::command::{CopyVolumes, CreateVolume, RunInstances};
 use super::device::DeviceSlot;
@@ -36,6 +37,8 @@ pub struct Saved {
     pub(super) copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
     pub(super) instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
     made: Made,
+    #[serde(default)]
+    account: Account,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) copies: Vec<PendingCopy>,
 }
@@ -45,7 +48,8 @@ pub struct Saved {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rest {
     switches: Switches,
-    made: Made,
+    #[serde(default)]
+    account: Account,
 }
 
 /// Bytes that were still being copied: into which volume or snapshot, from which.
@@ -65,8 +69,13 @@ impl Saved {
     }
 
     /// Puts `rest` in the place of what it says.
-    pub(super) fn set_rest(&mut self, Rest { switches, made }: Rest) {
-        (self.switches, self.made) = (switches, made);
+    pub(super) fn set_rest(&mut self, Rest { switches, account }: Rest) {
+        (self.switches, self.account) = (switches, account);
+    }
+
+    /// Says how many of each kind were made.
+    pub(super) fn set_made(&mut self, made: Made) {
+        self.made = made;
     }
 
     /// Says which copies are under way.
@@ -88,13 +97,19 @@ impl State {
             copy_tokens: self.copy_tokens.save(now.mono),
             instance_tokens: self.instance_tokens.save(now.mono),
             made: self.made,
+            account: self.account.clone(),
             copies: Vec::new(),
         }
     }
 
     /// What is in no table.
     pub(super) fn rest(&self) -> Rest {
-        Rest { switches: self.switches.clone(), made: self.made }
+        Rest { switches: self.switches.clone(), account: self.account.clone() }
+    }
+
+    /// Whether `rest` is what is in no table.
+    pub(super) fn rests(&self, rest: &Rest) -> bool {
+        rest.switches == self.switches && rest.account == self.account
     }
 
     /// The cloud of `saved`.
@@ -109,6 +124,7 @@ impl State {
         saved.switches.check()?;
         state.switches = saved.switches;
         state.made = saved.made;
+        state.account = saved.account;
         state.volume_tokens = saved.volume_tokens.into();
         state.copy_tokens = saved.copy_tokens.into();
         state.instance_tokens = saved.instance_tokens.into();
@@ -145,6 +161,7 @@ impl State {
         }
         for snapshot in self.snapshots.values() {
             subjects.push(Subject::Snapshot(snapshot.id.clone()));
+            subjects.push(Subject::Tier(snapshot.id.clone()));
             let zones = snapshot.fast_restores.keys();
             subjects.extend(zones.map(|zone| Subject::FastRestore(snapshot.id.clone(), zone.clone())));
         }

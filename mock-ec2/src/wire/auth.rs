@@ -4,6 +4,7 @@
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 
+use super::services::Service;
 use crate::state::error::Ec2Error;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -29,6 +30,20 @@ pub fn caller(parts: &Parts) -> Result<String, Ec2Error> {
         return key(&credential.replace("%2F", "/").replace("%2f", "/"));
     }
     Err(Ec2Error::MissingAuthenticationToken)
+}
+
+/// The service in the credential scope of a request; EC2 where there is none.
+pub fn service(parts: &Parts) -> Service {
+    let query = parts.uri.query().unwrap_or_default();
+    let credential = match authorization(&parts.headers) {
+        Some(text) => text.split(['=', ',', ' ']).skip_while(|word| *word != "Credential").nth(1).map(str::to_owned),
+        None => query
+            .split('&')
+            .filter_map(|pair| pair.strip_prefix("X-Amz-Credential="))
+            .next()
+            .map(|value| value.replace("%2F", "/").replace("%2f", "/")),
+    };
+    credential.and_then(|c| c.split('/').nth(3).map(Service::of_scope)).unwrap_or_default()
 }
 
 fn authorization(headers: &HeaderMap) -> Option<&str> {

@@ -4,7 +4,11 @@ pub mod auth;
 pub mod decode;
 pub mod encode;
 pub mod form;
+mod launch;
+mod listed;
+mod others;
 pub mod parameters;
+pub mod services;
 pub mod signature;
 pub mod xml;
 

@@ -35,7 +35,7 @@ pub const REQUESTS_TO_BREAK: [&str; 33] = [
     "Action=ModifyVolume&VolumeId=VOLUME&Size=9&VolumeType=io2&Iops=4000",
     "Action=ModifyVolumeAttribute&VolumeId=VOLUME&AutoEnableIO.Value=true",
     "Action=RebootInstances&InstanceId.1=INSTANCE",
-    "Action=RunInstances&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=2&Placement.AvailabilityZone=us-east-1a",
+    "Action=RunInstances&ImageId=ami-0123456789abcdef0&InstanceType=m5.large&MinCount=1&MaxCount=2&Placement.AvailabilityZone=us-east-1a",
     "Action=StartInstances&InstanceId.1=INSTANCE",
     "Action=StopInstances&InstanceId.1=INSTANCE&Force=false",
     "Action=TerminateInstances&InstanceId.1=INSTANCE",
