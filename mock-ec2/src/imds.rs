@@ -28,10 +28,12 @@ const LONGEST: u64 = 21_600;
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 
-/// The peer that answers instance `id` of `ec2` at 169.254.169.254.
-pub(crate) fn router(ec2: Ec2, ctx: Ctx, id: InstanceId) -> HttpService {
-    let service = Service { ec2, ctx, id };
-    HttpService::new(move |request| Box::pin(service.clone().serve(request)))
+impl Ec2 {
+    /// The metadata service of instance `id`, at 169.254.169.254 for the instance, within process `ctx`.
+    pub fn metadata(&self, ctx: &Ctx, id: &InstanceId) -> HttpService {
+        let service = Service { ec2: self.clone(), ctx: ctx.clone(), id: id.clone() };
+        HttpService::new(move |request| Box::pin(service.clone().serve(request)))
+    }
 }
 
 /// Answers a request under [`PREFIX`] as the metadata service of the instance that its path names.

@@ -1,6 +1,7 @@
 //! The EC2 endpoint: who calls, what is asked, which fault strikes, what is answered.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -16,7 +17,7 @@ use crate::cloud::Ec2;
 use crate::events::RequestEnded;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
-use crate::wire::encode::Pieces;
+use crate::wire::encode::{Pieces, Surroundings};
 use crate::wire::form::Form;
 use crate::wire::{auth, decode, encode, signature};
 
@@ -28,10 +29,19 @@ const BODY_LIMIT: usize = 1 << 20;
 #[displaydoc("the reply was dropped by a fault")]
 struct ReplyDropped;
 
+impl Ec2 {
+    /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        self.run(ctx);
+        router(self.clone(), ctx.clone())
+    }
+}
+
 /// The peer that answers for `ec2` in process `ctx`.
-pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
+fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
     let admin = crate::admin::router(ec2.clone(), ctx.clone());
-    let endpoint = Endpoint { ec2, ctx };
+    let surroundings = Arc::new(Surroundings::from(ec2.settings()));
+    let endpoint = Endpoint { ec2, ctx, surroundings };
     HttpService::new(move |request| {
         let (admin, endpoint) = (admin.clone(), endpoint.clone());
         Box::pin(async move {
@@ -52,6 +62,7 @@ pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
 struct Endpoint {
     ec2: Ec2,
     ctx: Ctx,
+    surroundings: Arc<Surroundings>,
 }
 
 /// How a request ends.
@@ -76,7 +87,7 @@ impl Endpoint {
         let whole = |text: String| body::full(text);
         let service = auth::service(&parts);
         let (status, text) = match self.answer(&parts, body).await {
-            Ok(Ending::Reply(action, reply)) => match self.ec2.surroundings().answer(action, &request_id, reply) {
+            Ok(Ending::Reply(action, reply)) => match self.surroundings.answer(action, &request_id, reply) {
                 Pieces::Whole(text) => (200, whole(text)),
                 Pieces::List(list) => {
                     let frames = list.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece))));
@@ -136,6 +147,10 @@ impl Endpoint {
             Struck::Stale(revisions) => stale = Some(revisions),
             Struck::Duplicate(times) => more = times.saturating_sub(1),
         }
+        let writes = !command.action.reads_only();
+        if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
+        }
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
             _ => self.ec2.perform(&self.ctx, &command),
@@ -149,6 +164,9 @@ impl Endpoint {
                 &named,
                 again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply)),
             ));
+        }
+        if writes && let Err(reason) = self.ec2.recorded(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::NotRecorded(reason).into());
         }
         let named = match &result {
             Ok(reply) if !quiet => named.with(reply),
@@ -229,6 +247,8 @@ impl Endpoint {
             }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
+                // Whoever asks for a change next is told of a failure.
+                let _ = self.ec2.recorded(&self.ctx).await;
                 Struck::Not
             }
             // Not in the table (see `crate::faults`).

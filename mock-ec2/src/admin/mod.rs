@@ -1,10 +1,9 @@
 //! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not.
 
-pub mod devices;
-
+mod devices;
 mod late;
 mod pokes;
-pub(crate) mod watch;
+mod watch;
 
 use std::sync::Arc;
 
@@ -22,17 +21,23 @@ use substrate::{Ctx, HttpService, admin, body};
 
 use crate::cloud::Ec2;
 use crate::state::ids::InstanceId;
+use devices::DeviceStreams;
+use watch::Watchers;
 
 /// What every handler works on.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) ec2: Ec2,
-    pub(crate) ctx: Ctx,
+struct App {
+    ec2: Ec2,
+    ctx: Ctx,
+    devices: Arc<DeviceStreams>,
+    watchers: Arc<Watchers>,
 }
 
 /// The peer that answers for the admin API of `ec2` in process `ctx`.
 pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
-    let app = Arc::new(App { ec2, ctx });
+    let (devices, watchers) = (Arc::<DeviceStreams>::default(), Arc::<Watchers>::default());
+    ec2.listen(&devices);
+    ec2.listen(&watchers);
+    let app = Arc::new(App { ec2, ctx, devices, watchers });
     let router = Router::new()
         .route("/admin/v1/health", get(async || reply(StatusCode::OK, &json!({ "status": "ok" }))))
         .route("/admin/v1/state", get(state))
@@ -68,9 +73,17 @@ fn faults(app: &App) -> FaultsApi {
 
 /// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
 async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match refusal(&app, &request) {
-        Some(refusal) => refusal,
-        None => next.run(request).await,
+    if let Some(refusal) = refusal(&app, &request) {
+        return refusal;
+    }
+    let reads = *request.method() == Method::GET;
+    if !reads && let Err(reason) = app.ec2.can_record(&app.ctx).await {
+        return error(StatusCode::SERVICE_UNAVAILABLE, format!("state file: {reason}; nothing was done"));
+    }
+    let response = next.run(request).await;
+    match app.ec2.recorded(&app.ctx).await {
+        Err(reason) if !reads => error(StatusCode::INTERNAL_SERVER_ERROR, format!("state file: {reason}")),
+        _ => response,
     }
 }
 
@@ -107,11 +120,11 @@ async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response 
 }
 
 /// An answer in JSON.
-pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
+fn reply(status: StatusCode, value: &impl Serialize) -> Response {
     admin::reply(status, value).map(axum::body::Body::new)
 }
 
 /// A refusal in JSON: `{"error": "…"}`.
-pub(crate) fn error(status: StatusCode, message: impl ToString) -> Response {
+fn error(status: StatusCode, message: impl ToString) -> Response {
     admin::error(status, &message.to_string()).map(axum::body::Body::new)
 }

@@ -208,6 +208,10 @@ pub enum Ec2Error {
     IncompleteSignature(String),
     /// The request body is larger than {0} bytes.
     RequestTooLarge(usize),
+    /// The state file cannot be written: {0}. What this request asked for may or may not be done; send it again.
+    NotRecorded(String),
+    /// The state file cannot be written: {0}. Nothing was done; send the request again when it can.
+    CannotRecord(String),
     /// {message}
     Injected {
         /// The code, as the fault names it.
@@ -274,6 +278,8 @@ impl Ec2Error {
             Self::MissingAuthenticationToken => "MissingAuthenticationToken",
             Self::IncompleteSignature(_) => "IncompleteSignature",
             Self::RequestTooLarge(_) => "RequestEntityTooLarge",
+            Self::NotRecorded(_) => "InternalError",
+            Self::CannotRecord(_) => "Unavailable",
             Self::Injected { code, .. } => code,
         }
     }
@@ -287,6 +293,8 @@ impl Ec2Error {
             Self::MissingAuthenticationToken | Self::SignatureDoesNotMatch(_) => 403,
             Self::RequestLimit => 503,
             Self::RequestTooLarge(_) => 413,
+            Self::NotRecorded(_) => 500,
+            Self::CannotRecord(_) => 503,
             Self::Injected { code, .. } => match code.as_str() {
                 "RequestLimitExceeded" | "Unavailable" | "ServiceUnavailable" | "SlowDown" => 503,
                 "InternalError" | "InternalFailure" | "InsufficientVolumeCapacity" => 500,

@@ -9,9 +9,9 @@ use super::device::DeviceSlot;
 use super::ids::{InstanceId, VolumeId};
 use super::instance_types;
 use super::options::LaunchOptions;
+use super::spec::InstanceInfo;
 use super::table::Row;
 use super::timers::Progress;
-use crate::config::InstanceInfo;
 
 /// States of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

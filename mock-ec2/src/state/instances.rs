@@ -14,10 +14,10 @@ use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState, ROOT_DEVICE};
 use super::instance_types;
 use super::options::LaunchOptions;
+use super::spec::InstanceSpec;
 use super::tags::check_tags;
 use super::timers::Progress;
 use super::volume::Volume;
-use crate::config::InstanceSpec;
 use crate::events::InstancePhase;
 
 /// Size of root volumes in GiB.

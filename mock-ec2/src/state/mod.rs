@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod attributes;
+pub mod changed;
 pub mod client_token;
 pub mod command;
 pub mod device;
@@ -25,6 +26,7 @@ pub mod nouns;
 pub mod options;
 pub mod page;
 pub mod parameters;
+pub mod patch;
 pub mod planted;
 pub mod pokes;
 pub mod reply;
@@ -32,6 +34,7 @@ pub mod reservation;
 pub mod saved;
 pub mod sharing;
 pub mod snapshot;
+pub mod spec;
 pub mod switches;
 pub mod table;
 pub mod throttle;
@@ -65,7 +68,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed, TimeScale};
 
-use crate::config::InstanceSpec;
 use account::Account;
 use client_token::ClientTokens;
 use command::{Action, Command, CopyVolumes, CreateVolume, Reply, RunInstances, Stick};
@@ -76,6 +78,7 @@ use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
 use planted::{Lingering, Planted};
 use snapshot::Snapshot;
+use spec::InstanceSpec;
 use switches::Switches;
 use table::Table;
 use timers::{Progress, Subject, Timers};
@@ -131,6 +134,8 @@ pub struct State {
     events: Vec<Event>,
     planted: Planted,
     lingering: Lingering,
+    /// What was last written down of what is in no table; nothing unless somebody writes it down.
+    recorded: Option<(Made, saved::Rest)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -166,6 +171,7 @@ impl State {
             events: Vec::new(),
             planted: Planted::default(),
             lingering: Lingering::new(),
+            recorded: None,
         };
         state.seed_instances(specs)?;
         Ok(state)
@@ -179,10 +185,10 @@ impl State {
     /// Tells the machine the time scale, and stamps what was there before any clock was with `wall`.
     pub fn power_on(&mut self, scale: TimeScale, wall: Timestamp) {
         self.scale = scale;
-        for instance in self.instances.values_mut().filter(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
+        for instance in self.instances.select_mut(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
             Arc::make_mut(instance).launch_time = wall;
         }
-        for volume in self.volumes.values_mut().filter(|v| v.create_time == Timestamp::UNIX_EPOCH) {
+        for volume in self.volumes.select_mut(|v| v.create_time == Timestamp::UNIX_EPOCH) {
             let volume = Arc::make_mut(volume);
             volume.create_time = wall;
             volume.attachments.values_mut().for_each(|a| a.attach_time = wall);

@@ -30,15 +30,58 @@ const VERSION: u32 = 1;
 pub struct Saved {
     version: u32,
     switches: Switches,
-    instances: Vec<Arc<Instance>>,
-    volumes: Vec<Arc<Volume>>,
-    snapshots: Vec<Arc<Snapshot>>,
-    volume_tokens: Vec<SavedToken<CreateVolume, VolumeId>>,
-    copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
-    instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
+    pub(super) instances: Vec<Arc<Instance>>,
+    pub(super) volumes: Vec<Arc<Volume>>,
+    pub(super) snapshots: Vec<Arc<Snapshot>>,
+    pub(super) volume_tokens: Vec<SavedToken<CreateVolume, VolumeId>>,
+    pub(super) copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
+    pub(super) instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
     made: Made,
     #[serde(default)]
     account: Account,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) copies: Vec<PendingCopy>,
+}
+
+/// What is in no table: small, and written down whole when any of it changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rest {
+    switches: Switches,
+    #[serde(default)]
+    account: Account,
+}
+
+/// Bytes that were still being copied: into which volume or snapshot, from which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PendingCopy {
+    /// Whose bytes they will be.
+    pub into: String,
+    /// Whose they are.
+    pub from: String,
+}
+
+impl Saved {
+    /// The copies that were under way.
+    pub(crate) fn copies(&self) -> &[PendingCopy] {
+        &self.copies
+    }
+
+    /// Puts `rest` in the place of what it says.
+    pub(super) fn set_rest(&mut self, Rest { switches, account }: Rest) {
+        (self.switches, self.account) = (switches, account);
+    }
+
+    /// Says how many of each kind were made.
+    pub(super) fn set_made(&mut self, made: Made) {
+        self.made = made;
+    }
+
+    /// Says which copies are under way.
+    pub(crate) fn set_copies(&mut self, copies: Vec<PendingCopy>) {
+        self.copies = copies;
+    }
 }
 
 impl State {
@@ -55,7 +98,18 @@ impl State {
             instance_tokens: self.instance_tokens.save(now.mono),
             made: self.made,
             account: self.account.clone(),
+            copies: Vec::new(),
         }
+    }
+
+    /// What is in no table.
+    pub(super) fn rest(&self) -> Rest {
+        Rest { switches: self.switches.clone(), account: self.account.clone() }
+    }
+
+    /// Whether `rest` is what is in no table.
+    pub(super) fn rests(&self, rest: &Rest) -> bool {
+        rest.switches == self.switches && rest.account == self.account
     }
 
     /// The cloud of `saved`.
