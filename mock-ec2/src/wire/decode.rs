@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::form::Form;
 use super::attributes;
+use super::form::Form;
 use super::services::Service;
 use crate::state::command::{
     Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateTags,
