@@ -99,11 +99,14 @@ fn a_disk_of_a_launch_has_a_file_and_the_bytes_of_its_snapshot() {
         let source = cloud.volume().await;
         std::fs::write(dir.path().join(&source), b"precious").unwrap();
         let snapshot = call(&cloud, "CreateSnapshot", &format!("VolumeId={source}")).await.first("snapshotId").unwrap();
+        // Bytes are brought off the request path.
+        cloud.sleep(10).await;
         let made = run(
             &cloud,
             &format!("BlockDeviceMapping.1.DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.SnapshotId={snapshot}"),
         )
         .await;
+        cloud.sleep(10).await;
         let disk = volume_at(&cloud, &first_id(&made), "/dev/sdf").await.first("volumeId").unwrap();
         assert_eq!(std::fs::read(dir.path().join(&disk)).unwrap()[..8], *b"precious");
         // What cannot be made leaves nothing: neither an instance nor a file.
