@@ -180,6 +180,11 @@ impl Ec2 {
         self.lock().state.instances().into_iter().map(|i| i.info()).collect()
     }
 
+    /// Whether instance `id` is one of its own.
+    pub(crate) fn has_instance(&self, id: &InstanceId) -> bool {
+        self.lock().state.instance(id).is_ok()
+    }
+
     /// What it was made with.
     pub fn config(&self) -> &Config {
         &self.0.config

@@ -15,6 +15,8 @@ use crate::state::switches::Switches;
 pub struct Config {
     /// The region of every answer, such as `us-east-1`.
     pub region: String,
+    /// All regions that are served beside it, itself among them; `region` alone when empty.
+    pub regions: Vec<String>,
     /// The twelve-digit account that owns everything.
     pub account_id: String,
     /// The availability zones, such as `us-east-1a`; at least one.
@@ -91,6 +93,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             region: "us-east-1".to_owned(),
+            regions: Vec::new(),
             account_id: "000000000000".to_owned(),
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
             latency: LatencyProfile::Instant,

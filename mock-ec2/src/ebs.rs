@@ -52,7 +52,10 @@ pub(crate) fn serve(ec2: Ec2, ctx: Ctx, parts: Parts) -> BoxFuture<'static, Resp
 async fn answer(ec2: &Ec2, ctx: &Ctx, parts: &Parts) -> Result<Value, Refusal> {
     let denied = |e: crate::state::error::Ec2Error| (StatusCode::FORBIDDEN, "AccessDeniedException", e.to_string());
     auth::caller(parts).map_err(denied)?;
-    let config = ec2.config();
+    let (config, settings) = (ec2.config(), ec2.settings());
+    if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
+        return Err(denied(crate::regions::refusal(&region, &settings.regions)));
+    }
     if !config.credentials.is_empty() {
         let scope = signature::Scope { region: &config.region, service: "ebs" };
         signature::verify(parts, b"", &config.credentials, scope, ctx.now().wall).map_err(denied)?;

@@ -7,6 +7,7 @@
 //!   hear what happens; it knows nobody above it.
 //! - `journal` is the state file.
 //! - [`service`] joins wire and cloud.
+//! - [`regions`] are several clouds behind one address.
 //! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
 //! - [`imds`] is the metadata service of each instance.
 //! - [`serve`] is the only place that names sockets; [`cli`] is the `mock-ec2` program.
@@ -19,6 +20,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod imds;
 pub mod mutants;
+pub mod regions;
 pub mod serve;
 pub mod service;
 pub mod state;
@@ -40,3 +42,4 @@ pub use cloud::Ec2;
 pub use config::{
     Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, StateFile, StateSync, VolumeBytes,
 };
+pub use regions::Regions;

@@ -15,6 +15,7 @@ use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
 use crate::events::RequestEnded;
+use crate::regions::Regions;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
 use crate::wire::encode::{Pieces, Surroundings};
@@ -32,30 +33,63 @@ struct ReplyDropped;
 impl Ec2 {
     /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
     pub fn start(&self, ctx: &Ctx) -> HttpService {
-        self.run(ctx);
-        router(self.clone(), ctx.clone())
+        Regions::from(self.clone()).start(ctx)
     }
 }
 
-/// The peer that answers for `ec2` in process `ctx`.
-fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
-    let admin = crate::admin::router(ec2.clone(), ctx.clone());
-    let surroundings = Arc::new(Surroundings::from(ec2.settings()));
-    let endpoint = Endpoint { ec2, ctx, surroundings };
-    HttpService::new(move |request| {
-        let (admin, endpoint) = (admin.clone(), endpoint.clone());
-        Box::pin(async move {
-            if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
-                body::call(admin, request).await
-            } else if request.uri().path().starts_with(crate::imds::PREFIX) {
-                crate::imds::of_path(endpoint.ec2, endpoint.ctx, request).await
-            } else if request.uri().path().starts_with("/snapshots/") {
-                Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, request.into_parts().0).await)
-            } else {
-                endpoint.serve(request).await
-            }
+/// What answers for one region.
+#[derive(Clone)]
+struct Room {
+    admin: HttpService,
+    endpoint: Endpoint,
+}
+
+/// The peer that answers for `regions` in process `ctx`.
+pub(crate) fn router(regions: &Regions, ctx: &Ctx) -> HttpService {
+    let rooms: Arc<[Room]> = regions
+        .clouds()
+        .iter()
+        .map(|ec2| Room {
+            admin: crate::admin::router(ec2.clone(), ctx.clone(), regions),
+            endpoint: Endpoint {
+                ec2: ec2.clone(),
+                ctx: ctx.clone(),
+                surroundings: Arc::new(Surroundings::from(ec2.settings())),
+            },
         })
+        .collect();
+    HttpService::new(move |request| {
+        let rooms = rooms.clone();
+        Box::pin(route(rooms, request))
     })
+}
+
+async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let of = |region: &str| rooms.iter().find(|room| room.endpoint.ec2.settings().region == region);
+    // There is at least one.
+    let Some(first) = rooms.first() else { return Err("no region is served".into()) };
+    let path = request.uri().path();
+    if path.starts_with("/admin/") || path == "/metrics" {
+        let asked = request.uri().query().and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("region=")));
+        // The admin API of any of them knows them all, and refuses others.
+        let room = asked.and_then(of).unwrap_or(first);
+        return body::call(room.admin.clone(), request).await;
+    }
+    if let Some(rest) = path.strip_prefix(crate::imds::PREFIX) {
+        let id = rest.split('/').next().and_then(|id| id.parse().ok());
+        let has = |room: &&Room| id.as_ref().is_some_and(|id| room.endpoint.ec2.has_instance(id));
+        let Endpoint { ec2, ctx, .. } = rooms.iter().find(has).unwrap_or(first).endpoint.clone();
+        return crate::imds::of_path(ec2, ctx, request).await;
+    }
+    let ebs = path.starts_with("/snapshots/");
+    let (parts, body) = request.into_parts();
+    // Who names a region that is not served is told so by the first.
+    let room = auth::region(&parts).as_deref().and_then(of).unwrap_or(first);
+    let endpoint = room.endpoint.clone();
+    match ebs {
+        true => Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts).await),
+        false => endpoint.serve(Request::from_parts(parts, body)).await,
+    }
 }
 
 #[derive(Clone)]
@@ -115,7 +149,10 @@ impl Endpoint {
     async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
         let caller = auth::caller(parts)?;
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
-        let config = self.ec2.config();
+        let (config, settings) = (self.ec2.config(), self.ec2.settings());
+        if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
+            return Err(crate::regions::refusal(&region, &settings.regions).into());
+        }
         if !config.credentials.is_empty() {
             let scope = signature::Scope { region: &config.region, service: auth::service(parts).scope() };
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;

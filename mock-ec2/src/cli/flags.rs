@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use substrate::admin::Secret;
 
-use super::{Failure, files};
+use super::{Failure, USAGE, files};
 use crate::config::{Config, StateFile, StateSync};
+use crate::regions;
 use crate::state::latency::LatencyFile;
 
 const EXAMPLE: &str = "\
@@ -31,13 +32,14 @@ pub(super) struct Flags {
     /// Written once requests are answered: {"endpoint": "http://…"}.
     #[arg(long, value_name = "PATH")]
     pub(super) ready_file: Option<PathBuf>,
-    /// The region.
-    #[arg(long, default_value = "us-east-1")]
-    pub(super) region: String,
+    /// A region that is served, with data and zones of its own; `all` for those of AWS. Repeatable. The first is meant
+    /// where a request of the admin API does not say ?region=NAME.
+    #[arg(long, value_name = "REGION|all", default_value = "us-east-1")]
+    pub(super) region: Vec<String>,
     /// The account that owns everything, twelve digits.
     #[arg(long, default_value = "000000000000")]
     pub(super) account_id: String,
-    /// The availability zones; a, b and c of the region when absent.
+    /// The availability zones, whose names begin with their region's; a, b and c of a region of which none is named.
     #[arg(long, value_name = "ZONE,…", value_delimiter = ',')]
     pub(super) zones: Vec<String>,
     /// Where the metadata service listens: one port per instance of the list, counted up from this one.
@@ -46,10 +48,11 @@ pub(super) struct Flags {
     /// How long transitions take: instant, aws, aws-recent, or a YAML file with rules.
     #[arg(long, value_name = "PROFILE|FILE", default_value = "instant")]
     pub(super) latency: String,
-    /// Gives every volume a sparse backing file in this directory, which must be mock-ec2's own.
+    /// Gives every volume a sparse backing file in this directory, which must be mock-ec2's own. Regions but the first
+    /// have a directory of their own in it, called as they are.
     #[arg(long, value_name = "DIR")]
     pub(super) volume_dir: Option<PathBuf>,
-    /// Most bytes that backing files may really occupy, such as 512MiB or 10GiB.
+    /// Most bytes that the backing files of a region may really occupy, such as 512MiB or 10GiB.
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = size)]
     pub(super) disk_limit: u64,
     /// YAML or JSON list of instances that run from the start (name, zone, instanceType, id, …).
@@ -60,7 +63,7 @@ pub(super) struct Flags {
     pub(super) credential: Vec<(String, Secret)>,
     /// Where the whole state is kept from one run to the next. An answered change is in it, however the program ends:
     /// before an answer its record is written. What is in the backing files of --volume-dir is as safe as their
-    /// filesystem makes it.
+    /// filesystem makes it. Regions but the first have a file of their own beside it: FILE.REGION.
     #[arg(long, value_name = "FILE")]
     pub(super) state_file: Option<PathBuf>,
     /// What an answered change in --state-file survives: the end of the program, even by kill -9 (process), or the loss
@@ -109,28 +112,72 @@ fn credential(text: &str) -> Result<(String, Secret), String> {
     }
 }
 
-pub(super) fn config(flags: &Flags) -> Result<Config, Failure> {
+/// The regions that are asked for, each once.
+fn regions(flags: &Flags) -> Vec<String> {
+    let mut regions: Vec<String> = Vec::new();
+    for word in &flags.region {
+        let named = if word == "all" { regions::ALL.to_vec() } else { vec![word.as_str()] };
+        for name in named {
+            if !regions.iter().any(|known| known == name) {
+                regions.push(name.to_owned());
+            }
+        }
+    }
+    regions
+}
+
+/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
+fn lies_in(zone: &str, region: &str) -> bool {
+    zone.strip_prefix(region).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// A configuration for each region.
+pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
     let LatencyFile { base, rules } = files::latency(&flags.latency)?;
-    let zones = match flags.zones.as_slice() {
-        [] => ["a", "b", "c"].map(|letter| format!("{}{letter}", flags.region)).to_vec(),
-        given => given.to_vec(),
+    let regions = regions(flags);
+    let alone = regions.len() == 1;
+    let instances = flags.instances.as_deref().map(files::instances).transpose()?.unwrap_or_default();
+    let homeless = |zone: &str| !alone && !regions.iter().any(|region| lies_in(zone, region));
+    if let Some(zone) = flags.zones.iter().find(|zone| homeless(zone)) {
+        let text = format!("--zones: `{zone}` lies in none of the regions {}", regions.join(", "));
+        return Err(Failure(USAGE, text));
+    }
+    if let Some((at, instance)) = instances.iter().enumerate().find(|(_, instance)| homeless(&instance.zone)) {
+        let text =
+            format!("instances[{at}].zone: `{}` lies in none of the regions {}", instance.zone, regions.join(", "));
+        return Err(Failure(USAGE, text));
+    }
+    let config = |(at, region): (usize, &String)| {
+        let own = |zone: &str| alone || lies_in(zone, region);
+        let mut zones: Vec<String> = flags.zones.iter().filter(|zone| own(zone)).cloned().collect();
+        if zones.is_empty() {
+            zones = ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec();
+        }
+        let beside = |path: &PathBuf| match at {
+            0 => path.clone(),
+            _ => PathBuf::from(format!("{}.{region}", path.display())),
+        };
+        Config {
+            region: region.clone(),
+            account_id: flags.account_id.clone(),
+            zones,
+            latency: base,
+            latency_rules: rules.clone(),
+            instances: instances.iter().filter(|instance| own(&instance.zone)).cloned().collect(),
+            volume_dir: flags.volume_dir.as_ref().map(|dir| if at == 0 { dir.clone() } else { dir.join(region) }),
+            disk_limit: flags.volume_dir.is_some().then_some(flags.disk_limit),
+            admin_token: flags.token.clone(),
+            watch_mounts: flags.volume_dir.is_some(),
+            credentials: flags.credential.iter().cloned().collect(),
+            state_file: flags
+                .state_file
+                .as_ref()
+                .map(|path| StateFile { path: beside(path), sync: flags.state_sync.into() }),
+            keep_files: flags.state_file.is_some(),
+            ..Config::default()
+        }
     };
-    Ok(Config {
-        region: flags.region.clone(),
-        account_id: flags.account_id.clone(),
-        zones,
-        latency: base,
-        latency_rules: rules,
-        instances: flags.instances.as_deref().map(files::instances).transpose()?.unwrap_or_default(),
-        volume_dir: flags.volume_dir.clone(),
-        disk_limit: flags.volume_dir.is_some().then_some(flags.disk_limit),
-        admin_token: flags.token.clone(),
-        watch_mounts: flags.volume_dir.is_some(),
-        credentials: flags.credential.iter().cloned().collect(),
-        state_file: flags.state_file.clone().map(|path| StateFile { path, sync: flags.state_sync.into() }),
-        keep_files: flags.state_file.is_some(),
-        ..Config::default()
-    })
+    Ok(regions.iter().enumerate().map(config).collect())
 }
 
 fn factor(text: &str) -> Result<f64, String> {

@@ -15,7 +15,7 @@ use substrate::world::Options;
 use substrate::{Level, Process, Seed, TimeScale, World, ready};
 
 use crate::state::ids::{InstanceId, Malformed};
-use crate::{Ec2, serve};
+use crate::{Ec2, Regions, serve};
 use flags::Flags;
 
 /// Wrong usage: flags, or the seed file.
@@ -57,9 +57,9 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let text = format!("{at}: other machines can reach it, so --token is needed");
         return Err(Failure(USAGE, text));
     }
-    let config = flags::config(&flags)?;
+    let configs = flags::configs(&flags)?;
     let seed = Seed::root(flags.seed).child("mock-ec2");
-    let ec2 = Ec2::new(&seed, config).map_err(|error| {
+    let regions = Regions::new(&seed, configs).map_err(|error| {
         let code = if matches!(error, crate::Error::Config { .. }) { USAGE } else { ENVIRONMENT };
         Failure(code, error.to_string())
     })?;
@@ -75,7 +75,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
     }
     let sink = flags.trace.as_deref().map(files::sink).transpose()?;
     let listener = serve::bind(flags.listen).map_err(environment(format!("--listen {}", flags.listen)))?;
-    let metadata = flags.imds_listen.map(|at| metadata(&ec2, at)).transpose()?.unwrap_or_default();
+    let metadata = flags.imds_listen.map(|at| metadata(&regions, at)).transpose()?.unwrap_or_default();
     let address = listener.local_addr().map_err(environment("--listen".to_owned()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -98,11 +98,11 @@ fn run(flags: Flags) -> Result<(), Failure> {
         // Held until the end; ending the runtime ends it without an event, since nothing crashed.
         let imds: Vec<Value> = metadata
             .iter()
-            .filter_map(|(id, listener)| {
+            .filter_map(|(_, id, listener)| {
                 Some(json!({ "instance": id, "endpoint": endpoint(listener.local_addr().ok()?) }))
             })
             .collect();
-        let process = start(&world, &ec2, listener, metadata, &flags.allow_host);
+        let process = start(&world, &regions, listener, metadata, &flags.allow_host);
         let endpoint = endpoint(address);
         if let Some(path) = &flags.ready_file {
             let ready = match imds.is_empty() {
@@ -116,7 +116,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         // Nothing is answered any more that would not be saved.
         process.end().await;
         if let Some(path) = &flags.state_file {
-            ec2.save(world.clock().now()).map_err(environment(format!("--state-file {}", path.display())))?;
+            regions.save(world.clock().now()).map_err(environment(format!("--state-file {}", path.display())))?;
         }
         if let Err(error) = world.trace().flush() {
             eprintln!("mock-ec2: the trace is not complete: {error}");
@@ -124,7 +124,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         Ok(())
     });
     runtime.shutdown_background();
-    ec2.close();
+    regions.close();
     if let Some(path) = &flags.ready_file {
         // Gone with what it announced.
         let _ = std::fs::remove_file(path);
@@ -134,20 +134,20 @@ fn run(flags: Flags) -> Result<(), Failure> {
 
 fn start(
     world: &World,
-    ec2: &Ec2,
+    regions: &Regions,
     listener: std::net::TcpListener,
-    metadata: Vec<(InstanceId, std::net::TcpListener)>,
+    metadata: Vec<(Ec2, InstanceId, std::net::TcpListener)>,
     allowed_hosts: &[String],
 ) -> Process {
-    let (ec2, allowed_hosts) = (ec2.clone(), allowed_hosts.to_vec());
+    let (regions, allowed_hosts) = (regions.clone(), allowed_hosts.to_vec());
     let metadata = Arc::new(Mutex::new(metadata));
     // The process is started once; the factory's type would allow more.
     let listener = Arc::new(Mutex::new(Some(listener)));
     Process::start(world, "mock-ec2", move |ctx| {
-        let (ec2, allowed_hosts) = (ec2.clone(), allowed_hosts.clone());
+        let (regions, allowed_hosts) = (regions.clone(), allowed_hosts.clone());
         let listener = listener.lock().unwrap_or_else(PoisonError::into_inner).take();
         let metadata = std::mem::take(&mut *metadata.lock().unwrap_or_else(PoisonError::into_inner));
-        for (id, listener) in metadata {
+        for (ec2, id, listener) in metadata {
             let (service, ctx, hosts) = (ec2.metadata(&ctx, &id), ctx.clone(), allowed_hosts.clone());
             ctx.clone().spawn(async move {
                 if let Err(error) = serve::http(ctx, listener, service, &hosts).await {
@@ -156,7 +156,7 @@ fn start(
             });
         }
         async move {
-            let service = ec2.start(&ctx);
+            let service = regions.start(&ctx);
             if let Some(listener) = listener
                 && let Err(error) = serve::http(ctx, listener, service, &allowed_hosts).await
             {
@@ -177,9 +177,10 @@ fn endpoint(address: SocketAddr) -> String {
 }
 
 /// Binds a port for each instance, from `first` on.
-fn metadata(ec2: &Ec2, first: SocketAddr) -> Result<Vec<(InstanceId, std::net::TcpListener)>, Failure> {
+fn metadata(regions: &Regions, first: SocketAddr) -> Result<Vec<(Ec2, InstanceId, std::net::TcpListener)>, Failure> {
     let mut bound = Vec::new();
-    for (instance, ordinal) in ec2.instances().iter().zip(0u16..) {
+    let all = regions.clouds().iter().flat_map(|ec2| ec2.instances().into_iter().map(move |i| (ec2, i)));
+    for ((ec2, instance), ordinal) in all.zip(0u16..) {
         let port = if first.port() == 0 { Some(0) } else { first.port().checked_add(ordinal) };
         let address = port.map(|port| SocketAddr::new(first.ip(), port));
         let failed =
@@ -187,7 +188,7 @@ fn metadata(ec2: &Ec2, first: SocketAddr) -> Result<Vec<(InstanceId, std::net::T
         let address = address.ok_or_else(|| failed("there are no more ports".to_owned()))?;
         let listener = serve::bind(address).map_err(|e| failed(e.to_string()))?;
         let id = instance.id.parse().map_err(|e: Malformed| failed(e.to_string()))?;
-        bound.push((id, listener));
+        bound.push((ec2.clone(), id, listener));
     }
     Ok(bound)
 }

@@ -98,15 +98,16 @@ impl State {
     }
 
     pub(super) fn describe_regions(&self, request: &DescribeRegions) -> Result<Reply, Ec2Error> {
-        let region = &self.settings.region;
+        let served = &self.settings.regions;
         check::<RegionView<'_>>(&request.filters, false)?;
-        let missing: Vec<String> = request.names.iter().filter(|name| *name != region).cloned().collect();
+        let missing: Vec<String> = request.names.iter().filter(|name| !served.contains(name)).cloned().collect();
         if !missing.is_empty() {
             let text = format!("Invalid region(s): {}", missing.join(", "));
             return Err(Ec2Error::InvalidParameterValue(text));
         }
-        let passes = matches(&RegionView { region }, &request.filters);
-        Ok(Reply::Regions(if passes { vec![region.clone()] } else { Vec::new() }))
+        let asked = |region: &&String| request.names.is_empty() || request.names.contains(region);
+        let passes = |region: &&String| matches(&RegionView { region }, &request.filters);
+        Ok(Reply::Regions(served.iter().filter(asked).filter(passes).cloned().collect()))
     }
 
     /// The id of the zone called `name`.

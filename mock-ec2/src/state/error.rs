@@ -208,6 +208,13 @@ pub enum Ec2Error {
     IncompleteSignature(String),
     /// The request body is larger than {0} bytes.
     RequestTooLarge(usize),
+    /// Credential should be scoped to a valid region, not '{region}'. Served here: {served}.
+    RegionNotServed {
+        /// The region that the request is signed for.
+        region: String,
+        /// Those that are served.
+        served: String,
+    },
     /// The state file cannot be written: {0}. What this request asked for may or may not be done; send it again.
     NotRecorded(String),
     /// The state file cannot be written: {0}. Nothing was done; send the request again when it can.
@@ -278,6 +285,7 @@ impl Ec2Error {
             Self::MissingAuthenticationToken => "MissingAuthenticationToken",
             Self::IncompleteSignature(_) => "IncompleteSignature",
             Self::RequestTooLarge(_) => "RequestEntityTooLarge",
+            Self::RegionNotServed { .. } => "AuthFailure",
             Self::NotRecorded(_) => "InternalError",
             Self::CannotRecord(_) => "Unavailable",
             Self::Injected { code, .. } => code,
@@ -289,7 +297,7 @@ impl Ec2Error {
     pub fn status(&self) -> u16 {
         match self {
             Self::DryRun => 412,
-            Self::AuthFailure => 401,
+            Self::AuthFailure | Self::RegionNotServed { .. } => 401,
             Self::MissingAuthenticationToken | Self::SignatureDoesNotMatch(_) => 403,
             Self::RequestLimit => 503,
             Self::RequestTooLarge(_) => 413,

@@ -92,6 +92,8 @@ pub use volumes::{NewVolume, Source};
 pub struct Settings {
     /// The region.
     pub region: String,
+    /// All regions that are served, this one among them.
+    pub regions: Vec<String>,
     /// The account.
     pub account_id: String,
     /// The zones; at least one.

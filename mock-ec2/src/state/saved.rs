@@ -29,6 +29,9 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Saved {
     version: u32,
+    /// Files from before there were several have none.
+    #[serde(default)]
+    region: Option<String>,
     switches: Switches,
     pub(super) instances: Vec<Arc<Instance>>,
     pub(super) volumes: Vec<Arc<Volume>>,
@@ -89,6 +92,7 @@ impl State {
     pub fn save(&self, now: Now) -> Saved {
         Saved {
             version: VERSION,
+            region: Some(self.settings.region.clone()),
             switches: self.switches.clone(),
             instances: self.instances.values().cloned().collect(),
             volumes: self.volumes.values().cloned().collect(),
@@ -119,6 +123,12 @@ impl State {
     pub fn restore(settings: Settings, seed: Seed, saved: Saved) -> Result<Self, String> {
         if saved.version != VERSION {
             return Err(format!("version: {} is not known, only {VERSION}", saved.version));
+        }
+        if let Some(other) = saved.region.filter(|region| *region != settings.region) {
+            return Err(format!(
+                "region: it is of {other}, not of {}; name the regions in the same order",
+                settings.region
+            ));
         }
         let mut state = Self::new(settings, seed, &[]).map_err(|(field, reason)| format!("{field}: {reason}"))?;
         saved.switches.check()?;

@@ -83,7 +83,11 @@ impl State {
 
     pub(super) fn copy_snapshot(&mut self, call: Call<'_>, request: &CopySnapshot) -> Result<Reply, Ec2Error> {
         if request.source_region != self.settings.region {
-            let text = format!("Invalid region: {}; only {} exists.", request.source_region, self.settings.region);
+            let (asked, own) = (&request.source_region, &self.settings.region);
+            let text = match self.settings.regions.contains(asked) {
+                true => format!("Invalid region: {asked}; snapshots are copied within {own} only."),
+                false => format!("Invalid region: {asked}; served here: {}.", self.settings.regions.join(", ")),
+            };
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         let source = self.snapshot(&request.source)?.clone();
