@@ -6,16 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use futures_util::future::BoxFuture;
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use substrate::body::{Body, BoxError, boxed, call};
 use substrate::events::ProcessFailed;
+use substrate::listen::Patience;
 use substrate::{Ctx, HttpService, guard, listen};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::authority::AnyAuthority;
@@ -80,37 +74,15 @@ pub fn unix(ctx: &Ctx, path: &Path, service: HttpService) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// How long an accept that failed waits: out of descriptors, the next one would fail at once too.
-const AGAIN: Duration = Duration::from_millis(50);
-
 /// Accepts connections on a unix socket for ever, and requests of any `:authority` on them: gRPC in C++, Python and Ruby
 /// names the socket's path, percent-encoded, which is no name of a host.
 pub async fn accept(ctx: Ctx, listener: UnixListener, service: HttpService) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(AGAIN).await;
+            listen::make_room(&ctx).await;
             continue;
         };
-        ctx.spawn(connection(AnyAuthority::new(stream), service.clone()));
-    }
-}
-
-async fn connection(stream: AnyAuthority<UnixStream>, service: HttpService) {
-    let connection = Builder::new(TokioExecutor::new());
-    // A connection that breaks is not an event of the domain.
-    let _ = connection.serve_connection_with_upgrades(TokioIo::new(stream), Answers(service)).await;
-}
-
-/// Adapts a peer to what hyper hands out.
-struct Answers(HttpService);
-
-impl Service<Request<Incoming>> for Answers {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(call(self.0.clone(), request.map(boxed)))
+        ctx.spawn(listen::stream(ctx.clone(), AnyAuthority::new(stream), service.clone(), Patience::STEADY));
     }
 }
 
@@ -156,7 +128,7 @@ pub(crate) fn unix_with_absences(
 pub async fn tcp(ctx: &Ctx, address: SocketAddr, service: HttpService) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let bound = listener.local_addr()?;
-    ctx.spawn(listen::tcp(ctx.clone(), listener, guard::guard(service, &[]), None));
+    ctx.spawn(listen::tcp_with(ctx.clone(), listener, guard::guard(service, &[]), None, Patience::STEADY));
     Ok(bound)
 }
 

@@ -79,9 +79,15 @@ impl Server {
 
     /// The AWS CLI with this cloud's environment and a HOME of its own.
     pub fn aws(&self) -> Command {
-        let mut command = Command::new("aws");
+        self.client("aws")
+    }
+
+    /// A program with this cloud's environment and a HOME of its own, in which it runs.
+    pub fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
         without_aws_settings(&mut command);
         command
+            .current_dir(self.home.path())
             .env("HOME", self.home.path())
             .env("AWS_ENDPOINT_URL", &self.endpoint)
             .env("AWS_ACCESS_KEY_ID", "mooring")

@@ -45,9 +45,9 @@ pub fn scenario(name: &str) -> PathBuf {
     root().join("scenarios").join(name)
 }
 
-/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`). A test that needs it calls this first and
-/// returns when it is false; the missing thing is named on standard error. When `MOORING_REQUIRE` lists it, its
-/// absence is a failure instead.
+/// Whether this machine has `what` (`root`, `kubectl`, `aws`, `boto3`, the Python package `kubernetes`, `ansible` with its collections,
+/// `c7n`). A test that needs it calls this first and returns when it is false; the missing thing is named on standard
+/// error. When `MOORING_REQUIRE` lists it, its absence is a failure instead.
 ///
 /// # Panics
 /// When it is required and missing.
@@ -70,6 +70,11 @@ fn find(what: &str) -> bool {
         "boto3" | "kubernetes" => {
             let probe = format!("import importlib.util as u; u.find_spec('{what}') or 1/0");
             succeeds(Command::new("python3").args(["-c", &probe]))
+        }
+        "c7n" => succeeds(Command::new("custodian").arg("version")),
+        "ansible" => {
+            let probe = "import importlib.util as u; u.find_spec('ansible_collections.amazon.aws') or 1/0";
+            succeeds(Command::new("python3").args(["-c", probe]))
         }
         "kubectl" => succeeds(Command::new("kubectl").args(["version", "--client"])),
         "aws" => succeeds(Command::new("aws").arg("--version")),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use substrate::admin::Secret;
 
 pub use crate::state::latency::{LatencyProfile, LatencyRule};
+pub use crate::state::spec::{InstanceInfo, InstanceSpec};
 use crate::state::switches::Switches;
 
 /// Everything that distinguishes one mock-ec2 from another.
@@ -15,6 +15,8 @@ use crate::state::switches::Switches;
 pub struct Config {
     /// The region of every answer, such as `us-east-1`.
     pub region: String,
+    /// All regions that are served beside it, itself among them; `region` alone when empty.
+    pub regions: Vec<String>,
     /// The twelve-digit account that owns everything.
     pub account_id: String,
     /// The availability zones, such as `us-east-1a`; at least one.
@@ -36,7 +38,10 @@ pub struct Config {
     pub latency_rules: Vec<LatencyRule>,
     /// What of the cloud's behaviour differs from the usual from the start.
     pub switches: Switches,
-    /// Whether backing files outlive this value, as they must when the state is saved and restored.
+    /// Where the whole state is kept from one run to the next. What an earlier run left there is taken over, in the place
+    /// of `instances` and `switches`.
+    pub state_file: Option<StateFile>,
+    /// Whether backing files outlive this value, as they must when the state does.
     pub keep_files: bool,
     /// Whether the kernel of this machine is asked if the device of a volume in `volume_dir` is mounted before a detach
     /// ends (live world only); nodes may tell it over the admin API too.
@@ -44,6 +49,25 @@ pub struct Config {
     /// Who keeps the bytes of volumes when they have no backing files here, such as memory disks of a simulation. It is
     /// also asked if a volume is mounted before a detach ends.
     pub bytes: Option<Arc<dyn VolumeBytes>>,
+}
+
+/// A file with the whole state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// Its path; nobody else uses it.
+    pub path: PathBuf,
+    /// What an answered change survives.
+    pub sync: StateSync,
+}
+
+/// What an answered change survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateSync {
+    /// The end of the process, however it ends: before an answer, its record is written.
+    #[default]
+    Process,
+    /// The loss of power, too: before an answer, its record is synced, in one go with those of others that wait.
+    Power,
 }
 
 /// Bytes of volumes and snapshots that are kept elsewhere, by id. It is called while the cloud is locked, in the order
@@ -69,6 +93,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             region: "us-east-1".to_owned(),
+            regions: Vec::new(),
             account_id: "000000000000".to_owned(),
             zones: ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec(),
             latency: LatencyProfile::Instant,
@@ -79,77 +104,12 @@ impl Default for Config {
             credentials: BTreeMap::new(),
             latency_rules: Vec::new(),
             switches: Switches::default(),
+            state_file: None,
             keep_files: false,
             watch_mounts: false,
             bytes: None,
         }
     }
-}
-
-/// One instance of the seed list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct InstanceSpec {
-    /// Its `Name` tag; harnesses find the instance by it (see [`crate::Ec2::instances`]).
-    pub name: String,
-    /// Its id, `i-` and 8 or 17 hex digits; generated from the seed when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Its type, such as `m5.large`; decides the attach limit.
-    #[serde(default = "default_type")]
-    pub instance_type: String,
-    /// The availability zone.
-    pub zone: String,
-    /// Its private DNS name; made from its private address when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub private_dns_name: Option<String>,
-    /// Network interfaces, each of which takes a slot on types with shared limits.
-    #[serde(default = "one")]
-    pub network_interfaces: u32,
-    /// More tags.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tags: BTreeMap<String, String>,
-}
-
-impl InstanceSpec {
-    /// An m5.large called `name` in `zone`.
-    pub fn new(name: impl Into<String>, zone: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            id: None,
-            instance_type: default_type(),
-            zone: zone.into(),
-            private_dns_name: None,
-            network_interfaces: one(),
-            tags: BTreeMap::new(),
-        }
-    }
-}
-
-fn default_type() -> String {
-    "m5.large".to_owned()
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// What others need to know of an instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InstanceInfo {
-    /// Its id, `i-…`.
-    pub id: String,
-    /// Its `Name` tag; empty when it has none.
-    pub name: String,
-    /// The availability zone.
-    pub zone: String,
-    /// Its type.
-    pub instance_type: String,
-    /// Its private DNS name.
-    pub private_dns_name: String,
-    /// Its private IPv4 address.
-    pub private_ip: String,
 }
 
 /// Why a mock-ec2 cannot be made.
@@ -159,6 +119,13 @@ pub enum Error {
     Config {
         /// The field of [`Config`] or of the seed list.
         field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// state file {path}: {reason}
+    StateFile {
+        /// The file.
+        path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },

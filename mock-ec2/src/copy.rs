@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
@@ -19,17 +20,20 @@ const ATTEMPTS: u32 = 3;
 pub(crate) struct Copy {
     from: File,
     to: File,
+    /// One makes it at a time: who was told to stop may not have heard it yet.
+    making: Mutex<()>,
 }
 
 impl Copy {
     /// A copy of the file `from` into the file `to`.
     pub(crate) fn open(from: &Path, to: &Path) -> io::Result<Self> {
-        Ok(Self { from: File::open(from)?, to: OpenOptions::new().write(true).open(to)? })
+        let (from, to) = (File::open(from)?, OpenOptions::new().write(true).open(to)?);
+        Ok(Self { from, to, making: Mutex::default() })
     }
 
     /// Shares the blocks of the source (`FICLONE`); false where the filesystem cannot.
     pub(crate) fn by_reference(&self) -> io::Result<bool> {
-        let Self { from, to } = self;
+        let Self { from, to, .. } = self;
         let length = to.metadata()?.len();
         match ioctl_ficlone(to, from) {
             Ok(()) => {
@@ -44,18 +48,22 @@ impl Copy {
     }
 
     /// Copies the allocated extents of the source. True when nobody wrote to it meanwhile, so that the copy is the
-    /// source at one point in time; it tries [`ATTEMPTS`] times for that.
-    pub(crate) fn by_extents(&self) -> io::Result<bool> {
-        let Self { from, to } = self;
+    /// source at one point in time; it tries [`ATTEMPTS`] times for that. It can be made again when it was stopped half
+    /// way, which it asks `stopped` about.
+    pub(crate) fn by_extents(&self, stopped: &dyn Fn() -> bool) -> io::Result<bool> {
+        let Self { from, to, making } = self;
+        let _alone = making.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..ATTEMPTS {
+            // Nothing may stay of an earlier attempt.
+            punch(to)?;
             let before = stamp(from)?;
-            copy_extents(from, to)?;
+            copy_extents(from, to, stopped)?;
             if stamp(from)? == before {
                 return Ok(true);
             }
-            punch(to)?;
         }
-        copy_extents(from, to).map(|()| false)
+        punch(to)?;
+        copy_extents(from, to, stopped).map(|()| false)
     }
 }
 
@@ -72,7 +80,7 @@ fn punch(file: &File) -> io::Result<()> {
     file.set_len(length)
 }
 
-fn copy_extents(from: &File, to: &File) -> io::Result<()> {
+fn copy_extents(from: &File, to: &File, stopped: &dyn Fn() -> bool) -> io::Result<()> {
     let length = from.metadata()?.len();
     if to.metadata()?.len() < length {
         to.set_len(length)?;
@@ -89,6 +97,9 @@ fn copy_extents(from: &File, to: &File) -> io::Result<()> {
         let end = seek(from, SeekFrom::Hole(data))?;
         at = data;
         while at < end {
+            if stopped() {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "the process that copied has ended"));
+            }
             let most = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
             let read = from.read_at(&mut buffer[..most], at)?;
             if read == 0 {
@@ -114,7 +125,7 @@ mod tests {
         from.write_all_at(b"begin", 0).unwrap();
         from.write_all_at(&vec![7; 3 << 20], 512 << 20).unwrap();
         File::create(&b).unwrap().set_len(2 << 30).unwrap();
-        assert!(Copy::open(&a, &b).unwrap().by_extents().unwrap());
+        assert!(Copy::open(&a, &b).unwrap().by_extents(&|| false).unwrap());
         let to = File::open(&b).unwrap();
         let mut bytes = vec![0; 5];
         to.read_exact_at(&mut bytes, 0).unwrap();

@@ -12,8 +12,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use substrate::{Body, Ctx, WorldKind, body};
-use tokio::sync::oneshot;
+use substrate::{Body, Ctx, body};
 
 use crate::blocks::{self, BLOCK};
 use crate::cloud::Ec2;
@@ -53,7 +52,10 @@ pub(crate) fn serve(ec2: Ec2, ctx: Ctx, parts: Parts) -> BoxFuture<'static, Resp
 async fn answer(ec2: &Ec2, ctx: &Ctx, parts: &Parts) -> Result<Value, Refusal> {
     let denied = |e: crate::state::error::Ec2Error| (StatusCode::FORBIDDEN, "AccessDeniedException", e.to_string());
     auth::caller(parts).map_err(denied)?;
-    let config = ec2.config();
+    let (config, settings) = (ec2.config(), ec2.settings());
+    if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
+        return Err(denied(crate::regions::refusal(&region, &settings.regions)));
+    }
     if !config.credentials.is_empty() {
         let scope = signature::Scope { region: &config.region, service: "ebs" };
         signature::verify(parts, b"", &config.credentials, scope, ctx.now().wall).map_err(denied)?;
@@ -171,21 +173,12 @@ impl Ask<'_> {
         STANDARD.encode(Sha256::new().chain_update(secret).chain_update(format!("{snapshot} {block}")).finalize())
     }
 
-    /// Reads files on a thread of its own in the live world, so that nobody else waits for the disk.
+    /// Reads files where nobody else waits for the disk.
     async fn away<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<T, Refusal> {
         let failed = |e: io::Error| (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerException", e.to_string());
-        if self.ctx.world().kind() == WorldKind::Simulated {
-            return work().map_err(failed);
-        }
-        let (done, outcome) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("mock-ec2 blocks".to_owned()).spawn(move || {
-            // Who asked may be gone.
-            let _ = done.send(work());
-        });
-        thread.map_err(failed)?;
-        outcome.await.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())).map_err(failed)
+        self.ctx.blocking(work).await.map_err(failed)
     }
 }

@@ -104,7 +104,7 @@ impl VolumeFiles {
     /// Makes `snapshot`, which is there, what `volume` holds now.
     pub(crate) fn take_again(&mut self, volume: &VolumeId, snapshot: &SnapshotId) -> io::Result<()> {
         match self.share(volume.as_str(), snapshot.as_str())? {
-            Some(copy) => copy.by_extents().map(drop),
+            Some(copy) => copy.by_extents(&|| false).map(drop),
             None => Ok(()),
         }
     }
@@ -125,17 +125,23 @@ impl VolumeFiles {
         Ok(if copy.by_reference()? { None } else { Some(copy) })
     }
 
-    /// Removes the file of `volume`; no file is no error.
-    pub(crate) fn remove(&mut self, volume: &VolumeId) -> io::Result<()> {
-        self.remove_named(volume.as_str())
+    /// A copy of the file `from` into the file `into`, which are there.
+    pub(crate) fn copy(&self, from: &str, into: &str) -> io::Result<Copy> {
+        Copy::open(&self.dir.join(from), &self.dir.join(into))
     }
 
-    /// Removes the file of `snapshot`; no file is no error.
-    pub(crate) fn remove_snapshot(&mut self, snapshot: &SnapshotId) -> io::Result<()> {
-        self.remove_named(snapshot.as_str())
+    /// Makes the file of `volume` if there is none.
+    pub(crate) fn complete(&self, volume: &VolumeId, size_gib: u64) -> io::Result<()> {
+        let path = self.path(volume);
+        if path.exists() {
+            return Ok(());
+        }
+        let bytes = size_gib.checked_mul(1 << 30).ok_or(io::ErrorKind::FileTooLarge)?;
+        OpenOptions::new().write(true).create_new(true).open(path).and_then(|file| stretch(&file, bytes)).map(|_| ())
     }
 
-    fn remove_named(&mut self, name: &str) -> io::Result<()> {
+    /// Removes the file of the volume or snapshot `name`; no file is no error.
+    pub(crate) fn remove(&mut self, name: &str) -> io::Result<()> {
         self.counted = None;
         match fs::remove_file(self.dir.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -146,7 +152,7 @@ impl VolumeFiles {
     /// Removes the files of all volumes and snapshots but those called `known`.
     pub(crate) fn keep_only(&mut self, known: &std::collections::BTreeSet<String>) {
         for name in files_in(&self.dir).unwrap_or_default().iter().filter(|name| !known.contains(*name)) {
-            let _ = self.remove_named(name);
+            let _ = self.remove(name);
         }
     }
 
@@ -154,7 +160,7 @@ impl VolumeFiles {
     pub(crate) fn clear(&mut self) {
         for name in files_in(&self.dir).unwrap_or_default() {
             // What cannot be removed now is found again at the next start.
-            let _ = self.remove_named(&name);
+            let _ = self.remove(&name);
         }
     }
 
@@ -255,7 +261,7 @@ mod tests {
         let meta = fs::metadata(dir.path().join("vol-0123456789abcdef0")).unwrap();
         assert_eq!(meta.len(), 100 << 30);
         assert!(meta.blocks() < 100);
-        files.remove(&volume.id).unwrap();
+        files.remove(volume.id.as_str()).unwrap();
         assert_eq!(files_in(dir.path()).unwrap(), [""; 0]);
     }
 

@@ -13,6 +13,7 @@ use crate::state::error::Ec2Error;
 use crate::wire::decode;
 use crate::wire::encode::{self, Surroundings};
 use crate::wire::form::Form;
+use crate::wire::services::Service;
 use crate::wire::xml::Xml;
 
 /// Reads any bytes as a request: a command, or one of EC2's errors; never a panic.
@@ -20,7 +21,7 @@ use crate::wire::xml::Xml;
 /// # Errors
 /// EC2's own.
 pub fn form(bytes: &[u8]) -> Result<Command, Ec2Error> {
-    Form::parse(bytes).and_then(decode::command)
+    Form::parse(bytes).and_then(|form| decode::command(Service::Ec2, form))
 }
 
 /// Writes any text as XML and reads it again with another program's reader; gives what was read.
@@ -59,14 +60,14 @@ pub fn requests(bytes: &[u8]) -> Result<(), String> {
         let command = match form(&line) {
             Ok(command) => command,
             Err(error) => {
-                check(&encode::error("r", &error), error.status())?;
+                check(&encode::error(Service::Ec2, "r", &error), error.status())?;
                 continue;
             }
         };
         let action = command.action.name();
         match state.apply(Now::at(Duration::from_secs(second)), &command) {
             Ok(reply) => check(&surroundings.reply(action, "r", &reply), 200)?,
-            Err(error) => check(&encode::error("r", &error), error.status())?,
+            Err(error) => check(&encode::error(Service::Ec2, "r", &error), error.status())?,
         }
         state.take_events();
     }

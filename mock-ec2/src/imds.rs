@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -19,6 +19,7 @@ use crate::state::State;
 use crate::state::ids::InstanceId;
 use crate::state::instance::Instance;
 use crate::state::instance_types;
+use crate::state::network::mac;
 
 /// Under which path of the main port the metadata of any instance stands, as `/imds/<instance id>/latest/…`.
 pub(crate) const PREFIX: &str = "/imds/";
@@ -27,10 +28,12 @@ const LONGEST: u64 = 21_600;
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 
-/// The peer that answers instance `id` of `ec2` at 169.254.169.254.
-pub(crate) fn router(ec2: Ec2, ctx: Ctx, id: InstanceId) -> HttpService {
-    let service = Service { ec2, ctx, id };
-    HttpService::new(move |request| Box::pin(service.clone().serve(request)))
+impl Ec2 {
+    /// The metadata service of instance `id`, at 169.254.169.254 for the instance, within process `ctx`.
+    pub fn metadata(&self, ctx: &Ctx, id: &InstanceId) -> HttpService {
+        let service = Service { ec2: self.clone(), ctx: ctx.clone(), id: id.clone() };
+        HttpService::new(move |request| Box::pin(service.clone().serve(request)))
+    }
 }
 
 /// Answers a request under [`PREFIX`] as the metadata service of the instance that its path names.
@@ -126,11 +129,15 @@ impl Service {
                 Some(token) => self.valid(token),
                 None => state.switches().imds_v1,
             };
-            if !allowed {
-                return Err(StatusCode::UNAUTHORIZED);
-            }
             // A machine that is gone or without power asks nothing.
             let instance = state.instance(&self.id).map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+            let options = &instance.options.metadata;
+            if !options.endpoint {
+                return Err(StatusCode::FORBIDDEN);
+            }
+            if !allowed || (options.tokens_required && !headers.contains_key(TOKEN)) {
+                return Err(StatusCode::UNAUTHORIZED);
+            }
             page(state, instance, path).ok_or(StatusCode::NOT_FOUND)
         });
         match page {
@@ -172,6 +179,10 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         });
         return serde_json::to_string_pretty(&document).ok().map(Page::Json);
     }
+    if path == "/latest/user-data" {
+        let bytes = STANDARD.decode(instance.options.user_data.as_ref()?).ok()?;
+        return String::from_utf8(bytes).ok().map(Page::Text);
+    }
     let rest = path.strip_prefix("/latest/meta-data")?;
     // Names end in a slash where there is more below.
     let text = match rest.trim_start_matches('/') {
@@ -203,6 +214,13 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
         // `outpost-arn` is not here: no instance is on an outpost, and clients need to see 404 for that.
         other => match (other.strip_prefix("block-device-mapping/"), other.strip_prefix("network/interfaces/macs/")) {
             (Some(name), _) => mapping(instance).into_iter().find(|(n, _)| n == name)?.1,
+            _ if other == "tags/instance" || other.starts_with("tags/instance/") => {
+                let tags = Some(&instance.tags).filter(|_| instance.options.metadata.tags)?;
+                match other.strip_prefix("tags/instance/") {
+                    Some(key) => tags.get(key)?.clone(),
+                    None => tags.keys().cloned().collect::<Vec<_>>().join("\n"),
+                }
+            }
             (_, Some(rest)) => {
                 let (asked, field) = rest.split_once('/').unwrap_or((rest, ""));
                 let number = (0..instance.network_interfaces).find(|n| mac(instance, *n) == asked)?;
@@ -221,17 +239,10 @@ fn page(state: &State, instance: &Instance, path: &str) -> Option<Page> {
 
 /// The block device mapping at the latest boot: it neither grows nor shrinks until the next one (csi#1808).
 fn mapping(instance: &Instance) -> Vec<(String, String)> {
-    let mut all = vec![("ami".to_owned(), "xvda".to_owned())];
+    let root = instance.root_device.trim_start_matches("/dev/");
+    let mut all = vec![("ami".to_owned(), root.to_owned())];
     let data = instance.boot_devices.iter().filter(|slot| *slot != "a");
     all.extend(data.zip(1..).map(|(slot, n)| (format!("ebs{n}"), format!("xvd{slot}"))));
-    all.push(("root".to_owned(), "/dev/xvda".to_owned()));
+    all.push(("root".to_owned(), instance.root_device.clone()));
     all
-}
-
-/// The address of interface `number`: locally administered, from the instance's place in the order of starts.
-fn mac(instance: &Instance, number: u32) -> String {
-    let [_, _, a, b, c, d] = (instance.ordinal * 256 + u64::from(number)).to_be_bytes()[2..] else {
-        return String::new();
-    };
-    format!("0e:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }

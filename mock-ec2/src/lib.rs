@@ -3,7 +3,11 @@
 //! - [`state`] is the cloud as a pure machine; it knows neither sockets nor XML.
 //! - [`wire`] turns forms into commands and replies into XML; it knows no state.
 //! - [`events`] is what stands in the trace, [`faults`] what can be broken.
-//! - [`service`] joins the two: lock, apply, notify, and one task that sleeps until the next deadline.
+//! - `cloud` is the machine behind its lock, with one task that sleeps until the next deadline, and a list of those who
+//!   hear what happens; it knows nobody above it.
+//! - `journal` is the state file.
+//! - [`service`] joins wire and cloud.
+//! - [`regions`] are several clouds behind one address.
 //! - [`admin`] is everything that a user may do to the cloud and a cloud customer may not.
 //! - [`imds`] is the metadata service of each instance.
 //! - [`serve`] is the only place that names sockets; [`cli`] is the `mock-ec2` program.
@@ -16,6 +20,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod imds;
 pub mod mutants;
+pub mod regions;
 pub mod serve;
 pub mod service;
 pub mod state;
@@ -28,8 +33,13 @@ mod counts;
 mod ebs;
 mod files;
 mod history;
+mod journal;
 mod mounts;
+mod storage;
 
 pub use cli::main_with;
 pub use cloud::Ec2;
-pub use config::{Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, VolumeBytes};
+pub use config::{
+    Config, Error, InstanceInfo, InstanceSpec, LatencyProfile, LatencyRule, StateFile, StateSync, VolumeBytes,
+};
+pub use regions::Regions;

@@ -1,6 +1,7 @@
 //! The EC2 endpoint: who calls, what is asked, which fault strikes, what is answered.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -14,9 +15,10 @@ use substrate::{Body, BoxError, Ctx, HttpService, body};
 
 use crate::cloud::Ec2;
 use crate::events::RequestEnded;
+use crate::regions::Regions;
 use crate::state::command::{Command, Reply, Stick};
 use crate::state::error::Ec2Error;
-use crate::wire::encode::Pieces;
+use crate::wire::encode::{Pieces, Surroundings};
 use crate::wire::form::Form;
 use crate::wire::{auth, decode, encode, signature};
 
@@ -28,30 +30,73 @@ const BODY_LIMIT: usize = 1 << 20;
 #[displaydoc("the reply was dropped by a fault")]
 struct ReplyDropped;
 
-/// The peer that answers for `ec2` in process `ctx`.
-pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
-    let admin = crate::admin::router(ec2.clone(), ctx.clone());
-    let endpoint = Endpoint { ec2, ctx };
-    HttpService::new(move |request| {
-        let (admin, endpoint) = (admin.clone(), endpoint.clone());
-        Box::pin(async move {
-            if request.uri().path().starts_with("/admin/") || request.uri().path() == "/metrics" {
-                body::call(admin, request).await
-            } else if request.uri().path().starts_with(crate::imds::PREFIX) {
-                crate::imds::of_path(endpoint.ec2, endpoint.ctx, request).await
-            } else if request.uri().path().starts_with("/snapshots/") {
-                Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, request.into_parts().0).await)
-            } else {
-                endpoint.serve(request).await
-            }
+impl Ec2 {
+    /// Starts to serve within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        Regions::from(self.clone()).start(ctx)
+    }
+}
+
+/// What answers for one region.
+#[derive(Clone)]
+struct Room {
+    admin: HttpService,
+    endpoint: Endpoint,
+}
+
+/// The peer that answers for `regions` in process `ctx`.
+pub(crate) fn router(regions: &Regions, ctx: &Ctx) -> HttpService {
+    let rooms: Arc<[Room]> = regions
+        .clouds()
+        .iter()
+        .map(|ec2| Room {
+            admin: crate::admin::router(ec2.clone(), ctx.clone(), regions),
+            endpoint: Endpoint {
+                ec2: ec2.clone(),
+                ctx: ctx.clone(),
+                surroundings: Arc::new(Surroundings::from(ec2.settings())),
+            },
         })
+        .collect();
+    HttpService::new(move |request| {
+        let rooms = rooms.clone();
+        Box::pin(route(rooms, request))
     })
+}
+
+async fn route(rooms: Arc<[Room]>, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let of = |region: &str| rooms.iter().find(|room| room.endpoint.ec2.settings().region == region);
+    // There is at least one.
+    let Some(first) = rooms.first() else { return Err("no region is served".into()) };
+    let path = request.uri().path();
+    if path.starts_with("/admin/") || path == "/metrics" {
+        let asked = request.uri().query().and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("region=")));
+        // The admin API of any of them knows them all, and refuses others.
+        let room = asked.and_then(of).unwrap_or(first);
+        return body::call(room.admin.clone(), request).await;
+    }
+    if let Some(rest) = path.strip_prefix(crate::imds::PREFIX) {
+        let id = rest.split('/').next().and_then(|id| id.parse().ok());
+        let has = |room: &&Room| id.as_ref().is_some_and(|id| room.endpoint.ec2.has_instance(id));
+        let Endpoint { ec2, ctx, .. } = rooms.iter().find(has).unwrap_or(first).endpoint.clone();
+        return crate::imds::of_path(ec2, ctx, request).await;
+    }
+    let ebs = path.starts_with("/snapshots/");
+    let (parts, body) = request.into_parts();
+    // Who names a region that is not served is told so by the first.
+    let room = auth::region(&parts).as_deref().and_then(of).unwrap_or(first);
+    let endpoint = room.endpoint.clone();
+    match ebs {
+        true => Ok(crate::ebs::serve(endpoint.ec2, endpoint.ctx, parts).await),
+        false => endpoint.serve(Request::from_parts(parts, body)).await,
+    }
 }
 
 #[derive(Clone)]
 struct Endpoint {
     ec2: Ec2,
     ctx: Ctx,
+    surroundings: Arc<Surroundings>,
 }
 
 /// How a request ends.
@@ -74,8 +119,9 @@ impl Endpoint {
         let request_id = self.ec2.counts().request_id();
         let (parts, body) = request.into_parts();
         let whole = |text: String| body::full(text);
+        let service = auth::service(&parts);
         let (status, text) = match self.answer(&parts, body).await {
-            Ok(Ending::Reply(action, reply)) => match self.ec2.surroundings().answer(action, &request_id, reply) {
+            Ok(Ending::Reply(action, reply)) => match self.surroundings.answer(action, &request_id, reply) {
                 Pieces::Whole(text) => (200, whole(text)),
                 Pieces::List(list) => {
                     let frames = list.map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece))));
@@ -83,7 +129,7 @@ impl Endpoint {
                 }
             },
             Ok(Ending::Error(error)) | Err(Ending::Error(error)) => {
-                (error.status(), whole(encode::error(&request_id, &error)))
+                (error.status(), whole(encode::error(service, &request_id, &error)))
             }
             Ok(Ending::Status(status)) | Err(Ending::Status(status)) => (status, body::empty()),
             Ok(Ending::Dropped) | Err(Ending::Dropped) => return Err(ReplyDropped.into()),
@@ -103,9 +149,12 @@ impl Endpoint {
     async fn answer(&self, parts: &Parts, body: Body) -> Result<Ending, Ending> {
         let caller = auth::caller(parts)?;
         let bytes = if parts.method == Method::POST { whole(body).await? } else { Vec::new() };
-        let config = self.ec2.config();
+        let (config, settings) = (self.ec2.config(), self.ec2.settings());
+        if let Some(region) = auth::region(parts).filter(|region| *region != settings.region) {
+            return Err(crate::regions::refusal(&region, &settings.regions).into());
+        }
         if !config.credentials.is_empty() {
-            let scope = signature::Scope { region: &config.region, service: "ec2" };
+            let scope = signature::Scope { region: &config.region, service: auth::service(parts).scope() };
             signature::verify(parts, &bytes, &config.credentials, scope, self.ctx.now().wall)?;
         }
         let command = read(parts, &bytes)?;
@@ -135,6 +184,10 @@ impl Endpoint {
             Struck::Stale(revisions) => stale = Some(revisions),
             Struck::Duplicate(times) => more = times.saturating_sub(1),
         }
+        let writes = !command.action.reads_only();
+        if writes && let Err(reason) = self.ec2.can_record(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::CannotRecord(reason).into());
+        }
         let result = match stale {
             Some(revisions) if command.action.reads_only() => self.ec2.recall(&self.ctx, &command, revisions),
             _ => self.ec2.perform(&self.ctx, &command),
@@ -148,6 +201,9 @@ impl Endpoint {
                 &named,
                 again.map_or_else(Ending::Error, |reply| Ending::Reply(action, reply)),
             ));
+        }
+        if writes && let Err(reason) = self.ec2.recorded(&self.ctx).await {
+            return self.ended(action, caller, &named, Ec2Error::NotRecorded(reason).into());
         }
         let named = match &result {
             Ok(reply) if !quiet => named.with(reply),
@@ -228,6 +284,8 @@ impl Endpoint {
             }
             Effect::Vanish(true) => {
                 self.vanish(&name, named);
+                // Whoever asks for a change next is told of a failure.
+                let _ = self.ec2.recorded(&self.ctx).await;
                 Struck::Not
             }
             // Not in the table (see `crate::faults`).
@@ -315,7 +373,7 @@ fn read(parts: &Parts, bytes: &[u8]) -> Result<Command, Ec2Error> {
     } else if parts.method != Method::GET {
         return Err(Ec2Error::InvalidRequest(format!("The method {} is not served; use POST.", parts.method)));
     }
-    let command = decode::command(form)?;
+    let command = decode::command(auth::service(parts), form)?;
     // A browser can be made to GET anything from any page.
     if parts.method == Method::GET && !command.action.reads_only() {
         let name = command.action.name();

@@ -262,7 +262,7 @@ fn volumes_are_found_by_tag_status_and_attachment_page_by_page() {
 #[test]
 fn instances_are_started_and_run_after_a_while() {
     play(1, config(Aws), |cloud| async move {
-        let run = "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=m5.large&MinCount=2&MaxCount=2\
+        let run = "Action=RunInstances&Version=2016-11-15&ImageId=ami-0123456789abcdef0&InstanceType=m5.large&MinCount=2&MaxCount=2\
                    &Placement.AvailabilityZone=us-east-1b&ClientToken=r\
                    &TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=Name&TagSpecification.1.Tag.1.Value=new";
         let started = cloud.ask(run).await;

@@ -46,6 +46,9 @@ struct Record {
     told: BTreeSet<String>,
 }
 
+const LOCK: &str = "Action=LockSnapshot&SnapshotId={snap}&LockMode=governance&LockDuration=1";
+const ARCHIVE: &str = "Action=ModifySnapshotTier&SnapshotId={snap}&StorageTier=archive";
+
 /// The request that stands for an operation, and a change before it that reads can lag behind.
 fn sample(op: &str) -> (&'static str, &'static str) {
     match op {
@@ -81,9 +84,52 @@ fn sample(op: &str) -> (&'static str, &'static str) {
         "ModifyVolume" => ("VolumeId={vol}&Size=8", ""),
         "ModifyVolumeAttribute" => ("VolumeId={vol}&AutoEnableIO.Value=true", ""),
         "RunInstances" => (
-            "ImageId=ami-0123456789abcdef0&MinCount=1&MaxCount=1&InstanceType=m5.large&Placement.AvailabilityZone=us-east-1a",
+            "ImageId=ami-0123456789abcdef0&MinCount=1&MaxCount=1&InstanceType=m5.large\
+             &Placement.AvailabilityZone=us-east-1a&BlockDeviceMapping.1.DeviceName=/dev/sdf\
+             &BlockDeviceMapping.1.Ebs.SnapshotId={snap}",
             "",
         ),
+        "DescribeFastSnapshotRestores" => {
+            ("", "Action=EnableFastSnapshotRestores&SourceSnapshotId.1={snap}&AvailabilityZone.1=us-east-1a")
+        }
+        "DescribeImages" => ("", "Action=CreateTags&ResourceId.1=ami-0123456789abcdef0&Tag.1.Key=k&Tag.1.Value=v"),
+        "DescribeInstanceAttribute" => (
+            "InstanceId={node}&Attribute=disableApiStop",
+            "Action=ModifyInstanceAttribute&InstanceId={node}&DisableApiStop.Value=true",
+        ),
+        "DescribeInstanceCreditSpecifications" => {
+            ("", "Action=ModifyInstanceAttribute&InstanceId={off}&InstanceType.Value=t3.micro")
+        }
+        "DescribeNetworkInterfaces" => {
+            ("", "Action=ModifyInstanceAttribute&InstanceId={node}&SourceDestCheck.Value=false")
+        }
+        "DescribeSubnets" => ("", "Action=CreateTags&ResourceId.1={subnet}&Tag.1.Key=k&Tag.1.Value=v"),
+        "DescribeLockedSnapshots" => ("", LOCK),
+        "DescribeSnapshotAttribute" => (
+            "SnapshotId={snap}&Attribute=createVolumePermission",
+            "Action=ModifySnapshotAttribute&SnapshotId={snap}&UserId.1=111122223333&OperationType=add",
+        ),
+        "DescribeSnapshotTierStatus" => ("", ARCHIVE),
+        "DescribeVpcAttribute" => ("VpcId={vpc}&Attribute=enableDnsSupport", ""),
+        "DisableFastSnapshotRestores" => (
+            "SourceSnapshotId.1={snap}&AvailabilityZone.1=us-east-1a",
+            "Action=EnableFastSnapshotRestores&SourceSnapshotId.1={snap}&AvailabilityZone.1=us-east-1a",
+        ),
+        "EnableVolumeIO" => ("VolumeId={vol}", "impair"),
+        "GetEbsDefaultKmsKeyId" => ("", "Action=ModifyEbsDefaultKmsKeyId&KmsKeyId=alias/mine"),
+        "GetEbsEncryptionByDefault" => ("", "Action=EnableEbsEncryptionByDefault"),
+        "ModifyEbsDefaultKmsKeyId" => ("KmsKeyId=alias/mine", ""),
+        "ModifyInstanceAttribute" => ("InstanceId={node}&DisableApiTermination.Value=true", ""),
+        "ModifyInstanceMetadataOptions" => ("InstanceId={node}&HttpTokens=required", ""),
+        "ModifySnapshotAttribute" => ("SnapshotId={snap}&UserId.1=111122223333&OperationType=add", ""),
+        "ModifySnapshotTier" => ("SnapshotId={snap}&StorageTier=archive", ""),
+        "MonitorInstances" | "UnmonitorInstances" => ("InstanceId.1={node}", ""),
+        "ResetSnapshotAttribute" => (
+            "SnapshotId={snap}&Attribute=createVolumePermission",
+            "Action=ModifySnapshotAttribute&SnapshotId={snap}&UserId.1=111122223333&OperationType=add",
+        ),
+        "RestoreSnapshotTier" => ("SnapshotId={snap}&PermanentRestore=true", ARCHIVE),
+        "UnlockSnapshot" => ("SnapshotId={snap}", LOCK),
         "StartInstances" => ("InstanceId.1={off}", ""),
         "RebootInstances" | "StopInstances" | "TerminateInstances" => ("InstanceId.1={node}", ""),
         _ => ("", ""),
@@ -109,6 +155,8 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
         cloud.attach(&held, &node, "/dev/sdf").await;
         ask(format!("Action=ModifyVolume&VolumeId={held}&Size=7")).await;
         let snap = ask(format!("Action=CreateSnapshot&VolumeId={held}")).await.first("snapshotId").unwrap();
+        let subnets = ask("Action=DescribeSubnets".to_owned()).await;
+        let [vpc, subnet] = ["vpcId", "subnetId"].map(|tag| subnets.first(tag).unwrap());
         ask(format!("Action=CreateTags&ResourceId.1={vol}&Tag.1.Key=k&Tag.1.Value=old")).await;
         ask(format!("Action=StopInstances&InstanceId.1={off}")).await;
         let mut devices = cloud.devices(&node).await;
@@ -119,13 +167,22 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
         let lock = if op == "LockSnapshot" { "&LockMode=governance&LockDuration=1" } else { "" };
         let fill = |text: &str| {
             let names = [("vol", &vol), ("held", &held), ("node", &node), ("off", &off), ("snap", &snap)];
-            let text = names.iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
+            let others = [("vpc", &vpc), ("subnet", &subnet)];
+            let text = names
+                .iter()
+                .chain(&others)
+                .fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
             text.replace("{lock}", lock)
         };
         if let Some(fault) = fault {
             cloud.ctx.faults().add(cloud.ctx.clock().mono(), fault).unwrap();
         }
         let (form, change) = sample(op);
+        let (service, version) = match op {
+            "DescribeAutoScalingGroups" | "DescribeLaunchConfigurations" => ("autoscaling", "2011-01-01"),
+            "GetCallerIdentity" => ("sts", "2011-06-15"),
+            _ => ("ec2", "2016-11-15"),
+        };
         // Two changes: an answer of one change ago is neither that of before nor that of now.
         match change {
             "" => {}
@@ -154,9 +211,9 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
                         Request::builder()
                             .method("POST")
                             .uri("/")
-                            .header("authorization", SIGNED)
+                            .header("authorization", SIGNED.replace("/ec2/", &format!("/{service}/")))
                             .header("user-agent", "aws-ebs-csi-driver/1.2.3")
-                            .body(body::full(format!("Action={op}&Version=2016-11-15&{}", fill(form))))
+                            .body(body::full(format!("Action={op}&Version={version}&{}", fill(form))))
                     };
                     match cloud.send(request.unwrap()).await {
                         Err(_) => Seen::Broken,
@@ -206,10 +263,12 @@ fn operate(op: &'static str, fault: Option<Fault>) -> Record {
 
 /// An answer without the id of its request.
 fn without_ids(body: &str) -> String {
-    match (body.find("<requestId>"), body.find("</requestId>")) {
-        (Some(from), Some(to)) => format!("{}{}", &body[..from], &body[to..]),
-        _ => body.to_owned(),
+    for (open, close) in [("<requestId>", "</requestId>"), ("<RequestId>", "</RequestId>")] {
+        if let (Some(from), Some(to)) = (body.find(open), body.find(close)) {
+            return format!("{}{}", &body[..from], &body[to..]);
+        }
     }
+    body.to_owned()
 }
 
 fn fault_of(op: &str, effect: Value, at: Moment) -> Fault {

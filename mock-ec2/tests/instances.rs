@@ -374,7 +374,8 @@ fn pokes_vanish_force_hold_and_finish() {
     });
 }
 
-const RUN: &str = "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=1";
+const RUN: &str = "Action=RunInstances&Version=2016-11-15&ImageId=ami-0123456789abcdef0&InstanceType=m5.large\
+                   &MinCount=1&MaxCount=1";
 
 #[test]
 fn a_launch_takes_what_programs_send_and_refuses_what_it_would_have_to_do() {
@@ -382,15 +383,17 @@ fn a_launch_takes_what_programs_send_and_refuses_what_it_would_have_to_do() {
         let other = cloud.instance("node-c");
         let told = cloud.ask(&format!("Action=DescribeInstances&Version=2016-11-15&InstanceId.1={other}")).await;
         let subnet = told.first("subnetId").unwrap();
-        let usual = "&KeyName=k&SecurityGroupId.1=sg-1&UserData=IyEvYmluL3No&EbsOptimized=true&Monitoring.Enabled=false\
+        let group = told.first("groupId").unwrap();
+        let usual = "&KeyName=k&UserData=IyEvYmluL3No&EbsOptimized=true&Monitoring.Enabled=false\
                      &IamInstanceProfile.Name=n&MetadataOptions.HttpTokens=required";
-        let made = cloud.ask(&format!("{RUN}{usual}&SubnetId={subnet}")).await;
+        let made = cloud.ask(&format!("{RUN}{usual}&SecurityGroupId.1={group}&SubnetId={subnet}")).await;
         assert_eq!(made.first("availabilityZone").as_deref(), Some("us-east-1b"), "{}", made.body);
         assert_eq!(made.first("subnetId"), Some(subnet.clone()));
         for (more, code) in [
-            ("&SubnetId=subnet-1".to_owned(), "InvalidSubnetID.NotFound"),
+            ("&SubnetId=subnet-1".to_owned(), "InvalidSubnetId.Malformed"),
+            ("&SubnetId=subnet-0123456789abcdef0".to_owned(), "InvalidSubnetID.NotFound"),
             (format!("&SubnetId={subnet}&Placement.AvailabilityZone=us-east-1a"), "InvalidParameterCombination"),
-            ("&BlockDeviceMapping.1.DeviceName=/dev/sdf".to_owned(), "UnsupportedOperation"),
+            ("&BlockDeviceMapping.1.DeviceName=/dev/sdf".to_owned(), "MissingParameter"),
             ("&Colour=red".to_owned(), "UnknownParameter"),
         ] {
             assert_eq!(cloud.ask(&format!("{RUN}{more}")).await.code(), code, "{more}");

@@ -55,6 +55,7 @@ fn machine(latency: LatencyProfile) -> State {
     let zones = ZONES.iter().zip(1..).map(|(name, n)| Zone::new("us-east-1", name, n)).collect();
     let settings = Settings {
         region: "us-east-1".to_owned(),
+        regions: vec!["us-east-1".to_owned()],
         account_id: "000000000000".to_owned(),
         zones,
         latency,

@@ -100,7 +100,7 @@ fn a_session_token_is_sealed_ends_and_is_needed_once_version_1_is_off() {
 #[test]
 fn an_instance_that_was_run_has_its_metadata_on_the_main_port() {
     play(1, config(Instant), |cloud| async move {
-        let form = "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=m7i.large&MinCount=1&MaxCount=1\
+        let form = "Action=RunInstances&Version=2016-11-15&ImageId=ami-0123456789abcdef0&InstanceType=m7i.large&MinCount=1&MaxCount=1\
                     &Placement.AvailabilityZone=us-east-1b";
         let made = cloud.ask(form).await.first("instanceId").unwrap();
         let at = async |method: &str, path: &str, headers: &[(&str, &str)]| {

@@ -5,55 +5,19 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use common::program::{program, run, start};
 use common::{SIGNED, read, signed};
 use http::{Method, Request};
 use rstest::rstest;
 use serde_json::Value;
 use substrate::{HttpService, body, dial};
 
-fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_mock-ec2"))
-}
-
-/// Ends with the test, however that ends. What it says on the way there goes nowhere.
-struct Running(Child, #[expect(dead_code, reason = "held so that the program can write")] BufReader<ChildStderr>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts the program on a free port and waits until it says that it serves.
-fn start(dir: &Path, flags: &[&str]) -> (Running, String) {
-    let ready = dir.join("ready.json");
-    let mut child = program()
-        .args(["--listen", "127.0.0.1:0", "--ready-file"])
-        .arg(&ready)
-        .args(flags)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.contains("serves http://127.0.0.1:"), "{line}");
-    let content: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
-    (Running(child, stderr), content["endpoint"].as_str().unwrap().to_owned())
-}
-
 fn refused(flags: &[&str]) -> (i32, String) {
     let Output { status, stderr, .. } = program().args(flags).output().unwrap();
     (status.code().unwrap(), String::from_utf8(stderr).unwrap())
-}
-
-fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 async fn status(service: &HttpService, request: Request<substrate::Body>) -> u16 {
@@ -199,7 +163,7 @@ fn the_state_is_kept_from_one_run_to_the_next() {
     std::fs::write(volumes.join(&volume), "precious").unwrap();
     assert!(Command::new("kill").args(["-TERM", &first.0.id().to_string()]).status().unwrap().success());
     assert_eq!(first.0.wait().unwrap().code(), Some(0));
-    let (_second, endpoint) = start(dir.path(), &flags);
+    let (mut second, endpoint) = start(dir.path(), &flags);
     run(async {
         let found = ask(&endpoint, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
         // It was `creating` when the first one ended.
@@ -209,6 +173,7 @@ fn the_state_is_kept_from_one_run_to_the_next() {
         assert_ne!(other, volume);
     });
     assert_eq!(std::fs::read(volumes.join(&volume)).unwrap(), b"precious");
+    assert_eq!(second.end("TERM"), Some(0));
     std::fs::write(&state, "{}").unwrap();
     let (code, stderr) = refused(&["--listen", "127.0.0.1:0", "--state-file", s]);
     assert_eq!((code, stderr.contains("version")), (2, true), "{stderr}");

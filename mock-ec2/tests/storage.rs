@@ -355,6 +355,14 @@ fn snapshots_restores_and_clones_carry_the_bytes_of_their_moment() {
         let clone = call(&cloud, "CopyVolumes", &format!("SourceVolumeId={volume}")).await.first("volumeId").unwrap();
         let form = format!("SourceSnapshotId={id}&SourceRegion=us-east-1");
         let copy = call(&cloud, "CopySnapshot", &form).await.first("snapshotId").unwrap();
+        for volume in [&restored, &clone] {
+            while cloud.volume_status(volume).await != "available" {
+                cloud.sleep(1).await;
+            }
+        }
+        while snapshot_status(&cloud, &copy).await == "pending" {
+            cloud.sleep(1).await;
+        }
         assert_eq!((begin(&restored), begin(&clone), begin(&copy)), ("first".into(), "later".into(), "first".into()));
         assert_eq!(file(&restored).metadata().unwrap().len(), 6 << 30);
         modify(&cloud, &clone, "Size=20").await;

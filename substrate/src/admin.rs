@@ -144,7 +144,10 @@ impl FaultsApi {
             let message = "Content-Type: must be application/json";
             return Err(Box::new(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)));
         }
-        let bad = |e: serde_json::Error| Box::new(error(StatusCode::BAD_REQUEST, &format!("fault: {e}")));
+        let bad = |e: serde_json::Error| match other_than_one(body) {
+            Some(mistake) => Box::new(refusal(&mistake)),
+            None => Box::new(error(StatusCode::BAD_REQUEST, &format!("fault: {e}"))),
+        };
         let fault: Fault = serde_json::from_slice(body).map_err(bad)?;
         let plane = fault.matches.plane;
         if !self.planes.contains(&plane) {
@@ -280,6 +283,20 @@ pub fn catalogue(operations: impl Iterator<Item = &'static Operation>) -> Value 
     json!({ "operations": operations.map(operation).collect::<Vec<_>>() })
 }
 
+/// What is wrong with a fault that has no effect or several, which the parser of one cannot say.
+fn other_than_one(body: &[u8]) -> Option<Mistake> {
+    let fault: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let effects: Vec<&str> = fault.get("effect")?.as_object()?.keys().map(String::as_str).collect();
+    match effects.as_slice() {
+        [_] => None,
+        [] => Some(Mistake::new("effect", "has no key; write one, as in {\"error\": \"InternalError\"}")),
+        several => {
+            let message = format!("has {} keys ({}); each needs a fault of its own", several.len(), several.join(", "));
+            Some(Mistake::new("effect", message))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -322,6 +339,12 @@ mod tests {
             let bad = LOST.replace("\"request\"", "\"requst\"");
             let (status, error) = json_of(send(&api, "POST", "/admin/v1/faults", &bad)).await;
             assert_eq!((status, &error["field"], &error["nearest"]), (400, &json!("match.op"), &json!("request")));
+            for effect in [r#"{"drop_request": true, "delay": "1s"}"#, "{}"] {
+                let bad = LOST.replace(r#"{"drop_request": true}"#, effect);
+                let (status, error) = json_of(send(&api, "POST", "/admin/v1/faults", &bad)).await;
+                assert_eq!((status, &error["field"]), (400, &json!("effect")), "{error}");
+                assert_eq!(error["error"].as_str().unwrap().contains("delay"), effect != "{}", "{error}");
+            }
             let (_, list) = json_of(send(&api, "GET", "/admin/v1/faults?owner=you", "")).await;
             assert_eq!(list["faults"], json!([]));
             let (_, ended) = json_of(send(&api, "DELETE", "/admin/v1/faults?owner=me", "")).await;

@@ -7,6 +7,7 @@ use http::{Request, Response, Version};
 use hyper_util::rt::TokioIo;
 
 use crate::body::{Body, BoxError, HttpService, boxed};
+use crate::listen::Incoming;
 use crate::process::Ctx;
 
 /// Bytes that the pipe holds in each direction.
@@ -19,7 +20,8 @@ pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
         let (ctx, service) = (ctx.clone(), service.clone());
         Box::pin(async move {
             let (near, far) = tokio::io::duplex(PIPE_BYTES);
-            let server = hyper_util::service::TowerToHyperService::new(crate::listen::Incoming(service, None));
+            let server =
+                hyper_util::service::TowerToHyperService::new(Incoming { service, certificate: None, life: None });
             let tasks = Tasks(ctx.clone());
             ctx.spawn(async move {
                 // A broken pipe is the caller's to report.
@@ -34,7 +36,7 @@ pub fn over(ctx: &Ctx, service: HttpService) -> HttpService {
 
 /// Runs hyper's tasks in the process whose connection it is, so that they end with it and are seen by the fabric.
 #[derive(Clone)]
-struct Tasks(Ctx);
+pub(crate) struct Tasks(pub(crate) Ctx);
 
 impl<F> hyper::rt::Executor<F> for Tasks
 where

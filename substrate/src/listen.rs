@@ -1,68 +1,92 @@
-//! Serves a peer on sockets: TCP with or without TLS, unix. The loop only; each server's `serve` chooses addresses.
+//! Serves a peer on sockets: TCP with or without TLS, and whatever stream somebody accepted. Each server's `serve`
+//! chooses addresses.
+
+mod exchange;
+mod life;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use http::{Request, Response};
-use hyper::body::Incoming as HyperBody;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tower::Service;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::body::{Body, BoxError, HttpService, boxed};
+use crate::body::HttpService;
+use crate::duplex::Tasks;
 use crate::process::Ctx;
+
+pub(crate) use exchange::Incoming;
+pub use life::Patience;
+use life::{Crowd, Heard, Life, Place};
 
 /// The certificate by which a client proved who it is, DER: an extension of every request on its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate(pub Arc<[u8]>);
 
-/// Adapts a peer to what hyper hands out.
-#[derive(Clone)]
-pub(crate) struct Incoming(pub(crate) HttpService, pub(crate) Option<PeerCertificate>);
-
-impl Service<Request<HyperBody>> for Incoming {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<HyperBody>) -> Self::Future {
-        let mut request = request.map(boxed);
-        if let Some(certificate) = &self.1 {
-            request.extensions_mut().insert(certificate.clone());
-        }
-        Box::pin(self.0.call(request))
-    }
-}
+/// How long an accept that failed waits: out of descriptors, the next one would fail at once too.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How long a connection that is told to end may take for it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// What a client gets when there is no room and nobody idle: it asks again.
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 1\r\n\
+                      connection: close\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
 
 /// Accepts TCP connections for ever and serves HTTP/1.1 and HTTP/2 on them, within process `ctx`.
 pub async fn tcp(ctx: Ctx, listener: TcpListener, service: HttpService, tls: Option<Arc<rustls::ServerConfig>>) {
+    tcp_with(ctx, listener, service, tls, Patience::API).await;
+}
+
+/// As [`tcp`], with `patience` of its own.
+pub async fn tcp_with(
+    ctx: Ctx,
+    listener: TcpListener,
+    service: HttpService,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    patience: Patience,
+) {
+    let doors = Doors::of(&ctx);
+    accept(ctx, listener, service, tls, patience, doors).await;
+}
+
+async fn accept(
+    ctx: Ctx,
+    listener: TcpListener,
+    service: HttpService,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    patience: Patience,
+    doors: Doors,
+) {
     let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors: the next accept would fail at once too.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            doors.crowd.make_room();
+            tokio::time::sleep(AGAIN).await;
+            continue;
+        };
+        let life = Life::begin(patience);
+        let Some(place) = doors.enter(&life) else {
+            // Over TLS, nothing can be said before the handshake, which costs more than an answer.
+            let plain = acceptor.is_none();
+            ctx.spawn(async move { turn_away(stream, plain).await });
             continue;
         };
         // Small answers must not wait for more bytes.
         let _ = stream.set_nodelay(true);
-        let (service, acceptor) = (service.clone(), acceptor.clone());
+        let (own, service, acceptor) = (ctx.clone(), service.clone(), acceptor.clone());
         ctx.spawn(async move {
+            let _place = place;
             match acceptor {
-                None => connection(stream, service, None).await,
+                None => served(own, stream, service, None, life).await,
                 Some(acceptor) => {
                     // A failed handshake is the client's to report.
-                    if let Ok(stream) = acceptor.accept(stream).await {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(patience.head, acceptor.accept(stream)).await {
                         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
                         let certificate = shown.map(|certificate| PeerCertificate(certificate.as_ref().into()));
-                        connection(stream, service, certificate).await;
+                        served(own, stream, service, certificate, life).await;
                     }
                 }
             }
@@ -70,25 +94,74 @@ pub async fn tcp(ctx: Ctx, listener: TcpListener, service: HttpService, tls: Opt
     }
 }
 
-/// Accepts connections on a unix socket for ever.
-pub async fn unix(ctx: Ctx, listener: UnixListener, service: HttpService) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            continue;
-        };
-        let service = service.clone();
-        ctx.spawn(async move { connection(stream, service, None).await });
+/// Serves HTTP on a stream that somebody accepted, within process `ctx`, until it ends.
+pub async fn stream(
+    ctx: Ctx,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: HttpService,
+    patience: Patience,
+) {
+    let life = Life::begin(patience);
+    // Nothing can be said to a client whose protocol is not known.
+    let Some(_place) = Doors::of(&ctx).enter(&life) else { return };
+    served(ctx, stream, service, None, life).await;
+}
+
+/// Lets an idle connection make room, after an accept failed, and waits until another one makes sense.
+pub async fn make_room(ctx: &Ctx) {
+    Doors::of(ctx).crowd.make_room();
+    tokio::time::sleep(AGAIN).await;
+}
+
+/// Where connections come in: all of a process, whichever port they come to.
+#[derive(Debug)]
+struct Doors {
+    crowd: Arc<Crowd>,
+    most: usize,
+}
+
+impl Doors {
+    fn of(ctx: &Ctx) -> Self {
+        Self { crowd: ctx.world().common(), most: life::most() }
+    }
+
+    /// Lets a connection in; nothing when there is no room and none that could make it.
+    fn enter(&self, life: &Arc<Life>) -> Option<Place> {
+        let room = self.crowd.len() < self.most || self.crowd.make_room();
+        room.then(|| self.crowd.enter(life))
     }
 }
 
-async fn connection(
+async fn turn_away(mut stream: TcpStream, plain: bool) {
+    if plain {
+        // Who does not read it is gone.
+        let said = async {
+            let _ = stream.write_all(BUSY).await;
+            let _ = stream.shutdown().await;
+            // Closed with bytes unread, it would be reset before the client has read the answer.
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        };
+        let _ = tokio::time::timeout(FAREWELL, said).await;
+    }
+}
+
+async fn served(
+    ctx: Ctx,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: HttpService,
     certificate: Option<PeerCertificate>,
+    life: Arc<Life>,
 ) {
-    // A connection that breaks is not an event of the domain.
-    let _ = Builder::new(TokioExecutor::new())
-        .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(Incoming(service, certificate)))
-        .await;
+    let io = TokioIo::new(Heard { stream, life: life.clone() });
+    let incoming = Incoming { service, certificate, life: Some(life.clone()) };
+    let builder = Builder::new(Tasks(ctx));
+    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, TowerToHyperService::new(incoming)));
+    tokio::select! { biased;
+        // A connection that breaks is not an event of the domain.
+        _ = connection.as_mut() => return,
+        () = life.evicted() => return,
+        () = life.over() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(FAREWELL, connection).await;
 }

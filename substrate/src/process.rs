@@ -163,6 +163,22 @@ impl Ctx {
         self.0.tasks.send(Box::pin(task));
     }
 
+    /// Runs `work`, which may block: away from the tasks of a live process, at once in simulation. Its outcome reaches
+    /// nobody when the process has ended meanwhile; work that takes long asks [`Ctx::is_down`] between its steps.
+    #[expect(clippy::disallowed_methods, reason = "the one door to threads that may block; simulation has none")]
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        if self.0.world.kind() == WorldKind::Simulated {
+            return work();
+        }
+        match tokio::task::spawn_blocking(work).await {
+            Ok(outcome) => outcome,
+            // A panic of the work is one of the task that asked for it.
+            Err(lost) if lost.is_panic() => std::panic::resume_unwind(lost.into_panic()),
+            // The runtime ends.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Whether the process has crashed or ended.
     pub fn is_down(&self) -> bool {
         *self.0.down.borrow()
@@ -191,6 +207,8 @@ struct Running {
     ctx: Ctx,
     down: Arc<latest::Sender<bool>>,
     abort: tokio::task::AbortHandle,
+    /// Asks a live process to end its tasks and to wait for them.
+    end: Arc<Notify>,
 }
 
 impl Process {
@@ -229,6 +247,16 @@ impl Process {
         }
     }
 
+    /// Ends the process, which is no crash: once this completes, nothing that it started runs any more.
+    pub async fn end(&self) {
+        let Some(Running { ctx, abort, end, .. }) = self.slot().take() else { return };
+        match self.0.world.kind() {
+            WorldKind::Simulated => abort.abort(),
+            WorldKind::Live => end.notify_one(),
+        }
+        ctx.downed().await;
+    }
+
     /// Starts the process again; crashes it first when it still runs.
     pub fn restart(&self) {
         self.crash();
@@ -264,15 +292,16 @@ impl Process {
             alarm: Notify::new(),
         });
         let ended = Ended(down_tx.clone());
+        let end = Arc::new(Notify::new());
         let abort = match inner.world.kind() {
             WorldKind::Simulated => {
                 let fabric = inner.world.fabric();
                 let local = Local::new(main, inbox, fuse, fabric.unrest().clone(), ended);
                 tokio::task::spawn_local(fabric.restless(local)).abort_handle()
             }
-            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, ended)),
+            WorldKind::Live => spawn_live(threaded(main, inbox, fuse, end.clone(), ended)),
         };
-        *self.slot() = Some(Running { ctx, down: down_tx, abort });
+        *self.slot() = Some(Running { ctx, down: down_tx, abort, end });
     }
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Running>> {
@@ -378,13 +407,17 @@ impl Future for Local {
     }
 }
 
-async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, ended: Ended) {
+async fn threaded(main: Task, mut inbox: Inbox, fuse: Arc<Fuse>, end: Arc<Notify>, ended: Ended) {
     let mut set = tokio::task::JoinSet::new();
     set.spawn(fuse.clone().guard(main));
     let mut starting = Vec::new();
     loop {
         tokio::select! { biased;
             () = fuse.alarm.notified() => return drop(ended),
+            () = end.notified() => {
+                set.shutdown().await;
+                return drop(ended);
+            }
             open = poll_fn(|cx| inbox.poll(cx, &mut starting)) => {
                 if !open {
                     break;

@@ -75,7 +75,7 @@ def f07_the_limit_of_the_type_holds_and_agrees_with_what_it_says(cloud):
     (kind,) = cloud.ec2.describe_instance_types(InstanceTypes=["d3.8xlarge"])["InstanceTypes"]
     # The limit is shared with network interfaces, of which there is one.
     equal(kind["EbsInfo"]["AttachmentLimitType"], "shared")
-    most = kind["EbsInfo"]["MaximumEbsAttachments"] - 1
+    most = kind["EbsInfo"]["MaximumEbsAttachments"]
     volumes = [cloud.volume() for _ in range(most)]
     # The root volume has a slot too.
     for letter, volume in zip("fghijk", volumes[1:]):

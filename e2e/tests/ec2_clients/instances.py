@@ -57,3 +57,14 @@ def instances_are_run_with_tags_and_end_with_their_root_volume(cloud):
     cloud.ec2.terminate_instances(InstanceIds=ids)
     cloud.ec2.get_waiter("instance_terminated").wait(InstanceIds=ids, WaiterConfig=SOON)
     until(lambda: not cloud.ec2.describe_volumes(Filters=[{"Name": "volume-id", "Values": [root]}])["Volumes"])
+
+
+@case()
+def instance_types_have_names_of_botocore_and_their_families_are_whole(cloud):
+    known = set(cloud.ec2.meta.service_model.shape_for("InstanceType").enum)
+    pages = cloud.ec2.get_paginator("describe_instance_types").paginate(PaginationConfig={"PageSize": 100})
+    ours = {kind["InstanceType"] for page in pages for kind in page["InstanceTypes"]}
+    equal(sorted(ours - known), [])
+    families = {name.split(".")[0] for name in ours}
+    equal(len(families) > 30, True)
+    equal(sorted(name for name in known - ours if name.split(".")[0] in families), [])

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 /// Clock ticks of /proc per second, on every Linux.
 const TICKS: u32 = 100;
 
+#[allow(dead_code, reason = "each bench uses its part")]
 pub struct Server {
     child: Child,
     pub port: u16,
@@ -18,11 +19,24 @@ pub struct Server {
     pub slow: bool,
 }
 
+#[allow(dead_code, reason = "each bench uses its part")]
 impl Server {
     pub fn mock_ec2() -> Self {
+        Self::mock_ec2_with(&[])
+    }
+
+    /// mock-ec2 with more flags.
+    pub fn mock_ec2_with(flags: &[&str]) -> Self {
         let port = free_port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mock-ec2"));
-        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["--listen", &format!("127.0.0.1:{port}")]).args(flags);
+        Self::start(command, port, false)
+    }
+
+    /// A program that is told its port by `--echo=PORT`.
+    pub fn echo(mut command: Command) -> Self {
+        let port = free_port();
+        command.arg(format!("--echo={port}"));
         Self::start(command, port, false)
     }
 
@@ -84,5 +98,5 @@ fn answers(port: u16) -> bool {
     );
     let mut answer = String::new();
     stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer)).is_ok()
-        && answer.contains("</DescribeRegionsResponse>")
+        && answer.starts_with("HTTP/1.1 200 ")
 }

@@ -4,7 +4,7 @@
 //! given out here and never taken in.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 
 use super::late::Late;
 use super::{App, error};
-use crate::events::{AttachmentChanged, AttachmentPhase};
+use crate::cloud::{Heard, Listener};
+use crate::events::{AttachmentChanged, AttachmentPhase, ModificationChanged, ModificationState};
 use crate::state::State as Machine;
 use crate::state::error::Ec2Error;
 use crate::state::event::Event;
@@ -57,7 +58,7 @@ impl Line<'_> {
 
 /// A line on its way to one reader, and what it does to a device.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(super) struct Told {
     pub(super) bytes: Bytes,
     pub(super) change: Change,
 }
@@ -93,11 +94,15 @@ pub(super) fn appears(volume: &VolumeId, device: &str, file: &str, size_bytes: u
 
 /// Everyone who follows an instance.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceStreams(Vec<(InstanceId, mpsc::Sender<Told>)>);
+pub(super) struct DeviceStreams(Mutex<Vec<(InstanceId, mpsc::Sender<Told>)>>);
 
 impl DeviceStreams {
+    fn lock(&self) -> MutexGuard<'_, Vec<(InstanceId, mpsc::Sender<Told>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A new stream of `instance`, with what is there now already in it.
-    pub(crate) fn follow(&mut self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
+    fn follow(&self, state: &Machine, instance: &InstanceId) -> Result<mpsc::Receiver<Told>, Ec2Error> {
         let slots = &state.instance(instance)?.slots;
         let (lines, stream) = mpsc::channel(BACKLOG);
         for volume in slots.values().filter_map(|id| state.volume(id).ok()).filter(|v| !v.root) {
@@ -113,12 +118,12 @@ impl DeviceStreams {
             }
         }
         let _ = lines.try_send(Told::of(&Line::Synced));
-        self.0.push((instance.clone(), lines));
+        self.lock().push((instance.clone(), lines));
         Ok(stream)
     }
 
     /// Tells those who follow the instance of `event`. A stream that nobody reads, or too slowly, ends.
-    pub(crate) fn tell(&mut self, event: &Event) {
+    fn tell(&self, event: &Event) {
         let Event::Attachment(AttachmentChanged { volume, instance, device, state, forced }, size_gib) = event else {
             return;
         };
@@ -134,15 +139,27 @@ impl DeviceStreams {
     }
 
     /// Tells those who follow one of `instances` that the device of `volume` has a new size.
-    pub(crate) fn resized(&mut self, volume: &VolumeId, size_gib: u64, instances: &[InstanceId]) {
+    fn resized<'a>(&self, volume: &VolumeId, size_gib: u64, instances: impl Iterator<Item = &'a InstanceId>) {
         for instance in instances {
             self.send(instance, &Line::Resized { volume, size_bytes: size_gib << 30 });
         }
     }
 
-    fn send(&mut self, instance: &InstanceId, line: &Line<'_>) {
+    fn send(&self, instance: &InstanceId, line: &Line<'_>) {
         let told = Told::of(line);
-        self.0.retain(|(followed, lines)| followed != instance || lines.try_send(told.clone()).is_ok());
+        self.lock().retain(|(followed, lines)| followed != instance || lines.try_send(told.clone()).is_ok());
+    }
+}
+
+impl Listener for DeviceStreams {
+    fn hear(&self, heard: &Heard<'_>) {
+        self.tell(heard.event);
+        if let Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) =
+            heard.event
+            && let Ok(found) = heard.state.volume(volume)
+        {
+            self.resized(volume, *size_gib, found.attachments.keys());
+        }
     }
 }
 
@@ -151,7 +168,7 @@ fn attached<'a>(volume: &'a VolumeId, device: &'a str, size_gib: u64) -> Line<'a
 }
 
 /// `GET /admin/v1/devices?instance=i-…`.
-pub(crate) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
+pub(super) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("instance=")) else {
         return error(StatusCode::BAD_REQUEST, "instance: name one, as in /admin/v1/devices?instance=i-…");
@@ -160,7 +177,7 @@ pub(crate) async fn stream(State(app): State<Arc<App>>, uri: Uri) -> Response {
         Ok(instance) => instance,
         Err(e) => return error(StatusCode::BAD_REQUEST, format!("instance: `{text}` {e}")),
     };
-    let lines = match app.ec2.follow(&app.ctx, &instance) {
+    let lines = match app.ec2.look(&app.ctx, |state| app.devices.follow(state, &instance)) {
         Ok(lines) => lines,
         Err(e) => return error(StatusCode::NOT_FOUND, e),
     };

@@ -1,10 +1,10 @@
-//! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not.
+//! The admin API under `/admin/v1/`: what a user may do to the cloud and a cloud customer may not. Where several regions
+//! are served, `?region=` names the one that is meant: the first when it does not, and for a reset all of them.
 
-pub mod devices;
-
+mod devices;
 mod late;
 mod pokes;
-pub(crate) mod watch;
+mod watch;
 
 use std::sync::Arc;
 
@@ -21,18 +21,27 @@ use substrate::fault::Plane;
 use substrate::{Ctx, HttpService, admin, body};
 
 use crate::cloud::Ec2;
+use crate::regions::Regions;
 use crate::state::ids::InstanceId;
+use devices::DeviceStreams;
+use watch::Watchers;
 
 /// What every handler works on.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) ec2: Ec2,
-    pub(crate) ctx: Ctx,
+struct App {
+    ec2: Ec2,
+    ctx: Ctx,
+    /// All regions, this one among them.
+    regions: Regions,
+    devices: Arc<DeviceStreams>,
+    watchers: Arc<Watchers>,
 }
 
 /// The peer that answers for the admin API of `ec2` in process `ctx`.
-pub(crate) fn router(ec2: Ec2, ctx: Ctx) -> HttpService {
-    let app = Arc::new(App { ec2, ctx });
+pub(crate) fn router(ec2: Ec2, ctx: Ctx, regions: &Regions) -> HttpService {
+    let (devices, watchers) = (Arc::<DeviceStreams>::default(), Arc::<Watchers>::default());
+    ec2.listen(&devices);
+    ec2.listen(&watchers);
+    let app = Arc::new(App { ec2, ctx, regions: regions.clone(), devices, watchers });
     let router = Router::new()
         .route("/admin/v1/health", get(async || reply(StatusCode::OK, &json!({ "status": "ok" }))))
         .route("/admin/v1/state", get(state))
@@ -68,9 +77,21 @@ fn faults(app: &App) -> FaultsApi {
 
 /// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
 async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match refusal(&app, &request) {
-        Some(refusal) => refusal,
-        None => next.run(request).await,
+    if let Some(refusal) = refusal(&app, &request) {
+        return refusal;
+    }
+    let reads = *request.method() == Method::GET;
+    if !reads && let Err(reason) = app.ec2.can_record(&app.ctx).await {
+        return error(StatusCode::SERVICE_UNAVAILABLE, format!("state file: {reason}; nothing was done"));
+    }
+    let response = next.run(request).await;
+    let mut recorded = Ok(());
+    for cloud in app.regions.clouds() {
+        recorded = recorded.and(cloud.recorded(&app.ctx).await);
+    }
+    match recorded {
+        Err(reason) if !reads => error(StatusCode::INTERNAL_SERVER_ERROR, format!("state file: {reason}")),
+        _ => response,
     }
 }
 
@@ -81,15 +102,26 @@ fn refusal(app: &App, request: &Request) -> Option<Response> {
     if matches!(*request.method(), Method::POST | Method::PUT) && !admin::is_json(request.headers()) {
         return Some(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json"));
     }
+    if let Some(region) = region(request.uri()).filter(|region| app.regions.get(Some(region)).is_none()) {
+        let served = app.ec2.settings().regions.join(", ");
+        return Some(error(StatusCode::NOT_FOUND, format!("region: `{region}` is not served; there are {served}")));
+    }
     None
+}
+
+/// The region that a request names.
+fn region(uri: &Uri) -> Option<&str> {
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("region="))
 }
 
 async fn state(State(app): State<Arc<App>>) -> Response {
     reply(StatusCode::OK, &app.ec2.dump())
 }
 
-async fn reset(State(app): State<Arc<App>>) -> Response {
-    match app.ec2.reset(&app.ctx) {
+/// Begins anew: the region that is named, or all of them.
+async fn reset(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let clouds = if region(&uri).is_some() { std::slice::from_ref(&app.ec2) } else { app.regions.clouds() };
+    match clouds.iter().try_for_each(|cloud| cloud.reset(&app.ctx)) {
         Ok(()) => reply(StatusCode::OK, &json!({ "status": "reset" })),
         Err(e) => error(StatusCode::INTERNAL_SERVER_ERROR, e),
     }
@@ -107,11 +139,11 @@ async fn crash(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response 
 }
 
 /// An answer in JSON.
-pub(crate) fn reply(status: StatusCode, value: &impl Serialize) -> Response {
+fn reply(status: StatusCode, value: &impl Serialize) -> Response {
     admin::reply(status, value).map(axum::body::Body::new)
 }
 
 /// A refusal in JSON: `{"error": "…"}`.
-pub(crate) fn error(status: StatusCode, message: impl ToString) -> Response {
+fn error(status: StatusCode, message: impl ToString) -> Response {
     admin::error(status, &message.to_string()).map(axum::body::Body::new)
 }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -12,38 +12,46 @@ use substrate::json::Value;
 use tokio::sync::mpsc;
 
 use super::App;
-use crate::state::event::Event;
+use crate::cloud::{Heard, Listener};
 
 /// Events that wait for a slow reader before its stream is cut.
 const BACKLOG: usize = 4_096;
 
 /// Everyone who follows all transitions.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers(Vec<mpsc::Sender<Bytes>>);
+pub(super) struct Watchers(Mutex<Vec<mpsc::Sender<Bytes>>>);
 
 impl Watchers {
     /// A new stream.
-    pub(crate) fn follow(&mut self) -> mpsc::Receiver<Bytes> {
+    fn follow(&self) -> mpsc::Receiver<Bytes> {
         let (events, stream) = mpsc::channel(BACKLOG);
-        self.0.push(events);
+        self.lock().push(events);
         stream
     }
 
+    fn lock(&self) -> MutexGuard<'_, Vec<mpsc::Sender<Bytes>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Watchers {
     /// Tells everyone. A stream that nobody reads, or too slowly, ends.
-    pub(crate) fn tell(&mut self, ms: u128, event: &Event) {
-        if self.0.is_empty() {
+    fn hear(&self, heard: &Heard<'_>) {
+        let mut all = self.lock();
+        if all.is_empty() {
             return;
         }
-        let event = event.content();
+        let event = heard.event.content();
         let data = Value::from(event.fields());
+        let ms = heard.now.mono.as_millis();
         let text = Bytes::from(format!("id: {ms}\nevent: {}\ndata: {data}\n\n", event.kind()));
-        self.0.retain(|events| events.try_send(text.clone()).is_ok());
+        all.retain(|events| events.try_send(text.clone()).is_ok());
     }
 }
 
 /// `GET /admin/v1/events`.
 pub(super) async fn events(State(app): State<Arc<App>>) -> Response {
-    let stream = futures_util::stream::unfold(app.ec2.watch(), async |mut stream| {
+    let stream = futures_util::stream::unfold(app.watchers.follow(), async |mut stream| {
         stream.recv().await.map(|text| (Ok::<_, Infallible>(text), stream))
     });
     let mut response = Response::new(axum::body::Body::from_stream(stream));
@@ -56,7 +64,7 @@ pub(super) async fn events(State(app): State<Arc<App>>) -> Response {
 /// `GET /metrics`.
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = String::new();
-    let figures = app.ec2.figures(&app.ctx);
+    let figures = figures(&app);
     let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -76,16 +84,29 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
 
 /// What there is to count: samples as labels and value.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
-    pub(crate) requests: Vec<(String, u64)>,
-    pub(crate) volumes: Vec<(String, u64)>,
-    pub(crate) attachments: Vec<(String, u64)>,
-    pub(crate) snapshots: Vec<(String, u64)>,
-    pub(crate) instances: Vec<(String, u64)>,
+struct Figures {
+    requests: Vec<(String, u64)>,
+    volumes: Vec<(String, u64)>,
+    attachments: Vec<(String, u64)>,
+    snapshots: Vec<(String, u64)>,
+    instances: Vec<(String, u64)>,
+}
+
+fn figures(app: &App) -> Figures {
+    app.ec2.look(&app.ctx, |state| {
+        let attachments = state.volumes().flat_map(|v| v.attachments.values());
+        Figures {
+            requests: app.ec2.counts().samples(),
+            volumes: by_state(state.volumes().map(|v| v.state.as_str())),
+            attachments: by_state(attachments.map(|a| a.state.as_str())),
+            snapshots: by_state(state.snapshots().map(|s| s.state.as_str())),
+            instances: by_state(state.instances().into_iter().map(|i| i.state.wire().0)),
+        }
+    })
 }
 
 /// Counts `states`.
-pub(crate) fn by_state<'a>(states: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
+fn by_state<'a>(states: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
     let mut counts = std::collections::BTreeMap::<&str, u64>::new();
     for state in states {
         *counts.entry(state).or_default() += 1;

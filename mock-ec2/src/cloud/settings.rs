@@ -32,6 +32,7 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, Error> {
     let zones = config.zones.iter().zip(1..).map(|(name, number)| Zone::new(region, name, number)).collect();
     Ok(Settings {
         region: region.clone(),
+        regions: if config.regions.is_empty() { vec![region.clone()] } else { config.regions.clone() },
         account_id: account.clone(),
         zones,
         latency: config.latency,

@@ -34,6 +34,13 @@ impl State {
                 instance.instance_type
             )));
         }
+        let nitro = instance_types::find(&instance.instance_type).is_none_or(|t| t.hypervisor() == "nitro");
+        if volume.multi_attach_enabled && !nitro {
+            return Err(Ec2Error::UnsupportedOperation(format!(
+                "Multi-Attach volumes can be attached to instances on the Nitro System only; {} is not.",
+                instance.instance_type
+            )));
+        }
         if volume.zone != instance.zone {
             return Err(Ec2Error::ZoneMismatch { volume: id.clone(), instance: instance_id.clone() });
         }
@@ -63,14 +70,9 @@ impl State {
             None => self.begin_attachment(call, operation, "attach", id, instance_id),
         };
         let attachment = Attachment {
-            device: device.clone(),
-            state: AttachmentState::Attaching,
-            attach_time: call.now.wall,
-            delete_on_termination: false,
             ebs_card_index: ebs_card_index.unwrap_or(0),
-            forced: false,
-            stick_busy: None,
             progress,
+            ..Attachment::new(device, call.now.wall, AttachmentState::Attaching)
         };
         if let Some(instance) = self.instances.get_mut(instance_id) {
             Arc::make_mut(instance).slots.insert(slot, id.clone());
@@ -120,7 +122,8 @@ impl State {
         }
         // The machine would be left without its system; it must be stopped first.
         let host = self.instance(&instance_id)?;
-        if volume.root && host.state != InstanceState::Stopped {
+        let boots = volume.root || host.slots.get(&DeviceSlot::root()) == Some(id);
+        if boots && host.state != InstanceState::Stopped {
             return Err(Ec2Error::RootVolume { volume: id.clone(), instance: instance_id });
         }
         let leaving = matches!(attachment.state, AttachmentState::Detaching | AttachmentState::Busy);
@@ -353,7 +356,7 @@ impl State {
 }
 
 /// What an attach of `volume` takes as long as.
-fn attach_operation(volume: &Volume) -> Operation {
+pub(super) fn attach_operation(volume: &Volume) -> Operation {
     match volume.volume_type {
         VolumeType::Io2 => Operation::AttachIo2Volume,
         _ => Operation::AttachVolume,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::changed::Changed;
 use super::error::Ec2Error;
 
 /// How long a token is remembered, as the EBS driver's authors measured it.
@@ -18,6 +19,7 @@ pub struct ClientTokens<Request, Id> {
     entries: BTreeMap<String, Entry<Request, Id>>,
     /// How many there were when old ones were last forgotten.
     swept: usize,
+    changed: Changed<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +32,7 @@ struct Entry<Request, Id> {
 }
 
 /// A token as it is written down.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SavedToken<Request, Id> {
     token: String,
@@ -53,22 +55,37 @@ impl<Request, Id> From<Vec<SavedToken<Request, Id>>> for ClientTokens<Request, I
 impl<Request: Clone, Id: Clone> ClientTokens<Request, Id> {
     /// All tokens that are remembered at `now`.
     pub fn save(&self, now: Duration) -> Vec<SavedToken<Request, Id>> {
-        let remembered = self.entries.iter().filter(|(_, entry)| now < entry.until);
-        remembered
-            .map(|(token, entry)| SavedToken {
-                token: token.clone(),
-                request: entry.request.clone(),
-                id: entry.id.clone(),
-                left_ms: u64::try_from((entry.until - now).as_millis()).unwrap_or(u64::MAX),
-                burnt: entry.burnt,
-            })
-            .collect()
+        self.entries.iter().filter_map(|(token, entry)| entry.saved(now, token)).collect()
+    }
+
+    /// Notes from now on which tokens change.
+    pub fn track(&mut self) {
+        self.changed.track();
+    }
+
+    /// The tokens that were used or burnt since this was asked last, as they are at `now`.
+    pub fn take_changed(&mut self, now: Duration) -> Vec<SavedToken<Request, Id>> {
+        let changed = self.changed.take();
+        changed.into_iter().filter_map(|token| self.entries.get(&token)?.saved(now, &token)).collect()
+    }
+}
+
+impl<Request: Clone, Id: Clone> Entry<Request, Id> {
+    fn saved(&self, now: Duration, token: &str) -> Option<SavedToken<Request, Id>> {
+        let left = self.until.checked_sub(now).filter(|left| !left.is_zero())?;
+        Some(SavedToken {
+            token: token.to_owned(),
+            request: self.request.clone(),
+            id: self.id.clone(),
+            left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            burnt: self.burnt,
+        })
     }
 }
 
 impl<Request, Id> Default for ClientTokens<Request, Id> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), swept: 64 }
+        Self { entries: BTreeMap::new(), swept: 64, changed: Changed::default() }
     }
 }
 
@@ -92,7 +109,11 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
 
     /// Makes `token` one of a deleted resource; false when it is not known.
     pub fn burn(&mut self, token: &str) -> bool {
-        self.entries.get_mut(token).map(|entry| entry.burnt = true).is_some()
+        let known = self.entries.get_mut(token).map(|entry| entry.burnt = true).is_some();
+        if known {
+            self.changed.note(&token.to_owned());
+        }
+        known
     }
 
     /// Remembers what `request` gave, and forgets what is too old.
@@ -102,6 +123,7 @@ impl<Request: PartialEq, Id: Clone> ClientTokens<Request, Id> {
             self.entries.retain(|_, entry| now < entry.until);
             self.swept = self.entries.len().max(64);
         }
+        self.changed.note(&token.to_owned());
         self.entries.insert(token.to_owned(), Entry { request, id, until: now + MEMORY, burnt: false });
     }
 }

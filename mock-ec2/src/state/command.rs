@@ -1,6 +1,9 @@
 //! What can be asked of the machine: the actions, and what each is about.
 
+pub use super::account::Encryption;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
+pub use super::listing::Listing;
+pub use super::options::MetadataChange;
 pub use super::parameters::*;
 pub use super::reply::*;
 
@@ -53,6 +56,40 @@ pub enum Action {
     DeleteTags(DeleteTags),
     /// DeleteVolume.
     DeleteVolume(VolumeId),
+    /// DescribeInstanceAttribute.
+    DescribeInstanceAttribute(DescribeInstanceAttribute),
+    /// DescribeSnapshotAttribute.
+    DescribeSnapshotAttribute(SnapshotId, SnapshotAttribute),
+    /// DescribeVpcAttribute: the VPC and the attribute.
+    DescribeVpcAttribute(String, &'static str),
+    /// DisableFastSnapshotRestores.
+    DisableFastSnapshotRestores(EnableFastSnapshotRestores),
+    /// EnableVolumeIO.
+    EnableVolumeIo(VolumeId),
+    /// GetCallerIdentity of STS.
+    GetCallerIdentity,
+    /// Encryption by default.
+    Encryption(Encryption),
+    /// One of the actions that list what can only be listed.
+    List(Listing),
+    /// ModifyInstanceAttribute.
+    ModifyInstanceAttribute(ModifyInstanceAttribute),
+    /// ModifyInstanceMetadataOptions.
+    ModifyInstanceMetadataOptions(InstanceId, MetadataChange),
+    /// ModifySnapshotAttribute.
+    ModifySnapshotAttribute(ModifySnapshotAttribute),
+    /// ModifySnapshotTier: the snapshot and the tier.
+    ModifySnapshotTier(SnapshotId, Option<String>),
+    /// MonitorInstances.
+    MonitorInstances(Vec<InstanceId>),
+    /// ResetSnapshotAttribute.
+    ResetSnapshotAttribute(SnapshotId),
+    /// RestoreSnapshotTier.
+    RestoreSnapshotTier(RestoreSnapshotTier),
+    /// UnlockSnapshot.
+    UnlockSnapshot(SnapshotId),
+    /// UnmonitorInstances.
+    UnmonitorInstances(Vec<InstanceId>),
     /// DescribeAvailabilityZones.
     DescribeAvailabilityZones(DescribeAvailabilityZones),
     /// DescribeInstanceStatus.
@@ -109,28 +146,77 @@ pub const ACTIONS: &[&str] = &[
     "DeleteSnapshot",
     "DeleteTags",
     "DeleteVolume",
+    "DescribeAccountAttributes",
+    "DescribeAddresses",
+    "DescribeAutoScalingGroups",
     "DescribeAvailabilityZones",
+    "DescribeDhcpOptions",
+    "DescribeFastSnapshotRestores",
+    "DescribeImages",
+    "DescribeInstanceAttribute",
+    "DescribeInstanceCreditSpecifications",
     "DescribeInstanceStatus",
+    "DescribeInstanceTypeOfferings",
     "DescribeInstanceTypes",
     "DescribeInstances",
+    "DescribeInternetGateways",
+    "DescribeKeyPairs",
+    "DescribeLaunchConfigurations",
+    "DescribeLaunchTemplates",
+    "DescribeLockedSnapshots",
+    "DescribeNatGateways",
+    "DescribeNetworkAcls",
+    "DescribeNetworkInterfaces",
     "DescribeRegions",
+    "DescribeRouteTables",
+    "DescribeSecurityGroups",
+    "DescribeSnapshotAttribute",
+    "DescribeSnapshotTierStatus",
     "DescribeSnapshots",
+    "DescribeSubnets",
     "DescribeTags",
     "DescribeVolumeAttribute",
     "DescribeVolumeStatus",
     "DescribeVolumes",
     "DescribeVolumesModifications",
+    "DescribeVpcAttribute",
+    "DescribeVpcEndpoints",
+    "DescribeVpcs",
     "DetachVolume",
+    "DisableEbsEncryptionByDefault",
+    "DisableFastSnapshotRestores",
+    "EnableEbsEncryptionByDefault",
     "EnableFastSnapshotRestores",
+    "EnableVolumeIO",
+    "GetCallerIdentity",
+    "GetEbsDefaultKmsKeyId",
+    "GetEbsEncryptionByDefault",
+    "ListSnapshotsInRecycleBin",
     "LockSnapshot",
+    "ModifyEbsDefaultKmsKeyId",
+    "ModifyInstanceAttribute",
+    "ModifyInstanceMetadataOptions",
+    "ModifySnapshotAttribute",
+    "ModifySnapshotTier",
     "ModifyVolume",
     "ModifyVolumeAttribute",
+    "MonitorInstances",
     "RebootInstances",
+    "ResetEbsDefaultKmsKeyId",
+    "ResetSnapshotAttribute",
+    "RestoreSnapshotTier",
     "RunInstances",
     "StartInstances",
     "StopInstances",
     "TerminateInstances",
+    "UnlockSnapshot",
+    "UnmonitorInstances",
 ];
+
+/// Whether the action called `name` changes nothing.
+pub fn reads_only(name: &str) -> bool {
+    ["Describe", "Get", "List"].iter().any(|verb| name.starts_with(verb))
+}
 
 impl Action {
     /// The action's name on the wire.
@@ -146,6 +232,23 @@ impl Action {
             Self::DeleteSnapshot(_) => "DeleteSnapshot",
             Self::DeleteTags(_) => "DeleteTags",
             Self::DeleteVolume(_) => "DeleteVolume",
+            Self::DescribeInstanceAttribute(_) => "DescribeInstanceAttribute",
+            Self::DescribeSnapshotAttribute(..) => "DescribeSnapshotAttribute",
+            Self::DescribeVpcAttribute(..) => "DescribeVpcAttribute",
+            Self::DisableFastSnapshotRestores(_) => "DisableFastSnapshotRestores",
+            Self::EnableVolumeIo(_) => "EnableVolumeIO",
+            Self::GetCallerIdentity => "GetCallerIdentity",
+            Self::Encryption(e) => e.action(),
+            Self::List(l) => l.kind.shape().action,
+            Self::ModifyInstanceAttribute(_) => "ModifyInstanceAttribute",
+            Self::ModifyInstanceMetadataOptions(..) => "ModifyInstanceMetadataOptions",
+            Self::ModifySnapshotAttribute(_) => "ModifySnapshotAttribute",
+            Self::ModifySnapshotTier(..) => "ModifySnapshotTier",
+            Self::MonitorInstances(_) => "MonitorInstances",
+            Self::ResetSnapshotAttribute(_) => "ResetSnapshotAttribute",
+            Self::RestoreSnapshotTier(_) => "RestoreSnapshotTier",
+            Self::UnlockSnapshot(_) => "UnlockSnapshot",
+            Self::UnmonitorInstances(_) => "UnmonitorInstances",
             Self::DescribeAvailabilityZones(_) => "DescribeAvailabilityZones",
             Self::DescribeInstanceStatus(_) => "DescribeInstanceStatus",
             Self::DescribeInstanceTypes(_) => "DescribeInstanceTypes",
@@ -172,7 +275,7 @@ impl Action {
 
     /// Whether the action changes nothing.
     pub fn reads_only(&self) -> bool {
-        self.name().starts_with("Describe")
+        reads_only(self.name())
     }
 
     /// The volumes that the request names.
@@ -185,7 +288,7 @@ impl Action {
             Self::DescribeVolumeStatus(d) => d.ids.iter().collect(),
             Self::DescribeVolumesModifications(d) => d.ids.iter().collect(),
             Self::DetachVolume(d) => vec![&d.volume],
-            Self::DeleteVolume(volume) => vec![volume],
+            Self::DeleteVolume(volume) | Self::EnableVolumeIo(volume) => vec![volume],
             Self::DescribeVolumes(d) => d.ids.iter().collect(),
             Self::ModifyVolume(m) => vec![&m.volume],
             Self::ModifyVolumeAttribute(m) => vec![&m.volume],
@@ -201,6 +304,10 @@ impl Action {
         match self {
             Self::AttachVolume(a) => vec![&a.instance],
             Self::CreateSnapshots(c) => vec![&c.instance],
+            Self::DescribeInstanceAttribute(d) => vec![&d.instance],
+            Self::ModifyInstanceAttribute(m) => vec![&m.instance],
+            Self::ModifyInstanceMetadataOptions(instance, _) => vec![instance],
+            Self::MonitorInstances(ids) | Self::UnmonitorInstances(ids) => ids.iter().collect(),
             Self::DetachVolume(d) => d.instance.iter().collect(),
             Self::DescribeInstances(d) => d.ids.iter().collect(),
             Self::DescribeInstanceStatus(d) => d.ids.iter().collect(),
@@ -220,9 +327,16 @@ impl Action {
         match self {
             Self::CopySnapshot(c) => vec![&c.source],
             Self::CreateVolume(c) => c.snapshot_id.iter().collect(),
-            Self::DeleteSnapshot(snapshot) => vec![snapshot],
+            Self::DeleteSnapshot(snapshot)
+            | Self::DescribeSnapshotAttribute(snapshot, _)
+            | Self::ModifySnapshotTier(snapshot, _)
+            | Self::ResetSnapshotAttribute(snapshot)
+            | Self::UnlockSnapshot(snapshot) => vec![snapshot],
+            Self::ModifySnapshotAttribute(m) => vec![&m.snapshot],
+            Self::RestoreSnapshotTier(r) => vec![&r.snapshot],
+            Self::RunInstances(r) => r.devices.iter().filter_map(|d| d.disk.as_ref()?.snapshot_id.as_ref()).collect(),
             Self::DescribeSnapshots(d) => d.ids.iter().collect(),
-            Self::EnableFastSnapshotRestores(e) => e.snapshots.iter().collect(),
+            Self::EnableFastSnapshotRestores(e) | Self::DisableFastSnapshotRestores(e) => e.snapshots.iter().collect(),
             Self::LockSnapshot(l) => vec![&l.snapshot],
             Self::CreateTags(CreateTags { resources, .. }) | Self::DeleteTags(DeleteTags { resources, .. }) => {
                 resources.iter().filter_map(|r| if let ResourceId::Snapshot(s) = r { Some(s) } else { None }).collect()

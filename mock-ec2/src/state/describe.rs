@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use substrate::ids as make_id;
 
 use super::State;
 use super::command::{
@@ -14,8 +13,10 @@ use super::command::{
 use super::error::{Ec2Error, Missing};
 use super::filter::{Filter, Filterable, check, literal, matches};
 use super::ids::VolumeId;
-use super::instance::ROOT_DEVICE;
 use super::instance_types::{self, InstanceType};
+use super::listing::Field;
+use super::network::{interface_id, mac};
+use super::options::MetadataOptions;
 use super::volume::{Attachment, Volume};
 use super::zone::Zone;
 
@@ -70,12 +71,12 @@ impl State {
         if !missing.is_empty() {
             return Err(Ec2Error::InstanceTypeNotFound(missing.join(", ")));
         }
-        let all = instance_types::all();
-        let wanted = all
-            .into_iter()
-            .filter(|t| request.names.is_empty() || request.names.contains(&t.name))
+        let wanted = instance_types::all()
+            .iter()
+            .copied()
+            .filter(|t| request.names.is_empty() || request.names.iter().any(|name| name == t.name))
             .filter(|t| matches(t, &request.filters));
-        let (types, next_token) = page.cut(wanted, |t| t.name.as_str());
+        let (types, next_token) = page.cut(wanted, |t| t.name);
         Ok(Reply::InstanceTypes { types, next_token })
     }
 
@@ -97,25 +98,16 @@ impl State {
     }
 
     pub(super) fn describe_regions(&self, request: &DescribeRegions) -> Result<Reply, Ec2Error> {
-        let region = &self.settings.region;
+        let served = &self.settings.regions;
         check::<RegionView<'_>>(&request.filters, false)?;
-        let missing: Vec<String> = request.names.iter().filter(|name| *name != region).cloned().collect();
+        let missing: Vec<String> = request.names.iter().filter(|name| !served.contains(name)).cloned().collect();
         if !missing.is_empty() {
             let text = format!("Invalid region(s): {}", missing.join(", "));
             return Err(Ec2Error::InvalidParameterValue(text));
         }
-        let passes = matches(&RegionView { region }, &request.filters);
-        Ok(Reply::Regions(if passes { vec![region.clone()] } else { Vec::new() }))
-    }
-
-    /// The id of the only network.
-    pub(crate) fn vpc_id(&self) -> String {
-        make_id::ec2(&mut self.seed.child("vpc").rng(), "vpc")
-    }
-
-    /// The id of the subnet in `zone`.
-    pub(crate) fn subnet_id(&self, zone: &str) -> String {
-        make_id::ec2(&mut self.seed.child("subnet").child(zone).rng(), "subnet")
+        let asked = |region: &&String| request.names.is_empty() || request.names.contains(region);
+        let passes = |region: &&String| matches(&RegionView { region }, &request.filters);
+        Ok(Reply::Regions(served.iter().filter(asked).filter(passes).cloned().collect()))
     }
 
     /// The id of the zone called `name`.
@@ -169,8 +161,10 @@ impl Filterable for VolumeView<'_> {
         "multi-attach-enabled",
         "operator.managed",
         "operator.principal",
+        "outpost-arn",
         "size",
         "snapshot-id",
+        "source-volume-id",
         "status",
         "volume-id",
         "volume-type",
@@ -197,10 +191,11 @@ impl Filterable for VolumeView<'_> {
             "multi-attach-enabled" => found(flag(volume.multi_attach_enabled)),
             "size" => found(&volume.size_gib.to_string()),
             "snapshot-id" => found(volume.snapshot.as_ref().map_or("", |s| s.as_str())),
+            "source-volume-id" => volume.source_volume.iter().for_each(|v| found(v.as_str())),
             "status" => found(volume.state.as_str()),
             "volume-id" => found(volume.id.as_str()),
             "volume-type" => found(volume.volume_type.as_str()),
-            // operator.principal: no volume here is managed by a service.
+            // operator.principal, outpost-arn: no volume here is managed by a service or on an outpost.
             _ => {}
         }
     }
@@ -365,6 +360,7 @@ impl Filterable for InstanceView<'_> {
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
         let instance = &self.reply.instance;
+        let options = &instance.options;
         if let Some(field) = name.strip_prefix("block-device-mapping.") {
             for item in &self.reply.mapping {
                 match field {
@@ -386,19 +382,44 @@ impl Filterable for InstanceView<'_> {
             "private-dns-name" => found(&instance.private_dns_name),
             "private-ip-address" => found(&instance.private_ip),
             "reservation-id" => found(&instance.reservation_id),
-            "root-device-name" => found(ROOT_DEVICE),
+            "root-device-name" => found(&instance.root_device),
             "root-device-type" => found("ebs"),
             "architecture" => found(instance_types::architecture(&instance.instance_type)),
-            "ena-support" | "source-dest-check" => found("true"),
-            "ebs-optimized" | "operator.managed" => found("false"),
+            "ena-support" => found("true"),
+            "source-dest-check" | "network-interface.source-dest-check" => found(flag(options.source_dest_check)),
+            "ebs-optimized" => found(flag(options.ebs_optimized)),
+            "enclave-options.enabled" | "hibernation-options.configured" | "operator.managed" => found("false"),
+            "client-token" => found(&instance.client_token),
+            "iam-instance-profile.arn" => options.instance_profile.iter().for_each(|arn| found(arn)),
+            "key-name" => options.key_name.iter().for_each(|name| found(name)),
+            "instance.group-id" | "network-interface.group-id" => found(&self.reply.network.group),
+            "instance.group-name" | "network-interface.group-name" => found("default"),
+            "platform" if instance.windows => found("windows"),
+            "platform-details" => found(if instance.windows { "Windows" } else { "Linux/UNIX" }),
+            "usage-operation" => found(if instance.windows { "RunInstances:0002" } else { "RunInstances" }),
+            "reason" => found(&instance.reason()),
+            "state-reason-code" => instance.state_reason().iter().for_each(|(code, _)| found(code)),
+            "state-reason-message" => instance.state_reason().iter().for_each(|(_, text)| found(text)),
+            "network-interface.network-interface-id" => {
+                (0..instance.network_interfaces).for_each(|n| found(&interface_id(instance.id.as_str(), n)));
+            }
+            "network-interface.mac-address" => (0..instance.network_interfaces).for_each(|n| found(&mac(instance, n))),
+            "network-interface.availability-zone" => found(&instance.zone),
+            "network-interface.owner-id" => found(&self.state.settings.account_id),
+            "network-interface.private-ip-address" | "network-interface.addresses.private-ip-address" => {
+                found(&instance.private_ip);
+            }
+            "network-interface.private-dns-name" => found(&instance.private_dns_name),
+            "network-interface.attachment.instance-id" => found(instance.id.as_str()),
+            name if name.starts_with("metadata-options.") => metadata_value(&options.metadata, name, found),
             "hypervisor" => found("xen"),
             "launch-index" => found(&instance.launch_index.to_string()),
             "launch-time" => found(&seconds(instance.launch_time)),
-            "monitoring-state" => found("disabled"),
+            "monitoring-state" => found(options.monitoring_word()),
             "network-interface.status" => found("in-use"),
             "network-interface.attachment.status" => found("attached"),
-            "network-interface.subnet-id" | "subnet-id" => found(&self.state.subnet_id(&instance.zone)),
-            "network-interface.vpc-id" | "vpc-id" => found(&self.state.vpc_id()),
+            "network-interface.subnet-id" | "subnet-id" => found(&self.reply.network.subnet),
+            "network-interface.vpc-id" | "vpc-id" => found(&self.reply.network.vpc),
             "tenancy" => found("default"),
             "virtualization-type" => found("hvm"),
             // What an instance here does not have has no value, and no filter on it matches.
@@ -411,14 +432,119 @@ impl Filterable for InstanceView<'_> {
     }
 }
 
+fn metadata_value(options: &MetadataOptions, name: &str, found: &mut dyn FnMut(&str)) {
+    let wanted = match name {
+        "metadata-options.http-endpoint" => "httpEndpoint",
+        "metadata-options.http-protocol-ipv6" => "httpProtocolIpv6",
+        "metadata-options.http-put-response-hop-limit" => "httpPutResponseHopLimit",
+        "metadata-options.http-tokens" => "httpTokens",
+        "metadata-options.instance-metadata-tags" => "instanceMetadataTags",
+        "metadata-options.state" => "state",
+        _ => return,
+    };
+    for (field, value) in options.fields() {
+        if let (true, Field::Text(value)) = (field == wanted, value) {
+            found(&value);
+        }
+    }
+}
+
 impl Filterable for InstanceType {
-    const NAMES: &'static [&'static str] = &["hypervisor", "instance-type", "vcpu-info.default-vcpus"];
+    const NAMES: &'static [&'static str] = &[
+        "auto-recovery-supported",
+        "bare-metal",
+        "burstable-performance-supported",
+        "current-generation",
+        "dedicated-hosts-supported",
+        "ebs-info.attachment-limit-type",
+        "ebs-info.ebs-optimized-info.baseline-bandwidth-in-mbps",
+        "ebs-info.ebs-optimized-info.baseline-iops",
+        "ebs-info.ebs-optimized-info.baseline-throughput-in-mbps",
+        "ebs-info.ebs-optimized-info.maximum-bandwidth-in-mbps",
+        "ebs-info.ebs-optimized-info.maximum-iops",
+        "ebs-info.ebs-optimized-info.maximum-throughput-in-mbps",
+        "ebs-info.ebs-optimized-support",
+        "ebs-info.encryption-support",
+        "ebs-info.maximum-ebs-attachments",
+        "ebs-info.nvme-support",
+        "free-tier-eligible",
+        "hibernation-supported",
+        "hypervisor",
+        "instance-storage-info.disk.count",
+        "instance-storage-info.disk.size-in-gb",
+        "instance-storage-info.disk.type",
+        "instance-storage-info.encryption-support",
+        "instance-storage-info.nvme-support",
+        "instance-storage-info.total-size-in-gb",
+        "instance-storage-supported",
+        "instance-type",
+        "memory-info.size-in-mib",
+        "network-info.bandwidth-weightings",
+        "network-info.efa-info.maximum-efa-interfaces",
+        "network-info.efa-supported",
+        "network-info.ena-support",
+        "network-info.encryption-in-transit-supported",
+        "network-info.flexible-ena-queues-support",
+        "network-info.ipv4-addresses-per-interface",
+        "network-info.ipv6-addresses-per-interface",
+        "network-info.ipv6-supported",
+        "network-info.maximum-network-cards",
+        "network-info.maximum-network-interfaces",
+        "network-info.network-performance",
+        "nitro-enclaves-support",
+        "nitro-tpm-info.supported-versions",
+        "nitro-tpm-support",
+        "processor-info.supported-architecture",
+        "processor-info.supported-features",
+        "processor-info.sustained-clock-speed-in-ghz",
+        "reboot-migration-support",
+        "supported-boot-mode",
+        "supported-root-device-type",
+        "supported-usage-class",
+        "supported-virtualization-type",
+        "vcpu-info.default-cores",
+        "vcpu-info.default-threads-per-core",
+        "vcpu-info.default-vcpus",
+        "vcpu-info.valid-cores",
+        "vcpu-info.valid-threads-per-core",
+    ];
 
     fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        let (attachments, kind) = self.limit.told();
+        let nitro = self.hypervisor() == "nitro";
         match name {
-            "hypervisor" => found(self.hypervisor),
-            "instance-type" => found(&self.name),
+            "auto-recovery-supported" | "dedicated-hosts-supported" | "network-info.ipv6-supported" => found("true"),
+            "bare-metal" => found(flag(self.metal())),
+            "burstable-performance-supported" => found(flag(self.burstable())),
+            "current-generation" => found(flag(self.current)),
+            "ebs-info.attachment-limit-type" => kind.iter().for_each(|kind| found(kind)),
+            "ebs-info.encryption-support" => found("supported"),
+            "ebs-info.ebs-optimized-support" => found(if nitro { "default" } else { "supported" }),
+            "ebs-info.maximum-ebs-attachments" => attachments.iter().for_each(|n| found(&n.to_string())),
+            "ebs-info.nvme-support" => found(if nitro { "required" } else { "unsupported" }),
+            "free-tier-eligible" => found(flag(self.free_tier())),
+            "hibernation-supported" => found("false"),
+            "hypervisor" if !self.metal() => found(self.hypervisor()),
+            "instance-storage-info.disk.count" if self.disks.count > 0 => found(&self.disks.count.to_string()),
+            "instance-storage-info.disk.size-in-gb" if self.disks.count > 0 => found(&self.disks.size_gb.to_string()),
+            "instance-storage-info.disk.type" if self.disks.count > 0 => found(self.disks.kind),
+            "instance-storage-info.total-size-in-gb" if self.disks.count > 0 => {
+                found(&(self.disks.count * self.disks.size_gb).to_string());
+            }
+            "instance-storage-supported" => found(flag(self.disks.count > 0)),
+            "instance-type" => found(self.name),
+            "memory-info.size-in-mib" => found(&self.memory_mib.to_string()),
+            "network-info.ena-support" => found(if nitro { "required" } else { "unsupported" }),
+            "network-info.maximum-network-cards" => found("1"),
+            "network-info.maximum-network-interfaces" => found(&self.network_interfaces.to_string()),
+            "processor-info.supported-architecture" => found(instance_types::architecture(self.name)),
+            "supported-root-device-type" => found("ebs"),
+            "supported-usage-class" => ["on-demand", "spot"].into_iter().for_each(found),
+            "supported-virtualization-type" => found("hvm"),
+            "vcpu-info.default-cores" => found(&self.vcpus.div_ceil(2).to_string()),
+            "vcpu-info.default-threads-per-core" => found(if self.vcpus > 1 { "2" } else { "1" }),
             "vcpu-info.default-vcpus" => found(&self.vcpus.to_string()),
+            // What DescribeInstanceTypes does not tell here has no value.
             _ => {}
         }
     }

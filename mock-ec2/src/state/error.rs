@@ -156,6 +156,22 @@ pub enum Ec2Error {
     TokenMismatch,
     /// The client token you have provided is associated with a resource that is already deleted. Please use a different client token.
     TokenOfDeleted,
+    /// {text}
+    Resource {
+        /// The code.
+        code: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// The maximum number of {0} specified on a single call is {1}
+    FilterLimit(&'static str, usize),
+    /// The requested version ({version}) of service {service} does not exist
+    NoSuchVersion {
+        /// What was asked for.
+        version: String,
+        /// The service's name.
+        service: &'static str,
+    },
     /// {0}
     InvalidParameterValue(String),
     /// {0}
@@ -192,6 +208,17 @@ pub enum Ec2Error {
     IncompleteSignature(String),
     /// The request body is larger than {0} bytes.
     RequestTooLarge(usize),
+    /// Credential should be scoped to a valid region, not '{region}'. Served here: {served}.
+    RegionNotServed {
+        /// The region that the request is signed for.
+        region: String,
+        /// Those that are served.
+        served: String,
+    },
+    /// The state file cannot be written: {0}. What this request asked for may or may not be done; send it again.
+    NotRecorded(String),
+    /// The state file cannot be written: {0}. Nothing was done; send the request again when it can.
+    CannotRecord(String),
     /// {message}
     Injected {
         /// The code, as the fault names it.
@@ -238,6 +265,9 @@ impl Ec2Error {
             | Self::BadDevice(_)
             | Self::DeviceInUse(_)
             | Self::InvalidParameterValue(_) => "InvalidParameterValue",
+            Self::Resource { code, .. } => code,
+            Self::FilterLimit(..) => "FilterLimitExceeded",
+            Self::NoSuchVersion { .. } => "NoSuchVersion",
             Self::InvalidParameterCombination(_) => "InvalidParameterCombination",
             Self::InvalidParameterDependency(_) => "InvalidParameterDependency",
             Self::MissingParameter(_) => "MissingParameter",
@@ -255,6 +285,9 @@ impl Ec2Error {
             Self::MissingAuthenticationToken => "MissingAuthenticationToken",
             Self::IncompleteSignature(_) => "IncompleteSignature",
             Self::RequestTooLarge(_) => "RequestEntityTooLarge",
+            Self::RegionNotServed { .. } => "AuthFailure",
+            Self::NotRecorded(_) => "InternalError",
+            Self::CannotRecord(_) => "Unavailable",
             Self::Injected { code, .. } => code,
         }
     }
@@ -264,10 +297,12 @@ impl Ec2Error {
     pub fn status(&self) -> u16 {
         match self {
             Self::DryRun => 412,
-            Self::AuthFailure => 401,
+            Self::AuthFailure | Self::RegionNotServed { .. } => 401,
             Self::MissingAuthenticationToken | Self::SignatureDoesNotMatch(_) => 403,
             Self::RequestLimit => 503,
             Self::RequestTooLarge(_) => 413,
+            Self::NotRecorded(_) => 500,
+            Self::CannotRecord(_) => 503,
             Self::Injected { code, .. } => match code.as_str() {
                 "RequestLimitExceeded" | "Unavailable" | "ServiceUnavailable" | "SlowDown" => 503,
                 "InternalError" | "InternalFailure" | "InsufficientVolumeCapacity" => 500,

@@ -15,7 +15,7 @@ pub struct Filter {
 
 /// What can be filtered.
 pub trait Filterable {
-    /// The filter names besides `tag:<key>` and `tag-key`.
+    /// The filter names besides `tag:<key>`, `tag-key` and `tag-value`.
     const NAMES: &'static [&'static str];
 
     /// Calls `found` with each value that the filter `name` sees.
@@ -30,10 +30,18 @@ pub trait Filterable {
 /// # Errors
 /// `InvalidParameterValue` for a filter that things of this kind do not have.
 pub fn check<T: Filterable>(filters: &[Filter], tagged: bool) -> Result<(), Ec2Error> {
+    check_names(filters, T::NAMES, tagged)
+}
+
+/// Checks the filters' names against those that are known.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_names(filters: &[Filter], known: &[&str], tagged: bool) -> Result<(), Ec2Error> {
     for filter in filters {
         let name = filter.name.as_str();
-        let tag = tagged && (name == "tag-key" || name.starts_with("tag:"));
-        if !tag && !T::NAMES.contains(&name) {
+        let tag = tagged && (matches!(name, "tag-key" | "tag-value") || name.starts_with("tag:"));
+        if !tag && !known.contains(&name) {
             return Err(Ec2Error::InvalidParameterValue(format!("The filter '{name}' is invalid")));
         }
     }
@@ -47,6 +55,7 @@ pub fn matches<T: Filterable>(item: &T, filters: &[Filter]) -> bool {
         let mut found = |value: &str| hit = hit || filter.values.iter().any(|pattern| wildcard(pattern, value));
         match (filter.name.as_str(), item.tags()) {
             ("tag-key", Some(tags)) => tags.keys().for_each(|key| found(key)),
+            ("tag-value", Some(tags)) => tags.values().for_each(|value| found(value)),
             (name, tags) => match (name.strip_prefix("tag:"), tags) {
                 (Some(key), Some(tags)) => tags.get(key).into_iter().for_each(|value| found(value)),
                 _ => item.values(name, &mut found),

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::device::DeviceSlot;
 use super::ids::{InstanceId, VolumeId};
 use super::instance_types;
+use super::options::LaunchOptions;
+use super::spec::InstanceInfo;
 use super::table::Row;
 use super::timers::Progress;
-use crate::config::InstanceInfo;
 
 /// States of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,21 @@ pub struct Instance {
     pub private_ip: String,
     /// Its network interfaces; they take slots on types with shared limits.
     pub network_interfaces: u32,
+    /// The device name of its root volume, which its image says.
+    #[serde(default = "root_device")]
+    pub root_device: String,
+    /// What else it was asked to be.
+    #[serde(default)]
+    pub options: LaunchOptions,
+    /// The client token of its launch.
+    #[serde(default)]
+    pub client_token: String,
+    /// Whether its image is one of Windows.
+    #[serde(default)]
+    pub windows: bool,
+    /// When somebody stopped or terminated it, wall time.
+    #[serde(default)]
+    pub ended: Option<Timestamp>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Which volume holds which slot, the root volume included.
@@ -99,8 +115,12 @@ pub struct Instance {
     pub progress: Progress,
 }
 
-/// The device name of root volumes.
+/// The device name of root volumes where the image does not say another.
 pub const ROOT_DEVICE: &str = "/dev/xvda";
+
+fn root_device() -> String {
+    ROOT_DEVICE.to_owned()
+}
 
 impl Instance {
     /// Most devices that it can have, the root volume included.
@@ -114,6 +134,23 @@ impl Instance {
         self.state == InstanceState::Running
             && !self.impaired
             && (self.mounted.contains(volume) || self.held.contains(volume))
+    }
+
+    /// Why it is in its state, as `reason` tells it: what somebody did to it, and when.
+    pub fn reason(&self) -> String {
+        let at = self.ended.map(|at| at.strftime("%Y-%m-%d %H:%M:%S GMT").to_string());
+        at.map_or_else(String::new, |at| format!("User initiated ({at})"))
+    }
+
+    /// Code and text of the reason for its state, where there is one.
+    pub fn state_reason(&self) -> Option<(&'static str, &'static str)> {
+        match self.state {
+            InstanceState::Pending => Some(("pending", "pending")),
+            _ if self.ended.is_some() => {
+                Some(("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"))
+            }
+            _ => None,
+        }
     }
 
     /// Takes note of the devices that are there at boot.

@@ -1,5 +1,9 @@
 //! Instance types: size, and how many devices each can have (reference §7).
 
+mod table;
+
+use table::ROWS;
+
 /// How many devices a type can have. The numbers count the root volume and assume one network interface, as the EBS
 /// driver's table does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +12,10 @@ pub enum AttachLimit {
     Shared(u32),
     /// Volumes have slots of their own.
     Dedicated(u32),
+    /// A type that is not on Nitro: DescribeInstanceTypes tells this many, and the EBS driver uses 39.
+    Xen(u32),
+    /// Nobody tells it: it is taken as shared, 27.
+    Unknown,
 }
 
 impl AttachLimit {
@@ -16,25 +24,53 @@ impl AttachLimit {
         match self {
             Self::Shared(devices) => devices.saturating_sub(network_interfaces.saturating_sub(1)).max(1),
             Self::Dedicated(devices) => devices,
+            Self::Xen(_) => 39,
+            Self::Unknown => Self::Shared(27).devices(network_interfaces),
+        }
+    }
+}
+
+impl AttachLimit {
+    /// What DescribeInstanceTypes tells of it, where it is known: most attachments, and whether interfaces count too.
+    pub fn told(self) -> (Option<u32>, Option<&'static str>) {
+        match self {
+            Self::Shared(devices) | Self::Xen(devices) => (Some(devices), Some("shared")),
+            Self::Dedicated(devices) => (Some(devices), Some("dedicated")),
+            Self::Unknown => (None, None),
         }
     }
 }
 
 /// What DescribeInstanceTypes tells of a type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceType {
     /// Its name.
-    pub name: String,
+    pub name: &'static str,
     /// Virtual CPUs.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// `nitro` or `xen`.
-    pub hypervisor: &'static str,
     /// Its limit.
     pub limit: AttachLimit,
+    /// Most network interfaces.
+    pub network_interfaces: u32,
+    /// Disks of its own, which are not emulated.
+    pub disks: Disks,
+    /// Whether it is of the current generation.
+    pub current: bool,
     /// EBS cards.
     pub ebs_cards: u32,
+}
+
+/// Disks that come with the machine and go with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disks {
+    /// How many.
+    pub count: u32,
+    /// The size of each in GB.
+    pub size_gb: u32,
+    /// `ssd` or `hdd`.
+    pub kind: &'static str,
 }
 
 /// What the type called `name` computes with: families with a `g` after their generation are Graviton.
@@ -49,129 +85,45 @@ pub fn architecture(name: &str) -> &'static str {
 }
 
 impl InstanceType {
-    /// Most network interfaces: as on m5, by size.
+    /// Most network interfaces.
     pub fn network_interfaces(&self) -> u32 {
-        match self.vcpus {
-            0..=1 => 2,
-            2 => 3,
-            3..=8 => 4,
-            9..=63 => 8,
-            _ => 15,
-        }
+        self.network_interfaces
+    }
+
+    /// `nitro` or `xen`.
+    pub fn hypervisor(&self) -> &'static str {
+        if matches!(self.limit, AttachLimit::Xen(_)) { "xen" } else { "nitro" }
+    }
+
+    /// Whether it is a machine without a hypervisor.
+    pub fn metal(&self) -> bool {
+        self.name.contains(".metal")
+    }
+
+    /// Whether a new account may run it for nothing.
+    pub fn free_tier(&self) -> bool {
+        matches!(self.name, "t2.micro" | "t3.micro")
+    }
+
+    /// Whether it has CPU credits.
+    pub fn burstable(&self) -> bool {
+        self.name.starts_with('t')
     }
 }
-
-/// The sizes of a family and their virtual CPUs.
-type Sizes = &'static [(&'static str, u32)];
-
-const COMMON: Sizes = &[
-    ("large", 2),
-    ("xlarge", 4),
-    ("2xlarge", 8),
-    ("4xlarge", 16),
-    ("8xlarge", 32),
-    ("12xlarge", 48),
-    ("16xlarge", 64),
-    ("24xlarge", 96),
-    ("48xlarge", 192),
-];
-const BURSTABLE: Sizes =
-    &[("nano", 2), ("micro", 2), ("small", 2), ("medium", 2), ("large", 2), ("xlarge", 4), ("2xlarge", 8)];
-
-const HUGE: Sizes = &[
-    ("large", 2),
-    ("xlarge", 4),
-    ("2xlarge", 8),
-    ("4xlarge", 16),
-    ("8xlarge", 32),
-    ("12xlarge", 48),
-    ("16xlarge", 64),
-    ("24xlarge", 96),
-    ("48xlarge", 192),
-    ("96xlarge", 384),
-];
-
-/// Types with two EBS cards (reference §7): the largest of the network- and EBS-optimised families.
-const TWO_CARDS: &[&str] = &["c8gn.48xlarge", "m8gb.48xlarge", "m8gb.96xlarge", "r8gb.48xlarge", "r8gb.96xlarge"];
-
-/// Family, GiB of memory per CPU, sizes, whether it has dedicated limits.
-const FAMILIES: &[(&str, u64, Sizes, bool)] = &[
-    ("c5", 2, COMMON, false),
-    ("c6g", 2, COMMON, false),
-    ("c6i", 2, COMMON, false),
-    ("c7i", 2, COMMON, true),
-    ("c8g", 2, COMMON, true),
-    ("c8gn", 2, COMMON, true),
-    ("m5", 4, COMMON, false),
-    ("m6g", 4, COMMON, false),
-    ("m6i", 4, COMMON, false),
-    ("m7i", 4, COMMON, true),
-    ("m8g", 4, COMMON, true),
-    ("m8gb", 4, HUGE, true),
-    ("r5", 8, COMMON, false),
-    ("r6i", 8, COMMON, false),
-    ("r7i", 8, COMMON, true),
-    ("r8gb", 8, HUGE, true),
-    ("t3", 4, BURSTABLE, false),
-    ("t3a", 4, BURSTABLE, false),
-    ("t4g", 4, BURSTABLE, false),
-];
-
-/// Types that follow no rule: name, CPUs, GiB, hypervisor, limit.
-const SINGULAR: &[(&str, u32, u64, &str, AttachLimit)] = &[
-    ("d3.8xlarge", 32, 256, "nitro", AttachLimit::Shared(3)),
-    ("g5.xlarge", 4, 16, "nitro", AttachLimit::Shared(25)),
-    ("inf1.24xlarge", 96, 192, "nitro", AttachLimit::Shared(11)),
-    ("m1.small", 1, 2, "xen", AttachLimit::Dedicated(39)),
-    ("m4.large", 2, 8, "xen", AttachLimit::Dedicated(39)),
-    ("m5.metal", 96, 384, "nitro", AttachLimit::Shared(31)),
-    ("mac1.metal", 12, 32, "nitro", AttachLimit::Shared(16)),
-    ("t2.medium", 2, 4, "xen", AttachLimit::Dedicated(39)),
-    ("t2.micro", 1, 1, "xen", AttachLimit::Dedicated(39)),
-];
 
 /// The type called `name`, if it exists.
 pub fn find(name: &str) -> Option<InstanceType> {
-    if let Some((name, vcpus, gib, hypervisor, limit)) = SINGULAR.iter().find(|t| t.0 == name) {
-        let (name, memory_mib) = ((*name).to_owned(), gib * 1024);
-        return Some(InstanceType { name, vcpus: *vcpus, memory_mib, hypervisor, limit: *limit, ebs_cards: 1 });
-    }
-    let (family, size) = name.split_once('.')?;
-    let (_, gib_per_cpu, sizes, dedicated) = FAMILIES.iter().find(|f| f.0 == family)?;
-    let (_, vcpus) = sizes.iter().find(|s| s.0 == size)?;
-    let ebs_cards = if TWO_CARDS.contains(&name) { 2 } else { 1 };
-    let limit = if *dedicated { dedicated_limit(*vcpus) } else { AttachLimit::Shared(27) };
-    let memory_mib = match size {
-        "nano" => 512,
-        "micro" => 1_024,
-        "small" => 2_048,
-        "medium" => 4_096,
-        _ => u64::from(*vcpus) * gib_per_cpu * 1_024,
-    };
-    Some(InstanceType { name: name.to_owned(), vcpus: *vcpus, memory_mib, hypervisor: "nitro", limit, ebs_cards })
+    ROWS.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| ROWS[at])
 }
 
 /// All types, by name.
-pub fn all() -> Vec<InstanceType> {
-    let families = FAMILIES.iter().flat_map(|f| f.2.iter().map(move |s| format!("{}.{}", f.0, s.0)));
-    let mut names: Vec<String> = families.chain(SINGULAR.iter().map(|t| t.0.to_owned())).collect();
-    names.sort_unstable();
-    names.iter().filter_map(|name| find(name)).collect()
+pub fn all() -> &'static [InstanceType] {
+    ROWS
 }
 
 /// The limit of the type called `name`; that of most types when it is not in the table.
 pub fn limit(name: &str) -> AttachLimit {
     find(name).map_or(AttachLimit::Shared(27), |t| t.limit)
-}
-
-/// m7i and its like: 32 up to 8xlarge, 64 on 24xlarge, 128 on 48xlarge and larger.
-fn dedicated_limit(vcpus: u32) -> AttachLimit {
-    AttachLimit::Dedicated(match vcpus {
-        0..=32 => 32,
-        33..=64 => 48,
-        65..=96 => 64,
-        _ => 128,
-    })
 }
 
 #[cfg(test)]
@@ -189,6 +141,10 @@ mod tests {
             ("m5.metal", 1, 31),
             ("d3.8xlarge", 1, 3),
             ("d3.8xlarge", 9, 1),
+            ("m5d.large", 1, 26),
+            ("t2.micro", 2, 39),
+            ("p4d.24xlarge", 1, 28),
+            ("i3.metal", 1, 27),
         ] {
             assert_eq!(limit(name).devices(interfaces), devices, "{name} with {interfaces}");
         }
@@ -203,8 +159,8 @@ mod tests {
 
     #[test]
     fn every_listed_type_is_found_once() {
-        let all = all();
-        assert!(all.windows(2).all(|w| w[0].name < w[1].name));
+        assert!(all().windows(2).all(|w| w[0].name < w[1].name));
+        assert!(all().iter().all(|t| find(t.name) == Some(*t)));
         assert!(find("m5.banana").is_none() && find("banana").is_none());
     }
 }

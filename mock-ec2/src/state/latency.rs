@@ -80,6 +80,8 @@ pub enum Operation {
     TerminateInstances,
     /// From TerminateInstances until the volumes are let go.
     ImplicitDetach,
+    /// Between the storage tiers of a snapshot.
+    TierSnapshot,
 }
 
 /// How long an operation takes in a latency file.
@@ -199,6 +201,8 @@ const FAST_RESTORE: Quantiles = &[(0.0, 30_000.0), (1.0, 120_000.0)];
 // Instances stop and end in tens of seconds.
 const STOP: Quantiles = &[(0.0, 10_000.0), (0.5, 25_000.0), (1.0, 60_000.0)];
 const TERMINATE: Quantiles = &[(0.0, 60_000.0), (0.5, 75_000.0), (1.0, 120_000.0)];
+// AWS says up to 72 hours to restore; no figure is quoted for archiving.
+const TIER: Quantiles = &[(0.0, 3_600_000.0), (0.5, 86_400_000.0), (1.0, 259_200_000.0)];
 // About a minute after shutting-down (Karpenter #1294).
 const IMPLICIT: Quantiles = &[(0.0, 45_000.0), (0.5, 58_000.0), (1.0, 60_000.0)];
 
@@ -220,6 +224,7 @@ impl LatencyProfile {
             (_, Operation::StopInstances) => STOP,
             (_, Operation::TerminateInstances) => TERMINATE,
             (_, Operation::ImplicitDetach) => IMPLICIT,
+            (_, Operation::TierSnapshot) => TIER,
             (Self::Aws, Operation::AttachVolume) => ATTACH_QUOTED,
             (Self::Aws, Operation::AttachIo2Volume) => ATTACH_IO2_QUOTED,
             (Self::Aws, Operation::DetachVolume) => DETACH_QUOTED,

@@ -4,6 +4,9 @@
 //! read at a time sees all transitions up to it, in whatever order tasks run. Durations and ids are drawn from named
 //! children of one seed: a draw is named by what it is for, so one more request changes no other draw.
 
+pub mod account;
+pub mod attributes;
+pub mod changed;
 pub mod client_token;
 pub mod command;
 pub mod device;
@@ -11,27 +14,40 @@ pub mod error;
 pub mod event;
 pub mod filter;
 pub mod ids;
+pub mod image;
 pub mod instance;
 pub mod instance_types;
+pub mod kinds;
 pub mod latency;
+pub mod listing;
 pub mod modification;
+pub mod network;
+pub mod nouns;
+pub mod options;
 pub mod page;
 pub mod parameters;
+pub mod patch;
 pub mod planted;
 pub mod pokes;
 pub mod reply;
+pub mod reservation;
 pub mod saved;
+pub mod sharing;
 pub mod snapshot;
+pub mod spec;
 pub mod switches;
 pub mod table;
 pub mod throttle;
+pub mod tier;
 pub mod timers;
 pub mod volume;
 pub mod zone;
 
 mod attach;
 mod describe;
+mod entries;
 mod instances;
+mod launch;
 mod modify;
 mod power;
 mod snapshots;
@@ -40,6 +56,7 @@ mod tags;
 mod volumes;
 
 pub(crate) use describe::{seconds, time};
+pub(crate) use entries::{lock_fields, no_launch_template};
 pub(crate) use status::{instance_word, reachability, volume_words};
 
 use std::collections::BTreeSet;
@@ -51,7 +68,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed, TimeScale};
 
-use crate::config::InstanceSpec;
+use account::Account;
 use client_token::ClientTokens;
 use command::{Action, Command, CopyVolumes, CreateVolume, Reply, RunInstances, Stick};
 use error::{Ec2Error, Missing};
@@ -61,6 +78,7 @@ use instance::Instance;
 use latency::{LatencyProfile, LatencyRule, Operation};
 use planted::{Lingering, Planted};
 use snapshot::Snapshot;
+use spec::InstanceSpec;
 use switches::Switches;
 use table::Table;
 use timers::{Progress, Subject, Timers};
@@ -74,6 +92,8 @@ pub use volumes::{NewVolume, Source};
 pub struct Settings {
     /// The region.
     pub region: String,
+    /// All regions that are served, this one among them.
+    pub regions: Vec<String>,
     /// The account.
     pub account_id: String,
     /// The zones; at least one.
@@ -112,9 +132,12 @@ pub struct State {
     stuck: Vec<(String, Subject)>,
     /// Volumes, instances and reservations made so far; they name the draws of ids.
     made: Made,
+    account: Account,
     events: Vec<Event>,
     planted: Planted,
     lingering: Lingering,
+    /// What was last written down of what is in no table; nothing unless somebody writes it down.
+    recorded: Option<(Made, saved::Rest)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -146,9 +169,11 @@ impl State {
             memories: Timers::default(),
             stuck: Vec::new(),
             made: Made::default(),
+            account: Account::default(),
             events: Vec::new(),
             planted: Planted::default(),
             lingering: Lingering::new(),
+            recorded: None,
         };
         state.seed_instances(specs)?;
         Ok(state)
@@ -162,10 +187,10 @@ impl State {
     /// Tells the machine the time scale, and stamps what was there before any clock was with `wall`.
     pub fn power_on(&mut self, scale: TimeScale, wall: Timestamp) {
         self.scale = scale;
-        for instance in self.instances.values_mut().filter(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
+        for instance in self.instances.select_mut(|i| i.launch_time == Timestamp::UNIX_EPOCH) {
             Arc::make_mut(instance).launch_time = wall;
         }
-        for volume in self.volumes.values_mut().filter(|v| v.create_time == Timestamp::UNIX_EPOCH) {
+        for volume in self.volumes.select_mut(|v| v.create_time == Timestamp::UNIX_EPOCH) {
             let volume = Arc::make_mut(volume);
             volume.create_time = wall;
             volume.attachments.values_mut().for_each(|a| a.attach_time = wall);
@@ -191,6 +216,23 @@ impl State {
             Action::DeleteSnapshot(snapshot) => self.delete_snapshot(call, snapshot),
             Action::DeleteTags(d) => self.delete_tags(call, d),
             Action::DeleteVolume(volume) => self.delete_volume(call, volume),
+            Action::DescribeInstanceAttribute(d) => call.read(self.describe_instance_attribute(d)),
+            Action::DescribeSnapshotAttribute(id, a) => call.read(self.describe_snapshot_attribute(id, *a)),
+            Action::DescribeVpcAttribute(id, attribute) => call.read(self.describe_vpc_attribute(id, attribute)),
+            Action::DisableFastSnapshotRestores(d) => self.disable_fast_snapshot_restores(call, d),
+            Action::EnableVolumeIo(volume) => self.enable_volume_io(call, volume),
+            Action::Encryption(e) => self.encryption(call, e),
+            Action::GetCallerIdentity => call.read(Ok(self.caller_identity())),
+            Action::List(l) => call.read(self.list(now, l)),
+            Action::ModifyInstanceAttribute(m) => self.modify_instance_attribute(call, m),
+            Action::ModifyInstanceMetadataOptions(id, m) => self.modify_metadata_options(call, id, m),
+            Action::ModifySnapshotAttribute(m) => self.modify_snapshot_attribute(call, m),
+            Action::ModifySnapshotTier(id, tier) => self.modify_snapshot_tier(call, id, tier.as_deref()),
+            Action::MonitorInstances(ids) => self.monitor(call, ids, true),
+            Action::ResetSnapshotAttribute(id) => self.reset_snapshot_attribute(call, id),
+            Action::RestoreSnapshotTier(r) => self.restore_snapshot_tier(call, r),
+            Action::UnlockSnapshot(id) => self.unlock_snapshot(call, id),
+            Action::UnmonitorInstances(ids) => self.monitor(call, ids, false),
             Action::DescribeAvailabilityZones(d) => call.read(self.describe_availability_zones(d)),
             Action::DescribeInstances(d) => call.read(self.describe_instances(d)),
             Action::DescribeInstanceStatus(d) => call.read(self.describe_instance_status(d)),
@@ -313,6 +355,7 @@ impl State {
                 Subject::Instance(instance) => self.end_instance_transition(then, &instance),
                 Subject::Modification(volume) => self.end_modification_transition(then, &volume),
                 Subject::Snapshot(snapshot) => self.end_snapshot_transition(then, &snapshot),
+                Subject::Tier(snapshot) => self.end_tiering(then, &snapshot),
                 Subject::FastRestore(snapshot, zone) => self.end_fast_restore_stage(then, &snapshot, &zone),
                 Subject::Forget(instance) => self.forget_instance(&instance),
             }
@@ -362,7 +405,7 @@ impl State {
             Subject::Volume(v) | Subject::Modification(v) => (volume(v), None),
             Subject::Attachment(v, i) => (volume(v), instance(i)),
             Subject::Instance(i) | Subject::Forget(i) => (None, instance(i)),
-            Subject::Snapshot(_) | Subject::FastRestore(..) => (None, None),
+            Subject::Snapshot(_) | Subject::Tier(_) | Subject::FastRestore(..) => (None, None),
         }
     }
 
@@ -378,6 +421,7 @@ impl State {
                 Arc::make_mut(self.volumes.get_mut(volume)?).modification.as_mut().map(|m| &mut m.progress)
             }
             Subject::Snapshot(snapshot) => self.snapshots.get_mut(snapshot).map(|s| &mut Arc::make_mut(s).progress),
+            Subject::Tier(snapshot) => self.snapshots.get_mut(snapshot).map(|s| &mut Arc::make_mut(s).tier.progress),
             Subject::FastRestore(snapshot, zone) => {
                 let snapshot = Arc::make_mut(self.snapshots.get_mut(snapshot)?);
                 snapshot.fast_restores.get_mut(zone).map(|f| &mut f.progress)

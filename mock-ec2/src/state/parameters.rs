@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::filter::Filter;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
+use super::options::LaunchOptions;
 use super::page::PageRequest;
 
 /// Parameters of AttachVolume.
@@ -114,7 +115,7 @@ pub struct DescribeAvailabilityZones {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunInstances {
-    /// The image; any text.
+    /// The image.
     pub image_id: String,
     /// The type.
     pub instance_type: String,
@@ -124,15 +125,143 @@ pub struct RunInstances {
     pub max_count: u64,
     /// The zone; that of the subnet, or the first one, when absent.
     pub zone: Option<String>,
+    /// The zone by id.
+    #[serde(default)]
+    pub zone_id: Option<String>,
     /// The subnet; that of the zone when absent.
     #[serde(default)]
     pub subnet: Option<String>,
+    /// The security groups, by id.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// The security groups, by name.
+    #[serde(default)]
+    pub group_names: Vec<String>,
+    /// Network interfaces of each instance; one when none is asked for.
+    #[serde(default)]
+    pub interfaces: u32,
+    /// The disks.
+    #[serde(default)]
+    pub devices: Vec<LaunchDevice>,
+    /// What else the instances shall be.
+    #[serde(default)]
+    pub options: LaunchOptions,
     /// Tags of the instances.
     pub tags: BTreeMap<String, String>,
     /// Tags of their volumes.
     pub volume_tags: BTreeMap<String, String>,
     /// Makes repeated requests one request.
     pub client_token: Option<String>,
+}
+
+/// One `BlockDeviceMapping` of RunInstances.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchDevice {
+    /// The device name.
+    pub device: String,
+    /// Whether what the image maps there is left out.
+    pub no_device: bool,
+    /// The volume.
+    pub disk: Option<LaunchDisk>,
+}
+
+/// The volume of one `BlockDeviceMapping`.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LaunchDisk {
+    /// Whether it goes with the instance; it does when nothing is said.
+    pub delete_on_termination: Option<bool>,
+    /// Size in GiB.
+    pub size_gib: Option<u64>,
+    /// The type's name.
+    pub volume_type: Option<String>,
+    /// IOPS.
+    pub iops: Option<u64>,
+    /// Throughput in MiB/s.
+    pub throughput: Option<u64>,
+    /// The snapshot to restore.
+    pub snapshot_id: Option<SnapshotId>,
+    /// Whether to encrypt.
+    pub encrypted: Option<bool>,
+    /// The key to encrypt with.
+    pub kms_key_id: Option<String>,
+    /// How fast its blocks are brought here, in MiB/s.
+    pub initialization_rate: Option<u64>,
+    /// The EBS card.
+    pub ebs_card_index: Option<u32>,
+}
+
+/// Parameters of DescribeInstanceAttribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribeInstanceAttribute {
+    /// The instance.
+    pub instance: InstanceId,
+    /// One of [`super::attributes::ATTRIBUTES`].
+    pub attribute: &'static str,
+}
+
+/// Parameters of ModifyInstanceAttribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModifyInstanceAttribute {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The one change.
+    pub change: InstanceChange,
+}
+
+/// A change of one attribute of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceChange {
+    /// Devices, and whether the volume of each goes with the instance.
+    DeleteOnTermination(Vec<(String, bool)>),
+    /// `disableApiStop`.
+    DisableApiStop(bool),
+    /// `disableApiTermination`.
+    DisableApiTermination(bool),
+    /// `ebsOptimized`.
+    EbsOptimized(bool),
+    /// The security groups, by id.
+    Groups(Vec<String>),
+    /// `instanceType`.
+    InstanceType(String),
+    /// `instanceInitiatedShutdownBehavior`.
+    ShutdownTerminates(bool),
+    /// `sourceDestCheck`.
+    SourceDestCheck(bool),
+    /// `userData`, in base64.
+    UserData(String),
+}
+
+/// An attribute of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAttribute {
+    /// `createVolumePermission`.
+    CreateVolumePermission,
+    /// `productCodes`.
+    ProductCodes,
+}
+
+/// Parameters of ModifySnapshotAttribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModifySnapshotAttribute {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// Accounts, and whether each may make volumes of it.
+    pub accounts: Vec<(String, bool)>,
+    /// Whether everybody may.
+    pub everybody: Option<bool>,
+}
+
+/// Parameters of RestoreSnapshotTier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreSnapshotTier {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// For how many days.
+    pub days: Option<u64>,
+    /// For good.
+    pub permanent: bool,
 }
 
 /// A resource that can have tags.
@@ -144,6 +273,8 @@ pub enum ResourceId {
     Instance(InstanceId),
     /// A snapshot.
     Snapshot(SnapshotId),
+    /// Something of the default network, or an image.
+    Other(String),
 }
 
 /// Parameters of CreateTags.

@@ -194,7 +194,9 @@ impl State {
     pub fn impair_volume(&mut self, id: &VolumeId, impaired: bool) -> Result<(), Ec2Error> {
         self.volume(id)?;
         if let Some(volume) = self.volumes.get_mut(id) {
-            Arc::make_mut(volume).impaired = impaired;
+            let volume = Arc::make_mut(volume);
+            volume.impaired = impaired;
+            volume.io_enabled = impaired && volume.auto_enable_io;
         }
         Ok(())
     }

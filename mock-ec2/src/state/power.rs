@@ -6,10 +6,12 @@ use std::time::Duration;
 use substrate::Now;
 
 use super::command::{Reply, StopInstances};
+use super::device::DeviceSlot;
 use super::error::{Ec2Error, Missing};
 use super::ids::{InstanceId, VolumeId};
 use super::instance::{Instance, InstanceState};
 use super::latency::Operation;
+use super::options::LaunchOptions;
 use super::timers::{Hold, Progress, Subject};
 use super::volume::AttachmentState;
 use super::{Call, State};
@@ -22,6 +24,7 @@ impl State {
     pub(super) fn start_instances(&mut self, call: Call<'_>, ids: &[InstanceId]) -> Result<Reply, Ec2Error> {
         let wanted = [InstanceState::Stopped, InstanceState::Pending, InstanceState::Running];
         self.check_power(ids, &wanted, "started")?;
+        self.check_roots(ids)?;
         call.check_dry_run()?;
         self.power(call, ids, |instance| match instance.state {
             InstanceState::Stopped => Some((InstanceState::Pending, Operation::RunInstances, "start")),
@@ -32,6 +35,7 @@ impl State {
     pub(super) fn stop_instances(&mut self, call: Call<'_>, request: &StopInstances) -> Result<Reply, Ec2Error> {
         let wanted = [InstanceState::Stopped, InstanceState::Stopping, InstanceState::Running];
         self.check_power(&request.ids, &wanted, "stopped")?;
+        self.check_allowed(&request.ids, "stopped", "disableApiStop", |options| options.disable_api_stop)?;
         call.check_dry_run()?;
         self.power(call, &request.ids, |instance| match instance.state {
             InstanceState::Running => Some((InstanceState::Stopping, Operation::StopInstances, "stop")),
@@ -51,6 +55,8 @@ impl State {
 
     pub(super) fn terminate_instances(&mut self, call: Call<'_>, ids: &[InstanceId]) -> Result<Reply, Ec2Error> {
         self.check_power(ids, &[], "terminated")?;
+        let protected = |options: &LaunchOptions| options.disable_api_termination;
+        self.check_allowed(ids, "terminated", "disableApiTermination", protected)?;
         call.check_dry_run()?;
         let reply = self.power(call, ids, |instance| match instance.state {
             InstanceState::ShuttingDown | InstanceState::Terminated => None,
@@ -146,6 +152,38 @@ impl State {
         }
     }
 
+    /// Checks that each of `ids` that is stopped has something to boot from.
+    fn check_roots(&self, ids: &[InstanceId]) -> Result<(), Ec2Error> {
+        let stopped = ids.iter().filter_map(|id| self.instances.get(id)).filter(|i| i.state == InstanceState::Stopped);
+        match stopped.into_iter().find(|i| !i.slots.contains_key(&DeviceSlot::root())) {
+            None => Ok(()),
+            Some(instance) => Err(Ec2Error::InvalidParameterValue(format!(
+                "Invalid value '{}' for instanceId. Instance does not have a volume attached at root ({})",
+                instance.id, instance.root_device
+            ))),
+        }
+    }
+
+    /// Checks that no attribute of an instance forbids what is asked; of several, all stay as they are.
+    fn check_allowed(
+        &self,
+        ids: &[InstanceId],
+        verb: &str,
+        attribute: &str,
+        forbids: impl Fn(&LaunchOptions) -> bool,
+    ) -> Result<(), Ec2Error> {
+        match ids.iter().filter_map(|id| self.instances.get(id)).find(|i| forbids(&i.options)) {
+            None => Ok(()),
+            Some(instance) => Err(Ec2Error::Resource {
+                code: "OperationNotPermitted",
+                text: format!(
+                    "The instance '{}' may not be {verb}. Modify its '{attribute}' instance attribute and try again.",
+                    instance.id
+                ),
+            }),
+        }
+    }
+
     fn power(
         &mut self,
         call: Call<'_>,
@@ -169,6 +207,7 @@ impl State {
                 if state == InstanceState::Pending {
                     instance.boot();
                 }
+                instance.ended = (state != InstanceState::Pending).then_some(call.now.wall);
             }
             self.note_instance(id, state);
             changes.push((id.clone(), before, state));

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::ids::{InstanceId, SnapshotId, VolumeId};
 use super::instance::{Instance, InstanceState};
 use super::instance_types::InstanceType;
+use super::kinds::Kind;
+use super::listing::{Entry, Named};
 use super::modification::Modification;
 use super::parameters::VolumeAttribute;
 use super::snapshot::{Snapshot, SnapshotLock};
@@ -29,8 +31,19 @@ pub struct InstanceReply {
     pub instance: Arc<Instance>,
     /// The attachments in its mapping, in the order of slots.
     pub mapping: Vec<AttachmentReply>,
-    /// Its network and subnet.
-    pub network: (String, String),
+    /// Where it is in the network.
+    pub network: Network,
+}
+
+/// The place of an instance in the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The id of its VPC.
+    pub vpc: String,
+    /// The id of its subnet.
+    pub subnet: String,
+    /// The id of its security group, which is the default one.
+    pub group: String,
 }
 
 /// A snapshot and how far it has come.
@@ -69,8 +82,8 @@ pub struct FastRestoreReply {
     pub snapshot: SnapshotId,
     /// The zone.
     pub zone: String,
-    /// When it was asked for, or code and text of an error.
-    pub outcome: Result<jiff::Timestamp, (String, String)>,
+    /// What is told of it, or code and text of an error.
+    pub outcome: Result<Vec<Named>, (String, String)>,
 }
 
 /// A tag and what carries it.
@@ -91,6 +104,17 @@ pub struct TagReply {
 /// What the machine answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
+    /// Of actions whose answer is told as it stands.
+    Fields(Vec<Named>),
+    /// Of the actions that list what can only be listed.
+    Entries {
+        /// The kind.
+        kind: Kind,
+        /// One page.
+        entries: Vec<Entry>,
+        /// Where it ended, unless it is the last.
+        next_token: Option<String>,
+    },
     /// Of AttachVolume and DetachVolume.
     Attachment(AttachmentReply),
     /// Of DeleteVolume, CreateTags, DeleteTags.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use substrate::{Now, Seed};
 
+use super::account::Account;
 use super::client_token::SavedToken;
 use super::command::{CopyVolumes, CreateVolume, RunInstances};
 use super::device::DeviceSlot;
@@ -28,14 +29,62 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Saved {
     version: u32,
+    /// Files from before there were several have none.
+    #[serde(default)]
+    region: Option<String>,
     switches: Switches,
-    instances: Vec<Arc<Instance>>,
-    volumes: Vec<Arc<Volume>>,
-    snapshots: Vec<Arc<Snapshot>>,
-    volume_tokens: Vec<SavedToken<CreateVolume, VolumeId>>,
-    copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
-    instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
+    pub(super) instances: Vec<Arc<Instance>>,
+    pub(super) volumes: Vec<Arc<Volume>>,
+    pub(super) snapshots: Vec<Arc<Snapshot>>,
+    pub(super) volume_tokens: Vec<SavedToken<CreateVolume, VolumeId>>,
+    pub(super) copy_tokens: Vec<SavedToken<CopyVolumes, VolumeId>>,
+    pub(super) instance_tokens: Vec<SavedToken<RunInstances, Vec<InstanceId>>>,
     made: Made,
+    #[serde(default)]
+    account: Account,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) copies: Vec<PendingCopy>,
+}
+
+/// What is in no table: small, and written down whole when any of it changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rest {
+    switches: Switches,
+    #[serde(default)]
+    account: Account,
+}
+
+/// Bytes that were still being copied: into which volume or snapshot, from which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PendingCopy {
+    /// Whose bytes they will be.
+    pub into: String,
+    /// Whose they are.
+    pub from: String,
+}
+
+impl Saved {
+    /// The copies that were under way.
+    pub(crate) fn copies(&self) -> &[PendingCopy] {
+        &self.copies
+    }
+
+    /// Puts `rest` in the place of what it says.
+    pub(super) fn set_rest(&mut self, Rest { switches, account }: Rest) {
+        (self.switches, self.account) = (switches, account);
+    }
+
+    /// Says how many of each kind were made.
+    pub(super) fn set_made(&mut self, made: Made) {
+        self.made = made;
+    }
+
+    /// Says which copies are under way.
+    pub(crate) fn set_copies(&mut self, copies: Vec<PendingCopy>) {
+        self.copies = copies;
+    }
 }
 
 impl State {
@@ -43,6 +92,7 @@ impl State {
     pub fn save(&self, now: Now) -> Saved {
         Saved {
             version: VERSION,
+            region: Some(self.settings.region.clone()),
             switches: self.switches.clone(),
             instances: self.instances.values().cloned().collect(),
             volumes: self.volumes.values().cloned().collect(),
@@ -51,7 +101,19 @@ impl State {
             copy_tokens: self.copy_tokens.save(now.mono),
             instance_tokens: self.instance_tokens.save(now.mono),
             made: self.made,
+            account: self.account.clone(),
+            copies: Vec::new(),
         }
+    }
+
+    /// What is in no table.
+    pub(super) fn rest(&self) -> Rest {
+        Rest { switches: self.switches.clone(), account: self.account.clone() }
+    }
+
+    /// Whether `rest` is what is in no table.
+    pub(super) fn rests(&self, rest: &Rest) -> bool {
+        rest.switches == self.switches && rest.account == self.account
     }
 
     /// The cloud of `saved`.
@@ -62,10 +124,17 @@ impl State {
         if saved.version != VERSION {
             return Err(format!("version: {} is not known, only {VERSION}", saved.version));
         }
+        if let Some(other) = saved.region.filter(|region| *region != settings.region) {
+            return Err(format!(
+                "region: it is of {other}, not of {}; name the regions in the same order",
+                settings.region
+            ));
+        }
         let mut state = Self::new(settings, seed, &[]).map_err(|(field, reason)| format!("{field}: {reason}"))?;
         saved.switches.check()?;
         state.switches = saved.switches;
         state.made = saved.made;
+        state.account = saved.account;
         state.volume_tokens = saved.volume_tokens.into();
         state.copy_tokens = saved.copy_tokens.into();
         state.instance_tokens = saved.instance_tokens.into();
@@ -102,6 +171,7 @@ impl State {
         }
         for snapshot in self.snapshots.values() {
             subjects.push(Subject::Snapshot(snapshot.id.clone()));
+            subjects.push(Subject::Tier(snapshot.id.clone()));
             let zones = snapshot.fast_restores.keys();
             subjects.extend(zones.map(|zone| Subject::FastRestore(snapshot.id.clone(), zone.clone())));
         }

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use substrate::Now;
 
 use super::ids::{SnapshotId, VolumeId};
+use super::sharing::Sharing;
 use super::table::Row;
+use super::tier::Tier;
 use super::timers::Progress;
 
 /// States of a snapshot.
@@ -50,6 +52,10 @@ pub enum FastRestoreState {
     Optimizing,
     /// Volumes from it need no initialization.
     Enabled,
+    /// Asked to end.
+    Disabling,
+    /// Ended.
+    Disabled,
 }
 
 impl FastRestoreState {
@@ -59,6 +65,8 @@ impl FastRestoreState {
             Self::Enabling => "enabling",
             Self::Optimizing => "optimizing",
             Self::Enabled => "enabled",
+            Self::Disabling => "disabling",
+            Self::Disabled => "disabled",
         }
     }
 }
@@ -71,6 +79,9 @@ pub struct FastRestore {
     pub state: FastRestoreState,
     /// When it was asked for, wall time.
     pub enabling_time: Timestamp,
+    /// When it was asked to end, wall time.
+    #[serde(default)]
+    pub disabling_time: Option<Timestamp>,
     /// How the stage ends.
     pub progress: Progress,
 }
@@ -125,7 +136,7 @@ impl SnapshotLock {
 pub struct Snapshot {
     /// Its id.
     pub id: SnapshotId,
-    /// The volume that it is of, which may be gone.
+    /// The volume that it is of, which may be gone; of a copy one that never was.
     pub volume: VolumeId,
     /// Size of the volume in GiB when the snapshot was made.
     pub size_gib: u64,
@@ -151,6 +162,12 @@ pub struct Snapshot {
     pub fast_restores: BTreeMap<String, FastRestore>,
     /// Its lock.
     pub lock: Option<SnapshotLock>,
+    /// Who else may make volumes of it.
+    #[serde(default)]
+    pub sharing: Sharing,
+    /// Its storage tier.
+    #[serde(default)]
+    pub tier: Tier,
     /// When `pending` began and is due to end, as monotonic time; its percentage comes from them.
     #[serde(skip)]
     pub span: (Duration, Duration),

@@ -16,9 +16,12 @@ use super::error::{Ec2Error, Missing};
 use super::filter::{Filter, Filterable, check, matches};
 use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
+use super::listing::{Named, text};
 use super::modify::span;
+use super::sharing::Sharing;
 use super::snapshot::{FastRestore, FastRestoreState, LockMode, Snapshot, SnapshotLock, SnapshotState};
 use super::tags::check_tags;
+use super::tier::Tier;
 use super::timers::{Progress, Subject};
 use super::volume::{Volume, VolumeState};
 use super::{Call, State};
@@ -80,26 +83,37 @@ impl State {
 
     pub(super) fn copy_snapshot(&mut self, call: Call<'_>, request: &CopySnapshot) -> Result<Reply, Ec2Error> {
         if request.source_region != self.settings.region {
-            let text = format!("Invalid region: {}; only {} exists.", request.source_region, self.settings.region);
+            let (asked, own) = (&request.source_region, &self.settings.region);
+            let text = match self.settings.regions.contains(asked) {
+                true => format!("Invalid region: {asked}; snapshots are copied within {own} only."),
+                false => format!("Invalid region: {asked}; served here: {}.", self.settings.regions.join(", ")),
+            };
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         let source = self.snapshot(&request.source)?.clone();
-        check_completed(&source)?;
+        check_completed(&source, call.now)?;
         check_description(&request.description)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
-        let encrypted = source.encrypted || request.encrypted;
+        let encrypted = source.encrypted || request.encrypted || self.account.encrypts;
         if request.kms_key_id.is_some() && !encrypted {
             let text = "The parameter KmsKeyId requires the parameter Encrypted to be set.";
             return Err(Ec2Error::InvalidParameterDependency(text.to_owned()));
         }
         self.check_snapshot_quota(1)?;
         call.check_dry_run()?;
-        let key = request.kms_key_id.clone().or_else(|| source.kms_key_id.clone());
+        let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
+        let key = key.or_else(|| source.kms_key_id.clone());
         let snapshot = Snapshot {
             encrypted,
             kms_key_id: encrypted.then(|| key.unwrap_or_else(|| self.default_key())),
             copied: true,
-            ..self.new_snapshot(call, &source.volume, source.size_gib, &request.description, request.tags.clone())
+            ..self.new_snapshot(
+                call,
+                &of_copies(&source.volume),
+                source.size_gib,
+                &request.description,
+                request.tags.clone(),
+            )
         };
         Ok(Reply::SnapshotCopied(self.add_snapshot(snapshot)))
     }
@@ -121,14 +135,19 @@ impl State {
     pub(super) fn describe_snapshots(&self, now: Now, request: &DescribeSnapshots) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("snapshotSet"))?;
         check::<SnapshotView<'_>>(&request.filters, true)?;
-        let own = |names: &[String], all: &str| {
-            names.is_empty() || names.iter().any(|n| n == "self" || n == all || *n == self.settings.account_id)
+        let account = self.settings.account_id.as_str();
+        let own = |name: &String| name == "self" || name == account;
+        let visible = request.owners.is_empty() || request.owners.iter().any(own);
+        // The owner may always; `all` are those that everybody may restore.
+        let restorable = |s: &Snapshot| {
+            let may =
+                |name: &String| own(name) || if name == "all" { s.sharing.everybody } else { s.sharing.allows(name) };
+            request.restorable_by.is_empty() || request.restorable_by.iter().any(may)
         };
-        let visible = own(&request.owners, "self") && own(&request.restorable_by, "all");
         let rows = self.snapshots.select(&request.ids, &request.filters, page.after());
         let wanted = rows
             .map_err(Ec2Error::SnapshotNotFound)?
-            .filter(|_| visible)
+            .filter(|s| visible && restorable(s))
             .filter(|s| matches(&SnapshotView { snapshot: s, state: self, now }, &request.filters))
             .map(|s| SnapshotReply { snapshot: s.clone(), percent: s.percent(now) });
         let (snapshots, next_token) = page.cut(wanted, |s| s.snapshot.id.as_str());
@@ -155,7 +174,10 @@ impl State {
             for zone in &request.zones {
                 let outcome = match &refused {
                     Some(error) => Err(error.clone()),
-                    None => Ok(self.enable_fast_restore(call, id, zone)),
+                    None => {
+                        self.enable_fast_restore(call, id, zone);
+                        Ok(self.fast_restore_told(id, zone))
+                    }
                 };
                 replies.push(FastRestoreReply { snapshot: id.clone(), zone: zone.clone(), outcome });
             }
@@ -163,18 +185,73 @@ impl State {
         Ok(Reply::FastRestores(replies))
     }
 
-    fn enable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Timestamp {
-        if let Some(there) = self.snapshots.get(id).and_then(|s| s.fast_restores.get(zone)) {
-            return there.enabling_time;
+    fn enable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) {
+        let there = self.snapshots.get(id).and_then(|s| s.fast_restores.get(zone));
+        if there.is_some_and(|f| !matches!(f.state, FastRestoreState::Disabling | FastRestoreState::Disabled)) {
+            return;
+        }
+        if let Some(old) = there.map(|f| f.progress.clone()) {
+            self.timers.cancel(&old);
         }
         let subject = Subject::FastRestore(id.clone(), zone.to_owned());
         let progress =
             self.begin(call, Operation::EnableFastRestore, format_args!("fast restore {id} {zone}"), subject);
-        let entry = FastRestore { state: FastRestoreState::Enabling, enabling_time: call.now.wall, progress };
+        let (state, enabling_time) = (FastRestoreState::Enabling, call.now.wall);
+        let entry = FastRestore { state, enabling_time, disabling_time: None, progress };
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
         }
-        call.now.wall
+    }
+
+    fn fast_restore_told(&self, id: &SnapshotId, zone: &str) -> Vec<Named> {
+        let there = self.snapshots.get(id).and_then(|s| s.fast_restores.get(zone));
+        there.map(|restore| self.fast_restore_fields(id, zone, restore)).unwrap_or_default()
+    }
+
+    pub(super) fn disable_fast_snapshot_restores(
+        &mut self,
+        call: Call<'_>,
+        request: &EnableFastSnapshotRestores,
+    ) -> Result<Reply, Ec2Error> {
+        let zones = &self.settings.zones;
+        if let Some(zone) = request.zones.iter().find(|name| !zones.iter().any(|z| z.name == **name)) {
+            return Err(Ec2Error::ZoneNotFound(Missing(vec![zone.clone()])));
+        }
+        call.check_dry_run()?;
+        let mut replies = Vec::new();
+        for id in &request.snapshots {
+            for zone in &request.zones {
+                let outcome = match self.disable_fast_restore(call, id, zone) {
+                    Ok(()) => Ok(self.fast_restore_told(id, zone)),
+                    Err(error) => Err((error.code().to_owned(), error.to_string())),
+                };
+                replies.push(FastRestoreReply { snapshot: id.clone(), zone: zone.clone(), outcome });
+            }
+        }
+        Ok(Reply::FastRestores(replies))
+    }
+
+    fn disable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Result<(), Ec2Error> {
+        let there = self.snapshot(id)?.fast_restores.get(zone);
+        let Some(there) = there.filter(|f| f.state != FastRestoreState::Disabled) else {
+            return Err(Ec2Error::Resource {
+                code: "InvalidParameterValue",
+                text: format!("Fast snapshot restore is not enabled for snapshot '{id}' in {zone}."),
+            });
+        };
+        if there.state == FastRestoreState::Disabling {
+            return Ok(());
+        }
+        let old = there.progress.clone();
+        self.timers.cancel(&old);
+        let subject = Subject::FastRestore(id.clone(), zone.to_owned());
+        let draw = format!("fast restore {id} {zone} disabling");
+        let progress = self.begin(call, Operation::EnableFastRestore, format_args!("{draw}"), subject);
+        if let Some(entry) = self.snapshots.get_mut(id).and_then(|s| Arc::make_mut(s).fast_restores.get_mut(zone)) {
+            (entry.state, entry.progress) = (FastRestoreState::Disabling, progress);
+            entry.disabling_time = Some(call.now.wall);
+        }
+        Ok(())
     }
 
     pub(super) fn end_fast_restore_stage(&mut self, now: Now, id: &SnapshotId, zone: &str) {
@@ -192,6 +269,9 @@ impl State {
                         subject,
                     ),
                 )
+            }
+            Some(FastRestoreState::Disabling | FastRestoreState::Disabled) => {
+                (FastRestoreState::Disabled, Progress::Settled)
             }
             Some(_) => (FastRestoreState::Enabled, Progress::Settled),
             None => return,
@@ -215,6 +295,22 @@ impl State {
         }
         let state = lock.state(call.now.wall);
         Ok(Reply::Lock(id.clone(), lock, state))
+    }
+
+    pub(super) fn unlock_snapshot(&mut self, call: Call<'_>, id: &SnapshotId) -> Result<Reply, Ec2Error> {
+        let state = self.snapshot(id)?.lock.as_ref().map(|lock| lock.state(call.now.wall));
+        match state {
+            None | Some("expired") => {
+                let text = format!("The snapshot '{id}' is not locked.");
+                return Err(Ec2Error::Resource { code: "SnapshotLock.NotFound", text });
+            }
+            Some("compliance") => return Err(Ec2Error::SnapshotLocked(id.clone())),
+            Some(_) => call.check_dry_run()?,
+        }
+        if let Some(snapshot) = self.snapshots.get_mut(id) {
+            Arc::make_mut(snapshot).lock = None;
+        }
+        Ok(Reply::Fields(vec![text("snapshotId", id)]))
     }
 
     /// The snapshot `id`.
@@ -337,6 +433,8 @@ impl State {
             tags,
             fast_restores: BTreeMap::new(),
             lock: None,
+            sharing: Sharing::default(),
+            tier: Tier::default(),
             span: span(call.now.mono, &progress),
             copying: false,
             progress,
@@ -362,9 +460,18 @@ impl State {
     }
 }
 
+/// The volume of copies, which is none (AWS gives them an arbitrary id).
+fn of_copies(source: &VolumeId) -> VolumeId {
+    "vol-ffffffff".parse().unwrap_or_else(|_| source.clone())
+}
+
 /// Checks that volumes can be made from `snapshot`.
-pub(super) fn check_completed(snapshot: &Arc<Snapshot>) -> Result<(), Ec2Error> {
+pub(super) fn check_completed(snapshot: &Arc<Snapshot>, now: Now) -> Result<(), Ec2Error> {
     match snapshot.state {
+        SnapshotState::Completed if !snapshot.tier.usable(now.wall) => Err(Ec2Error::Resource {
+            code: "IncorrectState",
+            text: format!("Snapshot '{}' is in the archive tier. Restore it first.", snapshot.id),
+        }),
         SnapshotState::Completed => Ok(()),
         state => Err(Ec2Error::SnapshotInState { snapshot: snapshot.id.clone(), state: state.as_str() }),
     }
@@ -434,6 +541,7 @@ impl Filterable for SnapshotView<'_> {
     const NAMES: &'static [&'static str] = &[
         "description",
         "encrypted",
+        "outpost-arn",
         "owner-alias",
         "owner-id",
         "progress",
@@ -456,11 +564,11 @@ impl Filterable for SnapshotView<'_> {
             "snapshot-id" => found(snapshot.id.as_str()),
             "start-time" => found(&time(snapshot.start_time)),
             "status" => found(snapshot.state.as_str()),
-            "storage-tier" => found("standard"),
+            "storage-tier" => found(snapshot.tier.word()),
             "transfer-type" if snapshot.copied => found("standard"),
             "volume-id" => found(snapshot.volume.as_str()),
             "volume-size" => found(&snapshot.size_gib.to_string()),
-            // owner-alias: no snapshot here is Amazon's.
+            // owner-alias, outpost-arn: no snapshot here is Amazon's or on an outpost.
             _ => {}
         }
     }

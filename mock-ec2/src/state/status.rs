@@ -12,6 +12,7 @@ use super::command::{
 };
 use super::error::Ec2Error;
 use super::filter::{Filterable, check, matches};
+use super::ids::VolumeId;
 use super::instance::{Instance, InstanceState};
 use super::snapshot::share;
 use super::volume::{Volume, VolumeState};
@@ -50,6 +51,17 @@ impl State {
         Ok(Reply::Done)
     }
 
+    /// Lets the I/O of a volume work again whose data may be inconsistent.
+    pub(super) fn enable_volume_io(&mut self, call: Call<'_>, id: &VolumeId) -> Result<Reply, Ec2Error> {
+        self.volume(id)?;
+        call.check_dry_run()?;
+        if let Some(volume) = self.volumes.get_mut(id) {
+            let volume = Arc::make_mut(volume);
+            volume.io_enabled |= volume.impaired;
+        }
+        Ok(Reply::Done)
+    }
+
     pub(super) fn describe_instance_status(&self, request: &DescribeInstanceStatus) -> Result<Reply, Ec2Error> {
         let page = request.page.check((!request.ids.is_empty()).then_some("instancesSet"))?;
         check::<InstanceStatusView<'_>>(&request.filters, false)?;
@@ -74,6 +86,8 @@ fn initializing(volume: &Volume, now: Duration) -> Option<(u64, u64)> {
 pub(crate) fn volume_words(status: &VolumeStatusReply) -> (&'static str, &'static str, &'static str) {
     let blocks = if status.initializing.is_some() { "initializing" } else { "completed" };
     match (status.volume.state, status.volume.impaired) {
+        // What happened to the data stays an event; who looked at it may write again.
+        (_, true) if status.volume.io_enabled => ("warning", "passed", blocks),
         (_, true) => ("impaired", "failed", blocks),
         (VolumeState::Creating, _) => ("insufficient-data", "not-applicable", blocks),
         _ => ("ok", "passed", blocks),
@@ -118,8 +132,8 @@ impl Filterable for VolumeStatusView<'_> {
         let volume = &self.status.volume;
         let (whole, io, blocks) = volume_words(self.status);
         match name {
-            "action.code" if volume.impaired => found("enable-volume-io"),
-            "action.description" if volume.impaired => found("Enable Volume I/O"),
+            "action.code" if volume.impaired && !volume.io_enabled => found("enable-volume-io"),
+            "action.description" if volume.impaired && !volume.io_enabled => found("Enable Volume I/O"),
             "attachment-status.instance-id" => volume.attachments.keys().for_each(|i| found(i.as_str())),
             "attachment-status.io-performance" if !volume.attachments.is_empty() => found("not-applicable"),
             "availability-zone" => found(&volume.zone),

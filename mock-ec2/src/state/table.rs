@@ -8,6 +8,7 @@ use std::ops::{Bound, Deref};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::changed::Changed;
 use super::error::Missing;
 use super::filter::{Filter, literal};
 
@@ -40,11 +41,12 @@ pub struct Table<R: Row> {
     rows: BTreeMap<R::Id, Arc<R>>,
     /// Shared with pictures of the state until one of the two changes.
     index: Arc<Index<R::Id>>,
+    changed: Changed<R::Id>,
 }
 
 impl<R: Row> Default for Table<R> {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), index: Arc::new(Index(BTreeMap::new())) }
+        Self { rows: BTreeMap::new(), index: Arc::new(Index(BTreeMap::new())), changed: Changed::default() }
     }
 }
 
@@ -69,6 +71,7 @@ impl<R: Row> Table<R> {
     pub fn insert(&mut self, row: Arc<R>) {
         let id = row.id().clone();
         self.remove(&id);
+        self.changed.note(&id);
         Arc::make_mut(&mut self.index).note(&*row, true);
         self.rows.insert(id, row);
     }
@@ -76,23 +79,38 @@ impl<R: Row> Table<R> {
     /// Takes a row away.
     pub fn remove(&mut self, id: &R::Id) -> Option<Arc<R>> {
         let gone = self.rows.remove::<R::Id>(id)?;
+        self.changed.note(id);
         Arc::make_mut(&mut self.index).note(&*gone, false);
         Some(gone)
     }
 
     /// A row, to change all but its tags and what [`Row::FIXED`] names.
     pub fn get_mut(&mut self, id: &R::Id) -> Option<&mut Arc<R>> {
-        self.rows.get_mut::<R::Id>(id)
+        let row = self.rows.get_mut::<R::Id>(id)?;
+        self.changed.note(id);
+        Some(row)
     }
 
-    /// All rows, as [`Table::get_mut`] gives one.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Arc<R>> {
-        self.rows.values_mut()
+    /// The rows that `meant` is true of, as [`Table::get_mut`] gives one.
+    pub fn select_mut(&mut self, meant: impl Fn(&R) -> bool) -> impl Iterator<Item = &mut Arc<R>> {
+        let Self { rows, changed, .. } = self;
+        rows.values_mut().filter(move |row| meant(row)).inspect(|row| changed.note(row.id()))
+    }
+
+    /// Notes from now on which rows change.
+    pub fn track(&mut self) {
+        self.changed.track();
+    }
+
+    /// The ids of the rows that may have changed, come or gone since this was asked last.
+    pub fn take_changed(&mut self) -> BTreeSet<R::Id> {
+        self.changed.take()
     }
 
     /// Changes the tags of a row.
     pub fn retag(&mut self, id: &R::Id, change: impl FnOnce(&mut BTreeMap<String, String>)) {
         let Some(row) = self.rows.get_mut::<R::Id>(id) else { return };
+        self.changed.note(id);
         let index = Arc::make_mut(&mut self.index);
         index.note(&**row, false);
         let row = Arc::make_mut(row);

@@ -12,7 +12,7 @@ use super::{Call, State};
 /// Most tags of one resource.
 const MOST: usize = 50;
 /// Longest key and longest value, in characters.
-const LONGEST: (usize, usize) = (127, 255);
+const LONGEST: (usize, usize) = (127, 256);
 
 /// Checks that a resource with the tags `old` may get the tags `new`.
 pub(super) fn check_tags(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Result<(), Ec2Error> {
@@ -83,10 +83,16 @@ impl State {
         let instances = carriers(&self.instances, &filters).map(|i| (i.id.as_str(), "instance", &i.tags));
         let snapshots = carriers(&self.snapshots, &filters).map(|s| (s.id.as_str(), "snapshot", &s.tags));
         let volumes = carriers(&self.volumes, &filters).map(|v| (v.id.as_str(), "volume", &v.tags));
-        // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: i-, snap-, vol-.
-        let wanted = instances
+        // Ids of one kind share a prefix, and the kinds come in the order of their prefixes: acl-, …, eni-, i-, igw-, …,
+        // snap-, subnet-, vol-, vpc-.
+        let others = |from: &'static str, to: &'static str| self.other_tags().filter(move |t| from <= t.0 && t.0 < to);
+        let wanted = others("", "i-")
+            .chain(instances)
+            .chain(others("i-", "snap-"))
             .chain(snapshots)
+            .chain(others("snap-", "vol-"))
             .chain(volumes)
+            .chain(others("vol-", "~"))
             .flat_map(|(resource, kind, tags)| {
                 tags.iter().map(move |(key, value)| TagReply {
                     resource: resource.to_owned(),
@@ -102,10 +108,15 @@ impl State {
     }
 
     fn tags_of(&self, resource: &ResourceId) -> Result<&BTreeMap<String, String>, Ec2Error> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
         Ok(match resource {
             ResourceId::Volume(volume) => &self.volume(volume)?.tags,
             ResourceId::Instance(instance) => &self.instance(instance)?.tags,
             ResourceId::Snapshot(snapshot) => &self.snapshot(snapshot)?.tags,
+            ResourceId::Other(other) => {
+                self.noun_there(other)?;
+                self.account.tags.get(other).unwrap_or(&NONE)
+            }
         })
     }
 
@@ -114,6 +125,7 @@ impl State {
             ResourceId::Volume(volume) => self.volumes.retag(volume, change),
             ResourceId::Instance(instance) => self.instances.retag(instance, change),
             ResourceId::Snapshot(snapshot) => self.snapshots.retag(snapshot, change),
+            ResourceId::Other(other) => self.retag_other(other, change),
         }
     }
 }

@@ -29,7 +29,9 @@ pub enum Subject {
     Modification(VolumeId),
     /// A snapshot that is `pending`.
     Snapshot(SnapshotId),
-    /// Fast restore of a snapshot in a zone, that is `enabling` or `optimizing`.
+    /// A snapshot whose tier changes.
+    Tier(SnapshotId),
+    /// Fast restore of a snapshot in a zone, that is `enabling`, `optimizing` or `disabling`.
     FastRestore(SnapshotId, String),
     /// An instance that is `terminated` and about to be forgotten.
     Forget(InstanceId),
@@ -58,6 +60,8 @@ pub enum Hold {
     OverLimit,
     /// The device is mounted; until it is not.
     Mounted,
+    /// Its bytes are not there yet.
+    Bytes,
     /// Somebody asked for it over the admin API.
     Admin,
 }
@@ -68,6 +72,7 @@ impl Hold {
             Self::PoisonedName => "a poisoned device name",
             Self::OverLimit => "the attach limit",
             Self::Mounted => "a mount",
+            Self::Bytes => "a copy of its bytes",
             Self::Admin => "the admin API",
         }
     }

@@ -285,6 +285,22 @@ pub struct Attachment {
     pub progress: Progress,
 }
 
+impl Attachment {
+    /// An attachment as `device`, asked for at `attach_time`, that stays in `state`.
+    pub(super) fn new(device: &str, attach_time: Timestamp, state: AttachmentState) -> Self {
+        Self {
+            device: device.to_owned(),
+            state,
+            attach_time,
+            delete_on_termination: false,
+            ebs_card_index: 0,
+            forced: false,
+            stick_busy: None,
+            progress: Progress::Settled,
+        }
+    }
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -340,6 +356,9 @@ pub struct Volume {
     pub auto_enable_io: bool,
     /// Whether its I/O fails (DescribeVolumeStatus `impaired`).
     pub impaired: bool,
+    /// Whether its I/O was enabled since.
+    #[serde(default)]
+    pub io_enabled: bool,
     /// Whether its bytes are still being copied; `creating` does not end before.
     #[serde(skip)]
     pub copying: bool,
@@ -377,6 +396,7 @@ impl Volume {
             snapshotted: None,
             auto_enable_io: false,
             impaired: false,
+            io_enabled: false,
             copying: false,
             progress: Progress::Settled,
             draws: 0,

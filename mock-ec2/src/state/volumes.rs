@@ -13,7 +13,7 @@ use super::ids::{SnapshotId, VolumeId};
 use super::latency::Operation;
 use super::snapshots::check_completed;
 use super::tags::check_tags;
-use super::timers::{Progress, Subject};
+use super::timers::{Hold, Progress, Subject};
 use super::volume::{Initialization, Volume, VolumeState, VolumeType};
 use super::{Call, State};
 
@@ -93,7 +93,7 @@ impl State {
             return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
         }
         let zone = self.zone_of(request.zone.as_deref(), request.zone_id.as_deref())?;
-        let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
+        request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let token = match &request.client_token {
             Some(token) if !self.planted.client_token_ignored => {
                 self.volume_tokens.replay(call.now.mono, token, &essence(request))?
@@ -103,8 +103,17 @@ impl State {
         if let Some(id) = token {
             return self.plan_replay(call, id);
         }
+        let volume = self.blueprint(call, request, zone)?;
+        self.check_room_for_volumes(1)?;
+        call.check_dry_run()?;
+        Ok(Plan::New(Box::new(volume)))
+    }
+
+    /// The volume that `request` describes, in `zone`, if it were the next.
+    pub(super) fn blueprint(&self, call: Call<'_>, request: &CreateVolume, zone: String) -> Result<Volume, Ec2Error> {
+        let volume_type = request.volume_type.as_deref().map_or(Ok(VolumeType::Gp2), VolumeType::parse)?;
         let snapshot = request.snapshot_id.as_ref().map(|id| self.snapshot(id)).transpose()?;
-        snapshot.map_or(Ok(()), check_completed)?;
+        snapshot.map_or(Ok(()), |s| check_completed(s, call.now))?;
         let size_gib = request.size_gib.or(snapshot.map(|s| s.size_gib));
         let size_gib = size_gib.ok_or_else(|| Ec2Error::MissingParameter("size/snapshot".to_owned()))?;
         volume_type.check_size(size_gib)?;
@@ -118,8 +127,9 @@ impl State {
         let throughput = volume_type.resolve_throughput(request.throughput)?;
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
-        let encrypted = request.encrypted.unwrap_or(false) || snapshot.is_some_and(|s| s.encrypted);
-        if request.encrypted == Some(false) && encrypted {
+        let inherited = snapshot.is_some_and(|s| s.encrypted);
+        let encrypted = request.encrypted.unwrap_or(false) || inherited || self.account.encrypts;
+        if request.encrypted == Some(false) && inherited {
             let text = "Volumes from an encrypted snapshot are encrypted; encrypted cannot be false.";
             return Err(Ec2Error::InvalidParameterCombination(text.to_owned()));
         }
@@ -139,10 +149,9 @@ impl State {
             }
         }
         check_tags(&BTreeMap::new(), &request.tags)?;
-        self.check_volume_quota()?;
-        call.check_dry_run()?;
-        let key = request.kms_key_id.clone().or_else(|| snapshot.and_then(|s| s.kms_key_id.clone()));
-        Ok(Plan::New(Box::new(Volume {
+        let key = request.kms_key_id.as_deref().map(|key| self.key_arn(key));
+        let key = key.or_else(|| snapshot.and_then(|s| s.kms_key_id.clone()));
+        Ok(Volume {
             size_gib,
             fast_restored: snapshot.is_some_and(|s| s.fast_in(&zone)),
             zone,
@@ -157,7 +166,7 @@ impl State {
             snapshot: request.snapshot_id.clone(),
             initialization_rate: request.initialization_rate,
             ..Volume::blank(self.next_volume_id())
-        })))
+        })
     }
 
     fn plan_copy(&self, call: Call<'_>, request: &CopyVolumes) -> Result<Plan, Ec2Error> {
@@ -191,7 +200,7 @@ impl State {
         volume_type.check_throughput_ratio(iops, throughput)?;
         check_multi_attach(volume_type, request.multi_attach)?;
         check_tags(&BTreeMap::new(), &request.tags)?;
-        self.check_volume_quota()?;
+        self.check_room_for_volumes(1)?;
         call.check_dry_run()?;
         Ok(Plan::New(Box::new(Volume {
             size_gib,
@@ -211,7 +220,7 @@ impl State {
 
     fn plan_replay(&self, call: Call<'_>, id: VolumeId) -> Result<Plan, Ec2Error> {
         if self.switches.quota_before_token {
-            self.check_volume_quota()?;
+            self.check_room_for_volumes(1)?;
         }
         if !self.volumes.contains_key(&id) {
             return Err(Ec2Error::TokenOfDeleted);
@@ -220,9 +229,10 @@ impl State {
         Ok(Plan::Replay(id))
     }
 
-    fn check_volume_quota(&self) -> Result<(), Ec2Error> {
+    /// Checks that the quota has room for `more` volumes.
+    pub(super) fn check_room_for_volumes(&self, more: u64) -> Result<(), Ec2Error> {
         match self.switches.volume_quota {
-            Some(limit) if self.volumes.len() as u64 >= limit => {
+            Some(limit) if self.volumes.len() as u64 + more > limit => {
                 Err(Ec2Error::QuotaExceeded { resource: "volume", limit })
             }
             _ => Ok(()),
@@ -270,7 +280,7 @@ impl State {
     }
 
     /// How the blocks of the new `volume` are brought from where it is made from.
-    fn initialization(&self, now: Duration, volume: &Volume) -> Option<Initialization> {
+    pub(super) fn initialization(&self, now: Duration, volume: &Volume) -> Option<Initialization> {
         if self.settings.settles_at_once() || volume.fast_restored {
             return None;
         }
@@ -294,8 +304,12 @@ impl State {
 
     /// Says that the bytes of volume `id` are still being copied; it stays `creating` until they are there.
     pub fn volume_copying(&mut self, id: &VolumeId) {
-        if let Some(volume) = self.volumes.get_mut(id) {
-            Arc::make_mut(volume).copying = true;
+        let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
+        volume.copying = true;
+        // A disk that came with its instance has a device as soon as it has its bytes.
+        for attachment in volume.attachments.values_mut() {
+            let old = std::mem::replace(&mut attachment.progress, Progress::Held(Hold::Bytes));
+            self.timers.cancel(&old);
         }
     }
 
@@ -303,6 +317,11 @@ impl State {
     pub fn volume_copied(&mut self, now: Now, id: &VolumeId, arrived: bool) {
         let Some(volume) = self.volumes.get_mut(id).map(Arc::make_mut) else { return };
         volume.copying = false;
+        let instances: Vec<_> = volume.attachments.keys().cloned().collect();
+        if arrived {
+            instances.iter().for_each(|instance| self.release_held(now.mono, instance, Hold::Bytes));
+        }
+        let Some(volume) = self.volumes.get(id) else { return };
         if !arrived {
             self.vanish_volume(now, id);
         } else if volume.state == VolumeState::Creating && volume.progress == Progress::Settled {
@@ -383,7 +402,7 @@ impl State {
     }
 
     /// The zone that a request names by name, by id, or by both.
-    fn zone_of(&self, name: Option<&str>, id: Option<&str>) -> Result<String, Ec2Error> {
+    pub(super) fn zone_of(&self, name: Option<&str>, id: Option<&str>) -> Result<String, Ec2Error> {
         let zones = &self.settings.zones;
         let unknown = |zone: &str| Ec2Error::ZoneNotFound(Missing(vec![zone.to_owned()]));
         let by_name = name.map(|n| zones.iter().find(|z| z.name == n).ok_or_else(|| unknown(n))).transpose()?;
@@ -399,7 +418,12 @@ impl State {
     }
 
     fn next_volume_id(&self) -> VolumeId {
-        let stream = self.seed.child("volume").child(&self.made.volumes.to_string());
+        self.volume_id(self.made.volumes)
+    }
+
+    /// The id of the volume that is made after `number` others.
+    pub(super) fn volume_id(&self, number: u64) -> VolumeId {
+        let stream = self.seed.child("volume").child(&number.to_string());
         let mut rng = stream.rng();
         loop {
             if let Ok(id) = make_id::ec2(&mut rng, VolumeId::PREFIX).parse()
@@ -408,12 +432,6 @@ impl State {
                 return id;
             }
         }
-    }
-
-    /// The key that encrypts volumes for which none is named.
-    pub(super) fn default_key(&self) -> String {
-        let key = make_id::uuid(&mut self.seed.child("default key").rng());
-        format!("arn:aws:kms:{}:{}:key/{key}", self.settings.region, self.settings.account_id)
     }
 }
 

@@ -4,6 +4,7 @@
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 
+use super::services::Service;
 use crate::state::error::Ec2Error;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -29,6 +30,28 @@ pub fn caller(parts: &Parts) -> Result<String, Ec2Error> {
         return key(&credential.replace("%2F", "/").replace("%2f", "/"));
     }
     Err(Ec2Error::MissingAuthenticationToken)
+}
+
+/// The service in the credential scope of a request; EC2 where there is none.
+pub fn service(parts: &Parts) -> Service {
+    credential(parts).and_then(|c| c.split('/').nth(3).map(Service::of_scope)).unwrap_or_default()
+}
+
+/// The region in the credential scope of a request.
+pub fn region(parts: &Parts) -> Option<String> {
+    credential(parts)?.split('/').nth(2).map(str::to_owned)
+}
+
+fn credential(parts: &Parts) -> Option<String> {
+    let query = parts.uri.query().unwrap_or_default();
+    match authorization(&parts.headers) {
+        Some(text) => text.split(['=', ',', ' ']).skip_while(|word| *word != "Credential").nth(1).map(str::to_owned),
+        None => query
+            .split('&')
+            .filter_map(|pair| pair.strip_prefix("X-Amz-Credential="))
+            .next()
+            .map(|value| value.replace("%2F", "/").replace("%2f", "/")),
+    }
 }
 
 fn authorization(headers: &HeaderMap) -> Option<&str> {

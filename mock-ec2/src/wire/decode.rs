@@ -2,39 +2,54 @@
 
 use std::collections::BTreeMap;
 
+use super::attributes;
 use super::form::Form;
+use super::services::Service;
 use crate::state::command::{
     Action, AttachVolume, Command, CopySnapshot, CopyVolumes, CreateSnapshot, CreateSnapshots, CreateTags,
     CreateVolume, DeleteTags, DescribeAvailabilityZones, DescribeInstanceStatus, DescribeInstanceTypes,
     DescribeInstances, DescribeOfVolumes, DescribeRegions, DescribeSnapshots, DescribeTags, DescribeVolumeAttribute,
     DescribeVolumes, DetachVolume, EnableFastSnapshotRestores, LockSnapshot, ModifyVolume, ModifyVolumeAttribute,
-    ResourceId, RunInstances, StopInstances, VolumeAttribute,
+    ResourceId, StopInstances, VolumeAttribute,
 };
 use crate::state::error::Ec2Error;
 use crate::state::filter::Filter;
 use crate::state::ids::{InstanceId, SnapshotId, VolumeId};
+use crate::state::kinds::Kind;
+use crate::state::nouns::Noun;
 use crate::state::page::PageRequest;
 
-/// Most ids, values or filters of one list (EC2's own cap on describe filters is 200 values, on ids 1,000).
+/// Most ids of one list.
 const MOST_ITEMS: usize = 1_000;
+/// Most filters of one request, and most values of one filter (EC2's error codes, `FilterLimitExceeded`). The EBS driver
+/// puts up to 500 names of volumes and 1,000 of snapshots into one filter: of such a burst all callers get the error,
+/// and their sidecars ask again.
+const MOST_FILTERS: usize = 50;
+const MOST_VALUES: usize = 200;
 
 /// Parameters that a presigned or older-style signed request carries besides those of its action.
 const SIGNATURE: [&str; 6] =
     ["AWSAccessKeyId", "Expires", "SecurityToken", "Signature", "SignatureMethod", "SignatureVersion"];
 
-/// Reads the command of a request.
+/// Reads the command of a request to `service`.
 ///
 /// # Errors
-/// `MissingParameter`, `InvalidAction`, or what is wrong with a parameter.
-pub fn command(mut form: Form) -> Result<Command, Ec2Error> {
+/// `MissingParameter`, `InvalidAction`, `NoSuchVersion`, or what is wrong with a parameter.
+pub fn command(service: Service, mut form: Form) -> Result<Command, Ec2Error> {
     let name = form.take("Action").ok_or_else(|| Ec2Error::MissingParameter("Action".to_owned()))?;
-    form.take("Version").ok_or_else(|| Ec2Error::MissingParameter("Version".to_owned()))?;
+    let version = form.take("Version").ok_or_else(|| Ec2Error::MissingParameter("Version".to_owned()))?;
+    if version != service.version() {
+        return Err(Ec2Error::NoSuchVersion { version, service: service.name() });
+    }
+    if Service::of_action(&name) != service {
+        return Err(Ec2Error::InvalidAction(name));
+    }
     form.take("Timestamp");
     form.discard("X-Amz-");
     for parameter in SIGNATURE {
         form.take(parameter);
     }
-    let decode = match name.as_str() {
+    let decode: fn(&mut Form) -> Result<Action, Ec2Error> = match name.as_str() {
         "AttachVolume" => attach_volume,
         "CopySnapshot" => copy_snapshot,
         "CopyVolumes" => copy_volumes,
@@ -62,12 +77,42 @@ pub fn command(mut form: Form) -> Result<Command, Ec2Error> {
         "ModifyVolume" => modify_volume,
         "ModifyVolumeAttribute" => modify_volume_attribute,
         "RebootInstances" => reboot_instances,
-        "RunInstances" => run_instances,
+        "RunInstances" => super::launch::run_instances,
         "StartInstances" => start_instances,
         "StopInstances" => stop_instances,
         "TerminateInstances" => terminate_instances,
-        _ => return Err(Ec2Error::InvalidAction(name)),
+        "DescribeInstanceAttribute" => attributes::describe_instance_attribute,
+        "DescribeSnapshotAttribute" => attributes::describe_snapshot_attribute,
+        "DescribeVpcAttribute" => attributes::describe_vpc_attribute,
+        "DisableFastSnapshotRestores" => attributes::disable_fast_snapshot_restores,
+        "EnableVolumeIO" => attributes::enable_volume_io,
+        "GetCallerIdentity" => |_| Ok(Action::GetCallerIdentity),
+        "ModifyInstanceAttribute" => attributes::modify_instance_attribute,
+        "ModifyInstanceMetadataOptions" => attributes::modify_metadata_options,
+        "ModifySnapshotAttribute" => attributes::modify_snapshot_attribute,
+        "ModifySnapshotTier" => attributes::modify_snapshot_tier,
+        "MonitorInstances" => |form| instance_ids(form).map(Action::MonitorInstances),
+        "ResetSnapshotAttribute" => attributes::reset_snapshot_attribute,
+        "RestoreSnapshotTier" => attributes::restore_snapshot_tier,
+        "UnlockSnapshot" => attributes::unlock_snapshot,
+        "UnmonitorInstances" => |form| instance_ids(form).map(Action::UnmonitorInstances),
+        _ => return other(name, form),
     };
+    finish(form, decode)
+}
+
+/// Reads what is told apart by a table.
+fn other(name: String, mut form: Form) -> Result<Command, Ec2Error> {
+    if let Some(kind) = Kind::of(&name) {
+        return finish(form, |form| super::listed::listing(form, kind));
+    }
+    match attributes::encryption(&mut form, &name)? {
+        Some(action) => finish(form, |_| Ok(action)),
+        None => Err(Ec2Error::InvalidAction(name)),
+    }
+}
+
+fn finish(mut form: Form, decode: impl FnOnce(&mut Form) -> Result<Action, Ec2Error>) -> Result<Command, Ec2Error> {
     let dry_run = form.take_flag("DryRun")?.unwrap_or(false);
     let action = decode(&mut form)?;
     form.finish()?;
@@ -285,7 +330,10 @@ fn describe_regions(form: &mut Form) -> Result<Action, Ec2Error> {
 }
 
 fn instance_ids(form: &mut Form) -> Result<Vec<InstanceId>, Ec2Error> {
-    let ids = required_list(form, "InstanceId")?;
+    let ids = list(form, "InstanceId")?;
+    if ids.is_empty() {
+        return Err(Ec2Error::InvalidParameterCombination("No instances specified".to_owned()));
+    }
     ids.iter().map(|id| instance_id(id)).collect()
 }
 
@@ -320,7 +368,7 @@ fn describe_instance_status(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-fn required_list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
+pub(super) fn required_list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
     let items = list(form, name)?;
     if items.is_empty() { Err(Ec2Error::MissingParameter(name.to_owned())) } else { Ok(items) }
 }
@@ -358,42 +406,6 @@ fn describe_availability_zones(form: &mut Form) -> Result<Action, Ec2Error> {
     }))
 }
 
-/// Parameters of RunInstances about what is not emulated and not told of an instance either: taken and left alone, as
-/// programs that start instances for their volumes send them.
-const LAUNCH: [&str; 10] = [
-    "CreditSpecification.",
-    "DisableApiTermination",
-    "EbsOptimized",
-    "IamInstanceProfile.",
-    "InstanceInitiatedShutdownBehavior",
-    "KeyName",
-    "MetadataOptions.",
-    "Monitoring.",
-    "SecurityGroup",
-    "UserData",
-];
-
-fn run_instances(form: &mut Form) -> Result<Action, Ec2Error> {
-    if !form.numbers("BlockDeviceMapping")?.is_empty() {
-        let text = "The parameter BlockDeviceMapping cannot be used: instances begin with their root volume only; \
-                    attach others with AttachVolume.";
-        return Err(Ec2Error::UnsupportedOperation(text.to_owned()));
-    }
-    LAUNCH.iter().for_each(|prefix| form.discard(prefix));
-    let mut tags = tag_specifications(form, &["instance", "volume"])?;
-    Ok(Action::RunInstances(RunInstances {
-        image_id: form.require("ImageId")?,
-        instance_type: form.take("InstanceType").unwrap_or_else(|| "m1.small".to_owned()),
-        min_count: form.take_number("MinCount")?.ok_or_else(|| Ec2Error::MissingParameter("MinCount".to_owned()))?,
-        max_count: form.take_number("MaxCount")?.ok_or_else(|| Ec2Error::MissingParameter("MaxCount".to_owned()))?,
-        zone: form.take("Placement.AvailabilityZone"),
-        subnet: form.take("SubnetId"),
-        tags: tags.remove("instance").unwrap_or_default(),
-        volume_tags: tags.remove("volume").unwrap_or_default(),
-        client_token: form.take("ClientToken"),
-    }))
-}
-
 fn create_tags(form: &mut Form) -> Result<Action, Ec2Error> {
     let resources = resources(form)?;
     let tags = tags(form, "Tag")?;
@@ -411,13 +423,15 @@ fn delete_tags(form: &mut Form) -> Result<Action, Ec2Error> {
 fn resources(form: &mut Form) -> Result<Vec<ResourceId>, Ec2Error> {
     let ids = list(form, "ResourceId")?;
     if ids.is_empty() {
-        return Err(Ec2Error::MissingParameter("ResourceId".to_owned()));
+        return Err(Ec2Error::MissingParameter("resourceIdSet".to_owned()));
     }
     ids.iter()
         .map(|id| {
             let volume = id.parse().map(ResourceId::Volume);
             let other = volume.or_else(|_| id.parse().map(ResourceId::Instance));
-            other.or_else(|_| id.parse().map(ResourceId::Snapshot)).map_err(|_| Ec2Error::InvalidId(id.clone()))
+            let other = other.or_else(|_| id.parse().map(ResourceId::Snapshot)).ok();
+            let other = other.or_else(|| Noun::of_id(id).map(|_| ResourceId::Other(id.clone())));
+            other.ok_or_else(|| Ec2Error::InvalidId(id.clone()))
         })
         .collect()
 }
@@ -437,7 +451,7 @@ fn tags(form: &mut Form, prefix: &str) -> Result<BTreeMap<String, Option<String>
 }
 
 /// The `TagSpecification` list by resource type, of which `allowed` can be tagged by the action.
-fn tag_specifications(
+pub(super) fn tag_specifications(
     form: &mut Form,
     allowed: &[&str],
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, Ec2Error> {
@@ -449,30 +463,50 @@ fn tag_specifications(
             return Err(Ec2Error::InvalidParameterValue(text));
         }
         let tags = tags(form, &format!("TagSpecification.{n}.Tag"))?;
+        if tags.is_empty() {
+            let text = "Tag specification must have at least one tag";
+            return Err(Ec2Error::InvalidParameterValue(text.to_owned()));
+        }
         all.entry(kind).or_default().extend(tags.into_iter().map(|(k, v)| (k, v.unwrap_or_default())));
     }
     Ok(all)
 }
 
 fn filters(form: &mut Form) -> Result<Vec<Filter>, Ec2Error> {
-    let numbers = form.numbers("Filter")?;
+    filters_of(form, "Filter")
+}
+
+/// The filters of the parameter `prefix`.
+pub(super) fn filters_of(form: &mut Form, prefix: &str) -> Result<Vec<Filter>, Ec2Error> {
+    let numbers = form.numbers(prefix)?;
+    if numbers.len() > MOST_FILTERS {
+        return Err(Ec2Error::FilterLimit("filters", MOST_FILTERS));
+    }
     let mut filters = Vec::with_capacity(numbers.len());
     for n in numbers {
-        let name = form.require(&format!("Filter.{n}.Name"))?;
-        let values = list(form, &format!("Filter.{n}.Value"))?;
+        let name = form.require(&format!("{prefix}.{n}.Name"))?;
+        let values = form.take_list(&format!("{prefix}.{n}.{}", super::listed::value(prefix)))?;
         if values.is_empty() {
-            return Err(Ec2Error::MissingParameter(format!("Filter.{n}.Value")));
+            return Err(Ec2Error::MissingParameter(format!("{prefix}.{n}.Value")));
+        }
+        if values.len() > MOST_VALUES {
+            return Err(Ec2Error::FilterLimit("filter values", MOST_VALUES));
         }
         filters.push(Filter { name, values });
     }
     Ok(filters)
 }
 
-fn page(form: &mut Form) -> Result<PageRequest, Ec2Error> {
+/// The page of a list that has none.
+pub(super) fn no_page() -> PageRequest {
+    PageRequest::default()
+}
+
+pub(super) fn page(form: &mut Form) -> Result<PageRequest, Ec2Error> {
     Ok(PageRequest { max_results: form.take_number("MaxResults")?, next_token: form.take("NextToken") })
 }
 
-fn list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
+pub(super) fn list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
     let items = form.take_list(name)?;
     if items.len() > MOST_ITEMS {
         let text = format!("The parameter {name} has {} values; at most {MOST_ITEMS} are allowed.", items.len());
@@ -481,7 +515,7 @@ fn list(form: &mut Form, name: &str) -> Result<Vec<String>, Ec2Error> {
     Ok(items)
 }
 
-fn volume_id(parameter: &'static str, text: &str) -> Result<VolumeId, Ec2Error> {
+pub(super) fn volume_id(parameter: &'static str, text: &str) -> Result<VolumeId, Ec2Error> {
     text.parse().map_err(|_| Ec2Error::MalformedVolumeId {
         parameter,
         value: text.to_owned(),
@@ -489,7 +523,7 @@ fn volume_id(parameter: &'static str, text: &str) -> Result<VolumeId, Ec2Error> 
     })
 }
 
-fn snapshot_id(text: &str) -> Result<SnapshotId, Ec2Error> {
+pub(super) fn snapshot_id(text: &str) -> Result<SnapshotId, Ec2Error> {
     text.parse().map_err(|_| Ec2Error::MalformedVolumeId {
         parameter: "snapshotId",
         value: text.to_owned(),
@@ -497,7 +531,7 @@ fn snapshot_id(text: &str) -> Result<SnapshotId, Ec2Error> {
     })
 }
 
-fn instance_id(text: &str) -> Result<InstanceId, Ec2Error> {
+pub(super) fn instance_id(text: &str) -> Result<InstanceId, Ec2Error> {
     text.parse().map_err(|_| Ec2Error::MalformedInstanceId(text.to_owned()))
 }
 
@@ -508,7 +542,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Command, Ec2Error> {
-        command(Form::parse(text.as_bytes()).unwrap())
+        command(Service::Ec2, Form::parse(text.replace("Version=1", "Version=2016-11-15").as_bytes()).unwrap())
     }
 
     #[test]

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use super::services::Service;
 use super::xml::Xml;
 use crate::state::State;
 use crate::state::command::{AttachmentReply, InstanceReply, ModificationReply, Reply};
 use crate::state::error::Ec2Error;
-use crate::state::instance::ROOT_DEVICE;
-use crate::state::instance_types::{self, AttachLimit, InstanceType};
+use crate::state::instance_types::{self, InstanceType};
+use crate::state::network::{interface_attachment_id, interface_id, mac};
+use crate::state::reservation::reservations;
 use crate::state::volume::{Attachment, Volume};
 use crate::state::zone::Zone;
 use crate::state::{Settings, seconds, time};
 
+mod listed;
 mod more;
 mod pieces;
 
 pub use pieces::{Pieces, VolumeList};
-
-/// The namespace of every answer.
-const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 
 /// What answers need besides the reply.
 #[derive(Clone, Debug)]
@@ -52,9 +52,14 @@ impl Surroundings {
     pub fn reply(&self, action: &str, request_id: &str, reply: &Reply) -> String {
         let mut xml = Xml::document();
         xml.reserve(1_200);
-        xml.root(&[action, "Response"].concat(), NAMESPACE, |xml| {
-            xml.text("requestId", request_id);
-            self.content(xml, reply);
+        let service = Service::of_action(action);
+        xml.root(&[action, "Response"].concat(), service.namespace(), |xml| {
+            if service == Service::Ec2 {
+                xml.text("requestId", request_id);
+                return self.content(xml, reply);
+            }
+            xml.element(&[action, "Result"].concat(), |xml| self.content(xml, reply));
+            xml.element("ResponseMetadata", |xml| xml.text("RequestId", request_id));
         });
         xml.finish()
     }
@@ -62,6 +67,10 @@ impl Surroundings {
     fn content(&self, xml: &mut Xml, reply: &Reply) {
         match reply {
             Reply::Done => xml.text("return", "true"),
+            Reply::Fields(all) => listed::fields(xml, all),
+            Reply::Entries { kind, entries, next_token } => {
+                self.entries(xml, *kind, entries, next_token.as_ref());
+            }
             Reply::Attachment(a) => attachment(xml, a.volume.as_str(), a.instance.as_str(), &a.attachment),
             Reply::Volume(volume) => self.volume(xml, volume, false),
             Reply::Volumes { volumes, next_token } => {
@@ -70,12 +79,10 @@ impl Surroundings {
                 xml.optional("nextToken", next_token.as_ref());
             }
             Reply::Instances { instances, next_token } => {
-                xml.list("reservationSet", instances, |xml, instance| {
-                    self.reservation(xml, std::slice::from_ref(instance));
-                });
+                xml.list("reservationSet", reservations(instances), |xml, launched| self.reservation(xml, &launched));
                 xml.optional("nextToken", next_token.as_ref());
             }
-            Reply::Reservation(instances) => self.reservation(xml, instances),
+            Reply::Reservation(instances) => self.reservation(xml, &instances.iter().collect::<Vec<_>>()),
             Reply::InstanceTypes { types, next_token } => {
                 xml.list("instanceTypeSet", types, instance_type);
                 xml.optional("nextToken", next_token.as_ref());
@@ -169,7 +176,7 @@ impl Surroundings {
         more::operator(xml);
     }
 
-    fn reservation(&self, xml: &mut Xml, instances: &[InstanceReply]) {
+    fn reservation(&self, xml: &mut Xml, instances: &[&InstanceReply]) {
         let reservation = instances.first().map_or("", |i| i.instance.reservation_id.as_str());
         xml.text("reservationId", reservation);
         xml.text("ownerId", &self.account_id);
@@ -179,6 +186,7 @@ impl Surroundings {
 
     fn instance(&self, xml: &mut Xml, reply: &InstanceReply) {
         let instance = &reply.instance;
+        let options = &instance.options;
         let (state, number) = instance.state.wire();
         xml.text("instanceId", instance.id.as_str());
         xml.text("imageId", &instance.image_id);
@@ -188,7 +196,8 @@ impl Surroundings {
         });
         xml.text("privateDnsName", &instance.private_dns_name);
         xml.text("dnsName", "");
-        xml.text("reason", "");
+        xml.text("reason", &instance.reason());
+        xml.optional("keyName", options.key_name.as_ref());
         xml.value("amiLaunchIndex", instance.launch_index);
         xml.element("productCodes", |_| {});
         xml.text("instanceType", &instance.instance_type);
@@ -199,35 +208,65 @@ impl Surroundings {
             xml.text("groupName", "");
             xml.text("tenancy", "default");
         });
-        xml.element("monitoring", |xml| xml.text("state", "disabled"));
-        xml.text("subnetId", &reply.network.1);
-        xml.text("vpcId", &reply.network.0);
+        xml.optional("platform", instance.windows.then_some("windows"));
+        xml.element("monitoring", |xml| xml.text("state", options.monitoring_word()));
+        xml.text("subnetId", &reply.network.subnet);
+        xml.text("vpcId", &reply.network.vpc);
         xml.text("privateIpAddress", &instance.private_ip);
+        xml.value("sourceDestCheck", options.source_dest_check);
+        group_set(xml, reply);
+        if let Some((code, message)) = instance.state_reason() {
+            xml.element("stateReason", |xml| {
+                xml.text("code", code);
+                xml.text("message", message);
+            });
+        }
         xml.text("architecture", instance_types::architecture(&instance.instance_type));
         xml.text("rootDeviceType", "ebs");
-        xml.text("rootDeviceName", ROOT_DEVICE);
+        xml.text("rootDeviceName", &instance.root_device);
         xml.list("blockDeviceMapping", &reply.mapping, block_device);
         xml.text("virtualizationType", "hvm");
-        xml.text("clientToken", "");
+        xml.text("clientToken", &instance.client_token);
         some_tags(xml, &instance.tags);
         xml.text("hypervisor", "xen");
         xml.list("networkInterfaceSet", 0..instance.network_interfaces, |xml, number| {
-            xml.text("networkInterfaceId", &network_interface_id(instance.id.as_str(), number));
-            xml.text("status", "in-use");
-            if number == 0 {
-                xml.text("privateIpAddress", &instance.private_ip);
-            }
-            xml.element("attachment", |xml| {
-                xml.value("deviceIndex", number);
-                xml.text("status", "attached");
-            });
+            self.interface(xml, reply, number);
         });
-        xml.value("ebsOptimized", false);
-        xml.value("sourceDestCheck", true);
+        if let Some(arn) = &options.instance_profile {
+            xml.element("iamInstanceProfile", |xml| xml.text("arn", arn));
+        }
+        xml.value("ebsOptimized", options.ebs_optimized);
         xml.value("enaSupport", true);
-        xml.text("platformDetails", "Linux/UNIX");
-        xml.text("usageOperation", "RunInstances");
+        xml.element("metadataOptions", |xml| listed::fields(xml, &options.metadata.fields()));
+        xml.element("enclaveOptions", |xml| xml.flag("enabled", false));
+        xml.element("hibernationOptions", |xml| xml.flag("configured", false));
+        xml.text("platformDetails", if instance.windows { "Windows" } else { "Linux/UNIX" });
+        xml.text("usageOperation", if instance.windows { "RunInstances:0002" } else { "RunInstances" });
         more::operator(xml);
+    }
+
+    fn interface(&self, xml: &mut Xml, reply: &InstanceReply, number: u32) {
+        let instance = &reply.instance;
+        xml.text("networkInterfaceId", &interface_id(instance.id.as_str(), number));
+        xml.text("subnetId", &reply.network.subnet);
+        xml.text("vpcId", &reply.network.vpc);
+        xml.text("ownerId", &self.account_id);
+        xml.text("status", "in-use");
+        xml.text("macAddress", &mac(instance, number));
+        if number == 0 {
+            xml.text("privateIpAddress", &instance.private_ip);
+            xml.text("privateDnsName", &instance.private_dns_name);
+        }
+        xml.value("sourceDestCheck", instance.options.source_dest_check);
+        group_set(xml, reply);
+        xml.element("attachment", |xml| {
+            xml.text("attachmentId", &interface_attachment_id(instance.id.as_str(), number));
+            xml.value("deviceIndex", number);
+            xml.text("status", "attached");
+            xml.value("attachTime", seconds(instance.launch_time));
+            xml.value("deleteOnTermination", true);
+        });
+        xml.text("interfaceType", "interface");
     }
 
     fn zone(&self, xml: &mut Xml, zone: &Zone) {
@@ -243,9 +282,20 @@ impl Surroundings {
     }
 }
 
-/// The body of an error: `RequestID` is upper-case here, and there is no namespace (csi#1801).
-pub fn error(request_id: &str, error: &Ec2Error) -> String {
+/// The body of an error of `service`: of EC2's, `RequestID` is upper-case, and there is no namespace (csi#1801).
+pub fn error(service: Service, request_id: &str, error: &Ec2Error) -> String {
     let mut xml = Xml::document();
+    if service != Service::Ec2 {
+        xml.root("ErrorResponse", service.namespace(), |xml| {
+            xml.element("Error", |xml| {
+                xml.text("Type", "Sender");
+                xml.text("Code", error.code());
+                xml.text("Message", &error.to_string());
+            });
+            xml.text("RequestId", request_id);
+        });
+        return xml.finish();
+    }
     xml.element("Response", |xml| {
         xml.element("Errors", |xml| {
             xml.element("Error", |xml| {
@@ -256,6 +306,14 @@ pub fn error(request_id: &str, error: &Ec2Error) -> String {
         xml.text("RequestID", request_id);
     });
     xml.finish()
+}
+
+/// The groups of an instance: the default one.
+fn group_set(xml: &mut Xml, reply: &InstanceReply) {
+    xml.list("groupSet", [()], |xml, ()| {
+        xml.text("groupId", &reply.network.group);
+        xml.text("groupName", "default");
+    });
 }
 
 fn attachment(xml: &mut Xml, volume: &str, instance: &str, attachment: &Attachment) {
@@ -295,19 +353,19 @@ fn some_tags(xml: &mut Xml, all: &BTreeMap<String, String>) {
 }
 
 fn instance_type(xml: &mut Xml, t: &InstanceType) {
-    let nitro = t.hypervisor == "nitro";
-    let metal = t.name.contains(".metal");
-    xml.text("instanceType", &t.name);
-    xml.value("currentGeneration", nitro);
-    xml.value("freeTierEligible", matches!(t.name.as_str(), "t2.micro" | "t3.micro"));
+    let nitro = t.hypervisor() == "nitro";
+    let metal = t.metal();
+    xml.text("instanceType", t.name);
+    xml.value("currentGeneration", t.current);
+    xml.value("freeTierEligible", t.free_tier());
     xml.list("supportedUsageClasses", ["on-demand", "spot"], plain);
     xml.list("supportedRootDeviceTypes", ["ebs"], plain);
     xml.list("supportedVirtualizationTypes", ["hvm"], plain);
     xml.value("bareMetal", metal);
     // Bare metal has none.
-    xml.optional("hypervisor", (!metal).then_some(t.hypervisor));
+    xml.optional("hypervisor", (!metal).then_some(t.hypervisor()));
     xml.element("processorInfo", |xml| {
-        xml.list("supportedArchitectures", [instance_types::architecture(&t.name)], plain);
+        xml.list("supportedArchitectures", [instance_types::architecture(t.name)], plain);
     });
     xml.element("vCpuInfo", |xml| {
         xml.value("defaultVCpus", t.vcpus);
@@ -315,17 +373,24 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         xml.value("defaultThreadsPerCore", if t.vcpus > 1 { 2 } else { 1 });
     });
     xml.element("memoryInfo", |xml| xml.value("sizeInMiB", t.memory_mib));
-    xml.value("instanceStorageSupported", false);
+    xml.value("instanceStorageSupported", t.disks.count > 0);
+    if t.disks.count > 0 {
+        xml.element("instanceStorageInfo", |xml| {
+            xml.value("totalSizeInGB", t.disks.count * t.disks.size_gb);
+            xml.list("disks", [t.disks], |xml, disks| {
+                xml.value("sizeInGB", disks.size_gb);
+                xml.value("count", disks.count);
+                xml.text("type", disks.kind);
+            });
+        });
+    }
     xml.element("ebsInfo", |xml| {
         xml.text("ebsOptimizedSupport", if nitro { "default" } else { "supported" });
         xml.text("encryptionSupport", "supported");
         xml.text("nvmeSupport", if nitro { "required" } else { "unsupported" });
-        let (devices, kind) = match t.limit {
-            AttachLimit::Shared(devices) => (devices + 1, "shared"),
-            AttachLimit::Dedicated(devices) => (devices, "dedicated"),
-        };
-        xml.value("maximumEbsAttachments", devices);
-        xml.text("attachmentLimitType", kind);
+        let (devices, kind) = t.limit.told();
+        xml.optional("maximumEbsAttachments", devices);
+        xml.optional("attachmentLimitType", kind);
         xml.value("maximumEbsCards", t.ebs_cards);
         if t.ebs_cards > 1 {
             xml.list("ebsCardSet", 0..t.ebs_cards, |xml, card| xml.value("ebsCardIndex", card));
@@ -339,7 +404,7 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
         xml.text("enaSupport", if nitro { "required" } else { "unsupported" });
     });
     xml.value("hibernationSupported", false);
-    xml.value("burstablePerformanceSupported", t.name.starts_with('t'));
+    xml.value("burstablePerformanceSupported", t.burstable());
     xml.value("dedicatedHostsSupported", true);
     xml.value("autoRecoverySupported", true);
 }
@@ -347,11 +412,4 @@ fn instance_type(xml: &mut Xml, t: &InstanceType) {
 /// An item that is text and nothing else.
 fn plain(xml: &mut Xml, text: &str) {
     xml.raw(text);
-}
-
-/// The id of an instance's network interface: that of the instance, turned by its number.
-fn network_interface_id(instance: &str, number: u32) -> String {
-    let digits = instance.strip_prefix("i-").unwrap_or(instance);
-    let tail = u64::from_str_radix(&digits[digits.len().saturating_sub(8)..], 16).unwrap_or(0);
-    format!("eni-0{:016x}", tail.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(number)))
 }

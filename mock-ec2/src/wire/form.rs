@@ -124,6 +124,12 @@ impl Form {
         self.0.retain(|name, _| !name.starts_with(prefix));
     }
 
+    /// The first parameter left whose name begins with `prefix`.
+    pub fn first_with(&self, prefix: &str) -> Option<String> {
+        let (name, _) = self.0.range(prefix.to_owned()..).next()?;
+        name.starts_with(prefix).then(|| name.clone())
+    }
+
     /// Checks that nothing is left.
     ///
     /// # Errors

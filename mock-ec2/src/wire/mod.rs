@@ -1,10 +1,14 @@
 //! The EC2 Query protocol: forms in, XML out. No state in here.
 
+mod attributes;
 pub mod auth;
 pub mod decode;
 pub mod encode;
 pub mod form;
+mod launch;
+mod listed;
 pub mod parameters;
+pub mod services;
 pub mod signature;
 pub mod xml;
 

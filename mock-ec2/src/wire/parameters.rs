@@ -1,15 +1,70 @@
 //! The names of the parameters that each action takes, for whoever checks a request before it is sent. What counts is
 //! what [`super::decode`] takes; a test compares the two.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use super::decode;
 use super::form::Form;
+use super::services::Service;
 use crate::state::error::Ec2Error;
+use crate::state::kinds::SHAPES;
 
 const FILTERS: &[&str] = &["Filter.N.Name", "Filter.N.Value.N"];
 const PAGE: &[&str] = &["MaxResults", "NextToken"];
 const TAG_SPECIFICATIONS: &[&str] =
     &["TagSpecification.N.ResourceType", "TagSpecification.N.Tag.N.Key", "TagSpecification.N.Tag.N.Value"];
 const TAGS: &[&str] = &["ResourceId.N", "Tag.N.Key", "Tag.N.Value"];
+
+const RUN_INSTANCES: &[&str] = &[
+    "BlockDeviceMapping.N.DeviceName",
+    "BlockDeviceMapping.N.Ebs.DeleteOnTermination",
+    "BlockDeviceMapping.N.Ebs.EbsCardIndex",
+    "BlockDeviceMapping.N.Ebs.Encrypted",
+    "BlockDeviceMapping.N.Ebs.Iops",
+    "BlockDeviceMapping.N.Ebs.KmsKeyId",
+    "BlockDeviceMapping.N.Ebs.SnapshotId",
+    "BlockDeviceMapping.N.Ebs.Throughput",
+    "BlockDeviceMapping.N.Ebs.VolumeInitializationRate",
+    "BlockDeviceMapping.N.Ebs.VolumeSize",
+    "BlockDeviceMapping.N.Ebs.VolumeType",
+    "BlockDeviceMapping.N.NoDevice",
+    "ClientToken",
+    "CreditSpecification.CpuCredits",
+    "DisableApiStop",
+    "DisableApiTermination",
+    "EbsOptimized",
+    "HibernationOptions.Configured",
+    "IamInstanceProfile.Arn",
+    "IamInstanceProfile.Name",
+    "ImageId",
+    "InstanceInitiatedShutdownBehavior",
+    "InstanceType",
+    "KeyName",
+    "LaunchTemplate.LaunchTemplateId",
+    "LaunchTemplate.LaunchTemplateName",
+    "LaunchTemplate.Version",
+    "MaxCount",
+    "MetadataOptions.HttpEndpoint",
+    "MetadataOptions.HttpProtocolIpv6",
+    "MetadataOptions.HttpPutResponseHopLimit",
+    "MetadataOptions.HttpTokens",
+    "MetadataOptions.InstanceMetadataTags",
+    "MinCount",
+    "Monitoring.Enabled",
+    "NetworkInterface.N.AssociatePublicIpAddress",
+    "NetworkInterface.N.DeleteOnTermination",
+    "NetworkInterface.N.DeviceIndex",
+    "NetworkInterface.N.SecurityGroupId.N",
+    "NetworkInterface.N.SubnetId",
+    "Placement.AvailabilityZone",
+    "Placement.AvailabilityZoneId",
+    "Placement.Tenancy",
+    "SecurityGroup.N",
+    "SecurityGroupId.N",
+    "SubnetId",
+    "UserData",
+];
 
 /// An action, its own parameters, and those that it shares with others. A number in a name is `N`.
 type Row = (&'static str, &'static [&'static str], &'static [&'static [&'static str]]);
@@ -72,34 +127,101 @@ const TABLE: &[Row] = &[
     ("DeleteTags", &[], &[TAGS]),
     ("DeleteVolume", &["VolumeId"], &[]),
     ("DescribeAvailabilityZones", &["AllAvailabilityZones", "ZoneId.N", "ZoneName.N"], &[FILTERS]),
+    ("DescribeInstanceAttribute", &["Attribute", "InstanceId"], &[]),
     ("DescribeInstanceStatus", &["IncludeAllInstances", "InstanceId.N"], &[FILTERS, PAGE]),
     ("DescribeInstanceTypes", &["InstanceType.N"], &[FILTERS, PAGE]),
     ("DescribeInstances", &["InstanceId.N"], &[FILTERS, PAGE]),
     ("DescribeRegions", &["AllRegions", "RegionName.N"], &[FILTERS]),
+    ("DescribeSnapshotAttribute", &["Attribute", "SnapshotId"], &[]),
     ("DescribeSnapshots", &["Owner.N", "RestorableBy.N", "SnapshotId.N"], &[FILTERS, PAGE]),
     ("DescribeTags", &[], &[FILTERS, PAGE]),
     ("DescribeVolumeAttribute", &["Attribute", "VolumeId"], &[]),
     ("DescribeVolumeStatus", &["VolumeId.N"], &[FILTERS, PAGE]),
     ("DescribeVolumes", &["VolumeId.N"], &[FILTERS, PAGE]),
     ("DescribeVolumesModifications", &["VolumeId.N"], &[FILTERS, PAGE]),
+    ("DescribeVpcAttribute", &["Attribute", "VpcId"], &[]),
     ("DetachVolume", &["Device", "Force", "InstanceId", "VolumeId"], &[]),
+    ("DisableEbsEncryptionByDefault", &[], &[]),
+    ("DisableFastSnapshotRestores", &["AvailabilityZone.N", "SourceSnapshotId.N"], &[]),
+    ("EnableEbsEncryptionByDefault", &[], &[]),
     ("EnableFastSnapshotRestores", &["AvailabilityZone.N", "SourceSnapshotId.N"], &[]),
+    ("EnableVolumeIO", &["VolumeId"], &[]),
+    ("GetCallerIdentity", &[], &[]),
+    ("GetEbsDefaultKmsKeyId", &[], &[]),
+    ("GetEbsEncryptionByDefault", &[], &[]),
     ("LockSnapshot", &["CoolOffPeriod", "ExpirationDate", "LockDuration", "LockMode", "SnapshotId"], &[]),
+    ("ModifyEbsDefaultKmsKeyId", &["KmsKeyId"], &[]),
+    (
+        "ModifyInstanceAttribute",
+        &[
+            "Attribute",
+            "BlockDeviceMapping.N.DeviceName",
+            "BlockDeviceMapping.N.Ebs.DeleteOnTermination",
+            "DisableApiStop.Value",
+            "DisableApiTermination.Value",
+            "EbsOptimized.Value",
+            "GroupId.N",
+            "InstanceId",
+            "InstanceInitiatedShutdownBehavior.Value",
+            "InstanceType.Value",
+            "SourceDestCheck.Value",
+            "UserData.Value",
+            "Value",
+        ],
+        &[],
+    ),
+    (
+        "ModifyInstanceMetadataOptions",
+        &[
+            "HttpEndpoint",
+            "HttpProtocolIpv6",
+            "HttpPutResponseHopLimit",
+            "HttpTokens",
+            "InstanceId",
+            "InstanceMetadataTags",
+        ],
+        &[],
+    ),
+    (
+        "ModifySnapshotAttribute",
+        &[
+            "Attribute",
+            "CreateVolumePermission.Add.N.Group",
+            "CreateVolumePermission.Add.N.UserId",
+            "CreateVolumePermission.Remove.N.Group",
+            "CreateVolumePermission.Remove.N.UserId",
+            "OperationType",
+            "SnapshotId",
+            "UserGroup.N",
+            "UserId.N",
+        ],
+        &[],
+    ),
+    ("ModifySnapshotTier", &["SnapshotId", "StorageTier"], &[]),
     ("ModifyVolume", &["Iops", "MultiAttachEnabled", "Size", "Throughput", "VolumeId", "VolumeType"], &[]),
     ("ModifyVolumeAttribute", &["AutoEnableIO.Value", "VolumeId"], &[]),
+    ("MonitorInstances", &["InstanceId.N"], &[]),
     ("RebootInstances", &["InstanceId.N"], &[]),
-    (
-        "RunInstances",
-        &["ClientToken", "ImageId", "InstanceType", "MaxCount", "MinCount", "Placement.AvailabilityZone", "SubnetId"],
-        &[TAG_SPECIFICATIONS],
-    ),
+    ("ResetEbsDefaultKmsKeyId", &[], &[]),
+    ("ResetSnapshotAttribute", &["Attribute", "SnapshotId"], &[]),
+    ("RestoreSnapshotTier", &["PermanentRestore", "SnapshotId", "TemporaryRestoreDays"], &[]),
+    ("RunInstances", RUN_INSTANCES, &[TAG_SPECIFICATIONS]),
     ("StartInstances", &["InstanceId.N"], &[]),
     ("StopInstances", &["Force", "Hibernate", "InstanceId.N"], &[]),
     ("TerminateInstances", &["InstanceId.N"], &[]),
+    ("UnlockSnapshot", &["SnapshotId"], &[]),
+    ("UnmonitorInstances", &["InstanceId.N"], &[]),
 ];
+
+/// The names of the actions that list what can only be listed.
+static LISTED: LazyLock<BTreeMap<&'static str, Vec<String>>> =
+    LazyLock::new(|| SHAPES.iter().map(|shape| (shape.action, super::listed::names(shape))).collect());
 
 /// The parameters of `action` by name, each number as `N`; none for an action that is not known.
 pub fn of(action: &str) -> Vec<&'static str> {
+    if let Some(names) = LISTED.get(action) {
+        return names.iter().map(String::as_str).chain(["DryRun"]).collect();
+    }
     let row = TABLE.iter().find(|row| row.0 == action);
     let names = row.into_iter().flat_map(|row| row.1.iter().chain(row.2.iter().copied().flatten()).copied());
     names.chain(row.map(|_| "DryRun")).collect()
@@ -111,14 +233,16 @@ pub fn of(action: &str) -> Vec<&'static str> {
 /// # Errors
 /// What the cloud would answer.
 pub fn check<'a>(action: &'a str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Ec2Error> {
-    let all = [("Action", action), ("Version", super::VERSION)].into_iter().chain(parameters);
-    decode::command(Form::of(all)).map(drop)
+    let service = Service::of_action(action);
+    let all = [("Action", action), ("Version", service.version())].into_iter().chain(parameters);
+    decode::command(service, Form::of(all)).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::state::command::ACTIONS;
+    use crate::state::kinds::Kind;
 
     const GOOD: [&str; 7] =
         ["vol-0123456789abcdef0", "i-0123456789abcdef0", "snap-0123456789abcdef0", "1", "true", "volume", "regional"];
@@ -136,12 +260,28 @@ mod tests {
             "DescribeVolumeAttribute" => vec![volume, ("Attribute", "autoEnableIO")],
             "EnableFastSnapshotRestores" => vec![("AvailabilityZone.1", "a"), ("SourceSnapshotId.1", snapshot.1)],
             "LockSnapshot" => vec![snapshot, ("LockMode", "governance")],
-            "DeleteSnapshot" => vec![snapshot],
-            "RunInstances" => vec![("ImageId", "ami-1"), ("MinCount", "1"), ("MaxCount", "1")],
-            "RebootInstances" | "StartInstances" | "StopInstances" | "TerminateInstances" => {
+            "DescribeSnapshotAttribute" | "ResetSnapshotAttribute" => {
+                vec![snapshot, ("Attribute", "createVolumePermission")]
+            }
+            "DescribeInstanceAttribute" => vec![instance, ("Attribute", "userData")],
+            "DescribeVpcAttribute" => vec![("VpcId", "vpc-0123456789abcdef0"), ("Attribute", "enableDnsSupport")],
+            "DisableFastSnapshotRestores" => vec![("AvailabilityZone.1", "a"), ("SourceSnapshotId.1", snapshot.1)],
+            "ModifyEbsDefaultKmsKeyId" => vec![("KmsKeyId", "alias/aws/ebs")],
+            "ModifyInstanceAttribute" => vec![instance, ("GroupId.1", "sg-0123456789abcdef0")],
+            "ModifyInstanceMetadataOptions" => vec![instance],
+            "ModifySnapshotAttribute" => vec![snapshot, ("UserGroup.1", "all"), ("OperationType", "add")],
+            "DeleteSnapshot" | "ModifySnapshotTier" | "RestoreSnapshotTier" | "UnlockSnapshot" => vec![snapshot],
+            "RunInstances" => vec![("ImageId", "ami-0123456789abcdef0"), ("MinCount", "1"), ("MaxCount", "1")],
+            "MonitorInstances" | "RebootInstances" | "StartInstances" | "StopInstances" | "TerminateInstances"
+            | "UnmonitorInstances" => {
                 vec![("InstanceId.1", instance.1)]
             }
-            "CreateSnapshot" | "DeleteVolume" | "DetachVolume" | "ModifyVolume" | "ModifyVolumeAttribute" => {
+            "CreateSnapshot"
+            | "DeleteVolume"
+            | "DetachVolume"
+            | "EnableVolumeIO"
+            | "ModifyVolume"
+            | "ModifyVolumeAttribute" => {
                 vec![volume]
             }
             _ => Vec::new(),
@@ -150,7 +290,9 @@ mod tests {
 
     #[test]
     fn every_action_is_in_the_table_and_takes_its_parameters() {
-        assert_eq!(TABLE.iter().map(|row| row.0).collect::<Vec<_>>(), ACTIONS);
+        let listed = |action: &str| Kind::of(action).is_some();
+        let others: Vec<&str> = ACTIONS.iter().copied().filter(|action| !listed(action)).collect();
+        assert_eq!(TABLE.iter().map(|row| row.0).collect::<Vec<_>>(), others);
         for action in ACTIONS {
             check(action, needed(action)).unwrap_or_else(|e| panic!("{action}: {e}"));
             for name in of(action) {

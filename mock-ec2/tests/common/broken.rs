@@ -5,7 +5,7 @@
 use substrate::seed::between;
 
 /// What is right, to begin with.
-pub const REQUESTS_TO_BREAK: [&str; 33] = [
+pub const REQUESTS_TO_BREAK: [&str; 56] = [
     "Action=AttachVolume&VolumeId=VOLUME&InstanceId=INSTANCE&Device=/dev/sdf&EbsCardIndex=0",
     "Action=CopySnapshot&SourceSnapshotId=SNAPSHOT&SourceRegion=us-east-1&Encrypted=true",
     "Action=CopyVolumes&SourceVolumeId=VOLUME&Size=9&ClientToken=c",
@@ -35,10 +35,33 @@ pub const REQUESTS_TO_BREAK: [&str; 33] = [
     "Action=ModifyVolume&VolumeId=VOLUME&Size=9&VolumeType=io2&Iops=4000",
     "Action=ModifyVolumeAttribute&VolumeId=VOLUME&AutoEnableIO.Value=true",
     "Action=RebootInstances&InstanceId.1=INSTANCE",
-    "Action=RunInstances&ImageId=ami-1&InstanceType=m5.large&MinCount=1&MaxCount=2&Placement.AvailabilityZone=us-east-1a",
+    "Action=RunInstances&ImageId=ami-0123456789abcdef0&InstanceType=m5.large&MinCount=1&MaxCount=2&Placement.AvailabilityZone=us-east-1a",
     "Action=StartInstances&InstanceId.1=INSTANCE",
     "Action=StopInstances&InstanceId.1=INSTANCE&Force=false",
     "Action=TerminateInstances&InstanceId.1=INSTANCE",
+    "Action=DescribeAccountAttributes&AttributeName.1=default-vpc",
+    "Action=DescribeFastSnapshotRestores&MaxResults=5&Filter.1.Name=state&Filter.1.Value.1=en*",
+    "Action=DescribeImages&Owner.1=amazon&ExecutableBy.1=all&MaxResults=5&Filter.1.Name=name&Filter.1.Value.1=*",
+    "Action=DescribeInstanceAttribute&InstanceId=INSTANCE&Attribute=blockDeviceMapping",
+    "Action=DescribeInstanceTypeOfferings&LocationType=availability-zone&MaxResults=5",
+    "Action=DescribeKeyPairs&KeyName.1=k&IncludePublicKey=true",
+    "Action=DescribeLockedSnapshots&SnapshotId.1=SNAPSHOT&Filter.1.Name=lock-state&Filter.1.Value.1=*",
+    "Action=DescribeNetworkInterfaces&Filter.1.Name=attachment.instance-id&Filter.1.Value.1=INSTANCE",
+    "Action=DescribeSnapshotAttribute&SnapshotId=SNAPSHOT&Attribute=createVolumePermission",
+    "Action=DescribeSnapshotTierStatus&MaxResults=5&Filter.1.Name=snapshot-id&Filter.1.Value.1=SNAPSHOT",
+    "Action=DescribeSubnets&SubnetId.1=subnet-0123456789abcdef0&Filter.1.Name=cidr&Filter.1.Value.1=10.*",
+    "Action=DescribeVpcAttribute&VpcId=vpc-0123456789abcdef0&Attribute=enableDnsSupport",
+    "Action=DisableFastSnapshotRestores&AvailabilityZone.1=us-east-1a&SourceSnapshotId.1=SNAPSHOT",
+    "Action=EnableVolumeIO&VolumeId=VOLUME",
+    "Action=ModifyEbsDefaultKmsKeyId&KmsKeyId=arn:aws:kms:us-east-1:000000000000:alias/mine",
+    "Action=ModifyInstanceAttribute&InstanceId=INSTANCE&Attribute=userData&Value=aGk=",
+    "Action=ModifyInstanceAttribute&InstanceId=INSTANCE&BlockDeviceMapping.1.DeviceName=/dev/xvda&BlockDeviceMapping.1.Ebs.DeleteOnTermination=true",
+    "Action=ModifyInstanceMetadataOptions&InstanceId=INSTANCE&HttpTokens=required&HttpPutResponseHopLimit=2",
+    "Action=ModifySnapshotAttribute&SnapshotId=SNAPSHOT&CreateVolumePermission.Add.1.UserId=111122223333&CreateVolumePermission.Remove.1.Group=all",
+    "Action=ModifySnapshotTier&SnapshotId=SNAPSHOT&StorageTier=archive",
+    "Action=RestoreSnapshotTier&SnapshotId=SNAPSHOT&TemporaryRestoreDays=2",
+    "Action=RunInstances&ImageId=ami-0123456789abcdef0&InstanceType=t3.micro&MinCount=1&MaxCount=1&BlockDeviceMapping.1.DeviceName=/dev/sdf&BlockDeviceMapping.1.Ebs.VolumeSize=1&BlockDeviceMapping.2.DeviceName=/dev/sdg&BlockDeviceMapping.2.Ebs.SnapshotId=SNAPSHOT&MetadataOptions.HttpTokens=required&NetworkInterface.1.DeviceIndex=0&CreditSpecification.CpuCredits=standard",
+    "Action=UnlockSnapshot&SnapshotId=SNAPSHOT",
 ];
 
 /// What breaks things.

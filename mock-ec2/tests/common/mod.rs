@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, dead_code, clippy::unwrap_used, reason = "helpers of tests; no test uses them all")]
 
+pub mod program;
+
 use std::time::Duration;
 
 use http::{Request, Response};

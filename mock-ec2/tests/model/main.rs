@@ -119,6 +119,7 @@ impl StateMachineTest for Cloud {
     fn init_test(_: &Model) -> Self {
         let settings = Settings {
             region: "us-east-1".to_owned(),
+            regions: vec!["us-east-1".to_owned()],
             account_id: "000000000000".to_owned(),
             zones: ZONES.iter().zip(1..).map(|(name, n)| Zone::new("us-east-1", name, n)).collect(),
             latency: LatencyProfile::Instant,

@@ -1,5 +1,6 @@
 //! Answers about snapshots, modifications, health and power.
 
+use super::listed::fields;
 use super::{Surroundings, some_tags, tags};
 use crate::state::command::{FastRestoreReply, ModificationReply, SnapshotReply, VolumeAttribute, VolumeStatusReply};
 use crate::state::ids::InstanceId;
@@ -7,7 +8,7 @@ use crate::state::instance::{Instance, InstanceState};
 use crate::state::modification::Shape;
 use crate::state::snapshot::SnapshotLock;
 use crate::state::volume::Volume;
-use crate::state::{instance_word, reachability, time, volume_words};
+use crate::state::{instance_word, lock_fields, reachability, time, volume_words};
 use crate::wire::xml::Xml;
 
 impl Surroundings {
@@ -29,7 +30,8 @@ impl Surroundings {
         } else {
             tags(xml, &snapshot.tags);
         }
-        xml.text("storageTier", "standard");
+        xml.text("storageTier", snapshot.tier.word());
+        xml.optional("restoreExpiryTime", snapshot.tier.back_until.map(time));
         xml.optional("transferType", snapshot.copied.then_some("standard"));
         xml.optional("completionTime", snapshot.completion_time.map(time));
         // As large as its volume at most; what is really stored is not known here.
@@ -53,15 +55,7 @@ impl Surroundings {
 
     pub(super) fn fast_restores(&self, xml: &mut Xml, all: &[FastRestoreReply]) {
         let done = all.iter().filter_map(|f| Some((f, f.outcome.as_ref().ok()?)));
-        xml.list("successful", done, |xml, (restore, since)| {
-            xml.text("snapshotId", restore.snapshot.as_str());
-            xml.text("availabilityZone", &restore.zone);
-            xml.text("availabilityZoneId", self.zone_id(&restore.zone));
-            xml.text("state", "enabling");
-            xml.text("stateTransitionReason", "Client.UserInitiated");
-            xml.text("ownerId", &self.account_id);
-            xml.value("enablingTime", time(*since));
-        });
+        xml.list("successful", done, |xml, (_, told)| fields(xml, told));
         let mut refused: Vec<(&str, Vec<&FastRestoreReply>)> = Vec::new();
         for restore in all.iter().filter(|f| f.outcome.is_err()) {
             match refused.last_mut() {
@@ -103,7 +97,8 @@ impl Surroundings {
             xml.text("description", "I/O of the volume is disabled because its data may be inconsistent.");
             xml.text("eventId", &format!("evol-{}", volume.id.as_str().trim_start_matches("vol-")));
         });
-        xml.list("actionsSet", broken(), |xml, ()| {
+        // Nothing is left to do where I/O was enabled.
+        xml.list("actionsSet", broken().filter(|()| !volume.io_enabled), |xml, ()| {
             xml.text("code", "enable-volume-io");
             xml.text("eventType", "potential-data-inconsistency");
             xml.text("description", "Enable Volume I/O");
@@ -183,13 +178,7 @@ fn shape(xml: &mut Xml, side: &str, shape: &Shape) {
 
 pub(super) fn lock(xml: &mut Xml, snapshot: &str, lock: &SnapshotLock, state: &str) {
     xml.text("snapshotId", snapshot);
-    xml.text("lockState", state);
-    xml.value("lockDuration", lock.duration_days);
-    xml.optional("coolOffPeriod", lock.cool_off_hours);
-    xml.optional("coolOffPeriodExpiresOn", lock.cool_off_ends().map(time));
-    xml.value("lockCreatedOn", time(lock.created));
-    xml.value("lockExpiresOn", time(lock.expires));
-    xml.value("lockDurationStartTime", time(lock.created));
+    fields(xml, &lock_fields(lock, state));
 }
 
 pub(super) fn volume_attribute(xml: &mut Xml, volume: &Volume, attribute: VolumeAttribute) {

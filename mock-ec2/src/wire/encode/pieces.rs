@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use super::{NAMESPACE, Surroundings};
+use super::Surroundings;
 use crate::state::command::Reply;
 use crate::state::volume::Volume;
+use crate::wire::services::Service;
 use crate::wire::xml::Xml;
 
 /// From how many volumes on an answer is written in pieces.
@@ -59,7 +60,7 @@ impl Iterator for VolumeList {
         xml.reserve(PIECE + (PIECE >> 3));
         if let Some(request_id) = self.head.take() {
             xml = Xml::document();
-            xml.open_root(&self.root, NAMESPACE);
+            xml.open_root(&self.root, Service::Ec2.namespace());
             xml.text("requestId", &request_id);
             xml.open("volumeSet");
         }

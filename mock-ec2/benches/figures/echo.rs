@@ -1,0 +1,31 @@
+//! A bare axum server that reads a request whole and answers bytes that it was given: what HTTP itself costs here.
+
+use std::process::Command;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header;
+
+/// Where the answer is handed over.
+const ANSWER: &str = "FIGURES_ANSWER";
+
+/// This program as such a server, with `answer`.
+pub fn command(answer: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env(ANSWER, answer);
+    command
+}
+
+/// Serves on `port` until it is killed.
+pub fn serve(port: u16) {
+    let answer = Bytes::from(std::env::var(ANSWER).unwrap());
+    let answers = move |_: Bytes| {
+        let answer = answer.clone();
+        async move { ([(header::CONTENT_TYPE, "text/xml;charset=UTF-8")], answer) }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        axum::serve(listener, Router::new().fallback(answers)).await.unwrap();
+    });
+}

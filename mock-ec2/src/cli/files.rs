@@ -1,0 +1,89 @@
+//! The files that flags name.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{ENVIRONMENT, Failure, USAGE};
+use crate::config::{InstanceSpec, LatencyProfile};
+use crate::state::latency::LatencyFile;
+
+/// Longest seed file.
+const SEED_FILE_LIMIT: u64 = 1 << 20;
+
+/// The profile called `text`, or what the file of that name says.
+pub(super) fn latency(text: &str) -> Result<LatencyFile, Failure> {
+    let error = match text.parse::<LatencyProfile>() {
+        Ok(base) => return Ok(LatencyFile { base, rules: Vec::new() }),
+        Err(error) => error,
+    };
+    let path = Path::new(text);
+    if !path.is_file() {
+        return Err(Failure(USAGE, format!("--latency: {error}, or the path of a file")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| Failure(ENVIRONMENT, format!("--latency: {e}")))?;
+    LatencyFile::parse(&text).map_err(|reason| Failure(USAGE, format!("--latency {}: {reason}", path.display())))
+}
+
+/// A seed file: a list, or a map with a list called `instances`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SeedFile {
+    List(Vec<InstanceSpec>),
+    Map(SeedMap),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SeedMap {
+    instances: Vec<InstanceSpec>,
+}
+
+pub(super) fn instances(path: &Path) -> Result<Vec<InstanceSpec>, Failure> {
+    let bad = |code, reason: String| Failure(code, format!("--instances {}: {reason}", path.display()));
+    let length = std::fs::metadata(path).map_err(|e| bad(ENVIRONMENT, e.to_string()))?.len();
+    if length > SEED_FILE_LIMIT {
+        return Err(bad(USAGE, format!("has {length} bytes, at most {SEED_FILE_LIMIT} are read")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| bad(ENVIRONMENT, e.to_string()))?;
+    parse_instances(&text).map_err(|reason| bad(USAGE, reason))
+}
+
+fn parse_instances(text: &str) -> Result<Vec<InstanceSpec>, String> {
+    // By its first shape, so that an error speaks of the field and not of both shapes.
+    let list = serde_saphyr::from_str::<Vec<InstanceSpec>>(text);
+    match serde_saphyr::from_str::<SeedFile>(text) {
+        Ok(SeedFile::List(list) | SeedFile::Map(SeedMap { instances: list })) => Ok(list),
+        Err(_) => match (list, serde_saphyr::from_str::<SeedMap>(text)) {
+            (Err(error), _) if text.trim_start().starts_with(['-', '[']) => Err(error.to_string()),
+            (_, Err(error)) => Err(error.to_string()),
+            (_, Ok(map)) => Ok(map.instances),
+        },
+    }
+}
+
+pub(super) fn sink(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::LineWriter::new(std::io::stdout())));
+    }
+    let file =
+        std::fs::File::create(path).map_err(|e| Failure(ENVIRONMENT, format!("--trace {}: {e}", path.display())))?;
+    Ok(Box::new(std::io::LineWriter::new(file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_shapes_of_a_seed_file_are_read_and_errors_name_the_field() {
+        let list = parse_instances("- {name: a, zone: us-east-1a}").unwrap();
+        let map = parse_instances(r#"{"instances": [{"name": "a", "zone": "us-east-1a"}]}"#).unwrap();
+        assert_eq!(list, map);
+        for text in ["- {name: a, zone: z, colour: red}", "instances: [{name: a, zone: z, colour: red}]"] {
+            let error = parse_instances(text).unwrap_err();
+            assert!(error.contains("colour"), "{error}");
+        }
+    }
+}

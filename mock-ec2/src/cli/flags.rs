@@ -1,0 +1,223 @@
+//! The flags, and the configuration that they make.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use substrate::admin::Secret;
+
+use super::{Failure, USAGE, files};
+use crate::config::{Config, StateFile, StateSync};
+use crate::regions;
+use crate::state::latency::LatencyFile;
+
+const EXAMPLE: &str = "\
+Example:
+  mock-ec2 --instances instances.yaml --latency aws &
+  export AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_DEFAULT_REGION=us-east-1
+  export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+  aws ec2 create-volume --availability-zone us-east-1a --size 4 --volume-type gp3
+
+with instances.yaml:
+  - {name: node-a, zone: us-east-1a}
+  - {name: node-b, zone: us-east-1a, instanceType: m7i.large}";
+
+/// EC2 and EBS for tests: the Query API as SDKs, the AWS CLI and the EBS CSI driver speak it.
+#[derive(Debug, Parser)]
+#[command(name = "mock-ec2", version, after_help = EXAMPLE)]
+pub(super) struct Flags {
+    /// Where to listen; port 0 picks one. Off loopback a token is needed.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
+    pub(super) listen: SocketAddr,
+    /// Written once requests are answered: {"endpoint": "http://…"}.
+    #[arg(long, value_name = "PATH")]
+    pub(super) ready_file: Option<PathBuf>,
+    /// A region that is served, with data and zones of its own; `all` for those of AWS. Repeatable. The first is meant
+    /// where a request of the admin API does not say ?region=NAME.
+    #[arg(long, value_name = "REGION|all", default_value = "us-east-1")]
+    pub(super) region: Vec<String>,
+    /// The account that owns everything, twelve digits.
+    #[arg(long, default_value = "000000000000")]
+    pub(super) account_id: String,
+    /// The availability zones, whose names begin with their region's; a, b and c of a region of which none is named.
+    #[arg(long, value_name = "ZONE,…", value_delimiter = ',')]
+    pub(super) zones: Vec<String>,
+    /// Where the metadata service listens: one port per instance of the list, counted up from this one.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) imds_listen: Option<SocketAddr>,
+    /// How long transitions take: instant, aws, aws-recent, or a YAML file with rules.
+    #[arg(long, value_name = "PROFILE|FILE", default_value = "instant")]
+    pub(super) latency: String,
+    /// Gives every volume a sparse backing file in this directory, which must be mock-ec2's own. Regions but the first
+    /// have a directory of their own in it, called as they are.
+    #[arg(long, value_name = "DIR")]
+    pub(super) volume_dir: Option<PathBuf>,
+    /// Most bytes that the backing files of a region may really occupy, such as 512MiB or 10GiB.
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = size)]
+    pub(super) disk_limit: u64,
+    /// YAML or JSON list of instances that run from the start (name, zone, instanceType, id, …).
+    #[arg(long, value_name = "FILE")]
+    pub(super) instances: Option<PathBuf>,
+    /// An access key and its secret. When there are any, signatures are verified. Repeatable.
+    #[arg(long, value_name = "KEY:SECRET", value_parser = credential)]
+    pub(super) credential: Vec<(String, Secret)>,
+    /// Where the whole state is kept from one run to the next. An answered change is in it, however the program ends:
+    /// before an answer its record is written. What is in the backing files of --volume-dir is as safe as their
+    /// filesystem makes it. Regions but the first have a file of their own beside it: FILE.REGION.
+    #[arg(long, value_name = "FILE")]
+    pub(super) state_file: Option<PathBuf>,
+    /// What an answered change in --state-file survives: the end of the program, even by kill -9 (process), or the loss
+    /// of power, too (power), which waits for the disk once for each group of answers.
+    #[arg(long, value_name = "WHAT", default_value = "process", requires = "state_file")]
+    pub(super) state_sync: Survives,
+    /// Seed of all ids and durations.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Divides all latencies.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    pub(super) time_scale: f64,
+    /// A host name, besides IP addresses and localhost, under which requests may come. Repeatable.
+    #[arg(long, value_name = "NAME")]
+    pub(super) allow_host: Vec<String>,
+    /// Bearer token that admin requests must carry.
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(super) token: Option<Secret>,
+    /// Writes every event as a JSON line to this file; `-` is stdout.
+    #[arg(long, value_name = "PATH")]
+    pub(super) trace: Option<PathBuf>,
+}
+
+/// What an answered change survives.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Survives {
+    /// The end of the program.
+    Process,
+    /// The loss of power.
+    Power,
+}
+
+impl From<Survives> for StateSync {
+    fn from(what: Survives) -> Self {
+        match what {
+            Survives::Process => Self::Process,
+            Survives::Power => Self::Power,
+        }
+    }
+}
+
+fn credential(text: &str) -> Result<(String, Secret), String> {
+    match text.split_once(':') {
+        Some((key, secret)) if !key.is_empty() && !secret.is_empty() => Ok((key.to_owned(), Secret::new(secret))),
+        _ => Err("write KEY:SECRET".to_owned()),
+    }
+}
+
+/// The regions that are asked for, each once.
+fn regions(flags: &Flags) -> Vec<String> {
+    let mut regions: Vec<String> = Vec::new();
+    for word in &flags.region {
+        let named = if word == "all" { regions::ALL.to_vec() } else { vec![word.as_str()] };
+        for name in named {
+            if !regions.iter().any(|known| known == name) {
+                regions.push(name.to_owned());
+            }
+        }
+    }
+    regions
+}
+
+/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
+fn lies_in(zone: &str, region: &str) -> bool {
+    zone.strip_prefix(region).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// A configuration for each region.
+pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
+    let LatencyFile { base, rules } = files::latency(&flags.latency)?;
+    let regions = regions(flags);
+    let alone = regions.len() == 1;
+    let instances = flags.instances.as_deref().map(files::instances).transpose()?.unwrap_or_default();
+    let homeless = |zone: &str| !alone && !regions.iter().any(|region| lies_in(zone, region));
+    if let Some(zone) = flags.zones.iter().find(|zone| homeless(zone)) {
+        let text = format!("--zones: `{zone}` lies in none of the regions {}", regions.join(", "));
+        return Err(Failure(USAGE, text));
+    }
+    if let Some((at, instance)) = instances.iter().enumerate().find(|(_, instance)| homeless(&instance.zone)) {
+        let text =
+            format!("instances[{at}].zone: `{}` lies in none of the regions {}", instance.zone, regions.join(", "));
+        return Err(Failure(USAGE, text));
+    }
+    let config = |(at, region): (usize, &String)| {
+        let own = |zone: &str| alone || lies_in(zone, region);
+        let mut zones: Vec<String> = flags.zones.iter().filter(|zone| own(zone)).cloned().collect();
+        if zones.is_empty() {
+            zones = ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec();
+        }
+        let beside = |path: &PathBuf| match at {
+            0 => path.clone(),
+            _ => PathBuf::from(format!("{}.{region}", path.display())),
+        };
+        Config {
+            region: region.clone(),
+            account_id: flags.account_id.clone(),
+            zones,
+            latency: base,
+            latency_rules: rules.clone(),
+            instances: instances.iter().filter(|instance| own(&instance.zone)).cloned().collect(),
+            volume_dir: flags.volume_dir.as_ref().map(|dir| if at == 0 { dir.clone() } else { dir.join(region) }),
+            disk_limit: flags.volume_dir.is_some().then_some(flags.disk_limit),
+            admin_token: flags.token.clone(),
+            watch_mounts: flags.volume_dir.is_some(),
+            credentials: flags.credential.iter().cloned().collect(),
+            state_file: flags
+                .state_file
+                .as_ref()
+                .map(|path| StateFile { path: beside(path), sync: flags.state_sync.into() }),
+            keep_files: flags.state_file.is_some(),
+            ..Config::default()
+        }
+    };
+    Ok(regions.iter().enumerate().map(config).collect())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "must be a number".to_owned())?;
+    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be greater than 0".to_owned()) }
+}
+
+fn token(text: &str) -> Result<Secret, String> {
+    if text.trim().len() < 8 {
+        return Err("must have at least 8 characters".to_owned());
+    }
+    Ok(Secret::new(text))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 =
+        text[..digits].parse().map_err(|_| "write a number and a unit, such as 512MiB or 10GiB".to_owned())?;
+    let shift = match text[digits..].trim_end_matches('B').trim_end_matches('i') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        unit => return Err(format!("`{unit}` is not a unit: use KiB, MiB, GiB or TiB")),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| "is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(size("10GiB"), Ok(10 << 30));
+        assert_eq!(size("512M"), Ok(512 << 20));
+        assert_eq!(size("42"), Ok(42));
+        for bad in ["", "x", "10XiB", "99999999999T"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The regions that are served: one cloud for each, with zones and data of its own.
+
+use std::sync::Arc;
+
+use substrate::{Ctx, HttpService, Now, Seed};
+
+use crate::cloud::Ec2;
+use crate::config::{Config, Error};
+use crate::state::error::Ec2Error;
+
+/// The regions of AWS's main partition, those that every account has and those that one has to ask for.
+pub const ALL: &[&str] = &[
+    "us-east-1",
+    "us-east-2",
+    "us-west-1",
+    "us-west-2",
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-central-1",
+    "ca-west-1",
+    "eu-central-1",
+    "eu-central-2",
+    "eu-north-1",
+    "eu-south-1",
+    "eu-south-2",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+    "sa-east-1",
+];
+
+/// Clouds by region; at least one. The first is the one that is meant where no region is named.
+#[derive(Clone, Debug)]
+pub struct Regions(Arc<[Ec2]>);
+
+impl From<Ec2> for Regions {
+    fn from(only: Ec2) -> Self {
+        Self(Arc::new([only]))
+    }
+}
+
+impl Regions {
+    /// A cloud for each of `configs`, at least one, each with its own region. Ids of the first follow from `seed`, those
+    /// of others from `seed` and their region.
+    ///
+    /// # Errors
+    /// As [`Ec2::new`]; and when there is none, or a region twice.
+    pub fn new(seed: &Seed, configs: Vec<Config>) -> Result<Self, Error> {
+        let bad = |reason: String| Err(Error::Config { field: "region".to_owned(), reason });
+        let names: Vec<String> = configs.iter().map(|config| config.region.clone()).collect();
+        if names.is_empty() {
+            return bad("at least one is needed".to_owned());
+        }
+        if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return bad(format!("`{twice}` is there twice"));
+        }
+        let clouds = configs.into_iter().enumerate().map(|(at, config)| {
+            let own = if at == 0 { seed.clone() } else { seed.child(&config.region) };
+            Ec2::new(&own, Config { regions: names.clone(), ..config })
+        });
+        Ok(Self(clouds.collect::<Result<_, _>>()?))
+    }
+
+    /// The clouds, in their order.
+    pub fn clouds(&self) -> &[Ec2] {
+        &self.0
+    }
+
+    /// The cloud of `region`; the first one where none is named.
+    pub(crate) fn get(&self, region: Option<&str>) -> Option<&Ec2> {
+        match region {
+            None => self.0.first(),
+            Some(name) => self.0.iter().find(|cloud| cloud.settings().region == name),
+        }
+    }
+
+    /// Starts to serve all of them within process `ctx`: the EC2 API at `/`, the admin API under `/admin/v1/`.
+    pub fn start(&self, ctx: &Ctx) -> HttpService {
+        self.0.iter().for_each(|cloud| cloud.run(ctx));
+        crate::service::router(self, ctx)
+    }
+
+    /// Writes all state files anew (see [`Ec2::save`]).
+    ///
+    /// # Errors
+    /// The first that cannot be written.
+    pub fn save(&self, now: Now) -> std::io::Result<()> {
+        self.0.iter().try_for_each(|cloud| cloud.save(now))
+    }
+
+    /// See [`Ec2::close`].
+    pub fn close(&self) {
+        self.0.iter().for_each(Ec2::close);
+    }
+}
+
+/// That `region` is another one than those of `served`, in EC2's form.
+pub(crate) fn refusal(region: &str, served: &[String]) -> Ec2Error {
+    Ec2Error::RegionNotServed { region: region.to_owned(), served: served.join(", ") }
+}

@@ -1,0 +1,212 @@
+//! What each kind that can only be listed consists of.
+
+use substrate::Now;
+
+use super::State;
+use super::describe::time;
+use super::error::Ec2Error;
+use super::ids::{InstanceId, SnapshotId};
+use super::instance::InstanceState;
+use super::instance_types;
+use super::kinds::Kind;
+use super::listing::{Entry, Listing, Named, text};
+use super::nouns::Noun;
+use super::snapshot::{FastRestore, SnapshotLock, SnapshotState};
+
+impl State {
+    /// All that `request` may mean, before its ids and filters are looked at.
+    pub(super) fn entries(&self, now: Now, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
+        let shape = request.kind.shape();
+        if let Some(noun) = Noun::of(shape.prefix) {
+            request.ids.iter().try_for_each(|id| noun.check(id))?;
+        }
+        Ok(match request.kind {
+            Kind::AccountAttribute => self.account_attributes(request.all("AttributeName")),
+            // None can be made here.
+            Kind::Address => match request.all("PublicIp") {
+                [] => Vec::new(),
+                [first, ..] => {
+                    let text = format!("Address '{first}' not found.");
+                    return Err(Ec2Error::Resource { code: "InvalidAddress.NotFound", text });
+                }
+            },
+            Kind::LaunchTemplate => match request.all("LaunchTemplateName") {
+                [] => Vec::new(),
+                [first, ..] => return Err(no_launch_template(first)),
+            },
+            Kind::AutoScalingGroup | Kind::LaunchConfiguration | Kind::NatGateway | Kind::VpcEndpoint => Vec::new(),
+            Kind::CreditSpecification => self.credits(&request.ids)?,
+            Kind::DhcpOptions => self.dhcp_options(),
+            Kind::FastRestore => self.all_fast_restores(),
+            Kind::Image => self.images(request)?,
+            Kind::InternetGateway => self.internet_gateways(),
+            Kind::KeyPair => {
+                let names = request.all("KeyName");
+                let found = self.key_pairs(names);
+                let there = |name: &&String| found.iter().any(|e| e.facets.contains(&("key-name", (*name).clone())));
+                if let (Some(missing), Some(noun)) = (names.iter().find(|name| !there(name)), Noun::of("key")) {
+                    return Err(noun.not_found(&[missing]));
+                }
+                found
+            }
+            Kind::LockedSnapshot => self.locked_snapshots(now, &request.ids)?,
+            Kind::NetworkAcl => self.network_acls(),
+            Kind::NetworkInterface => self.interfaces(),
+            Kind::RecycledSnapshot => self.recycled_snapshots(&request.ids)?,
+            Kind::RouteTable => self.route_tables(),
+            Kind::SecurityGroup => self.security_groups(request.all("GroupName"))?,
+            Kind::SnapshotTier => self.tiers(),
+            Kind::Subnet => self.subnets(),
+            Kind::TypeOffering => self.type_offerings(request)?,
+            Kind::Vpc => self.vpcs(),
+        })
+    }
+
+    /// The credits of burstable instances: what was asked for, else what AWS gives the family.
+    fn credits(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
+        for id in ids {
+            let id: InstanceId = id.parse().map_err(|_| Ec2Error::MalformedInstanceId(id.clone()))?;
+            let instance = self.instance(&id)?;
+            if !instance_types::find(&instance.instance_type).is_some_and(|t| t.burstable()) {
+                let text = format!("The instance '{id}' is not of a burstable type.");
+                return Err(Ec2Error::Resource { code: "IncorrectInstanceState", text });
+            }
+        }
+        let alive = self.instances.values().filter(|i| i.state != InstanceState::Terminated);
+        let burstable = alive.filter(|i| instance_types::find(&i.instance_type).is_some_and(|t| t.burstable()));
+        let entries = burstable.map(|i| {
+            let usual = if i.instance_type.starts_with("t2.") { "standard" } else { "unlimited" };
+            let credits = i.options.cpu_credits.as_deref().unwrap_or(usual);
+            Entry {
+                id: i.id.to_string(),
+                facets: vec![("instance-id", i.id.to_string())],
+                fields: vec![text("instanceId", &i.id), text("cpuCredits", credits)],
+                ..Entry::default()
+            }
+        });
+        Ok(entries.collect())
+    }
+
+    fn type_offerings(&self, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
+        let kind = request.all("LocationType").first().map_or("region", String::as_str);
+        let zones = &self.settings.zones;
+        let places: Vec<&str> = match kind {
+            "region" => vec![&self.settings.region],
+            "availability-zone" => zones.iter().map(|z| z.name.as_str()).collect(),
+            "availability-zone-id" => zones.iter().map(|z| z.id.as_str()).collect(),
+            other => {
+                let text = format!(
+                    "Value ({other}) for parameter locationType is invalid. Use region, availability-zone or \
+                     availability-zone-id."
+                );
+                return Err(Ec2Error::InvalidParameterValue(text));
+            }
+        };
+        let all = instance_types::all();
+        let entries = all.iter().flat_map(|t| places.iter().map(move |place| (t, *place))).map(|(t, place)| Entry {
+            id: format!("{} {place}", t.name),
+            facets: vec![("instance-type", t.name.to_owned()), ("location", place.to_owned())],
+            fields: vec![text("instanceType", t.name), text("locationType", kind), text("location", place)],
+            ..Entry::default()
+        });
+        Ok(entries.collect())
+    }
+
+    fn all_fast_restores(&self) -> Vec<Entry> {
+        let all = self.snapshots.values().flat_map(|s| s.fast_restores.iter().map(move |(zone, f)| (&s.id, zone, f)));
+        all.map(|(id, zone, restore)| Entry {
+            id: format!("{id} {zone}"),
+            facets: vec![
+                ("availability-zone", zone.clone()),
+                ("availability-zone-id", self.zone_id(zone).to_owned()),
+                ("owner-id", self.settings.account_id.clone()),
+                ("snapshot-id", id.to_string()),
+                ("state", restore.state.as_str().to_owned()),
+            ],
+            fields: self.fast_restore_fields(id, zone, restore),
+            ..Entry::default()
+        })
+        .collect()
+    }
+
+    /// What is told of fast restore of one snapshot in one zone.
+    pub(super) fn fast_restore_fields(&self, id: &SnapshotId, zone: &str, restore: &FastRestore) -> Vec<Named> {
+        let mut fields = vec![
+            text("snapshotId", id),
+            text("availabilityZone", zone),
+            text("availabilityZoneId", self.zone_id(zone)),
+            text("state", restore.state.as_str()),
+            text("stateTransitionReason", "Client.UserInitiated"),
+            text("ownerId", &self.settings.account_id),
+            text("enablingTime", time(restore.enabling_time)),
+        ];
+        fields.extend(restore.disabling_time.map(|at| text("disablingTime", time(at))));
+        fields
+    }
+
+    fn snapshots_of(&self, ids: &[String]) -> Result<(), Ec2Error> {
+        for id in ids {
+            let id: SnapshotId = id.parse().map_err(|_| Ec2Error::MalformedVolumeId {
+                parameter: "snapshotId",
+                value: id.clone(),
+                expected: SnapshotId::PREFIX,
+            })?;
+            self.snapshot(&id)?;
+        }
+        Ok(())
+    }
+
+    fn locked_snapshots(&self, now: Now, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
+        self.snapshots_of(ids)?;
+        let locked = self.snapshots.values().filter_map(|s| Some((s, s.lock.as_ref()?)));
+        Ok(locked
+            .map(|(snapshot, lock)| {
+                let state = lock.state(now.wall);
+                let mut fields = vec![text("ownerId", &self.settings.account_id), text("snapshotId", &snapshot.id)];
+                fields.extend(lock_fields(lock, state));
+                Entry {
+                    id: snapshot.id.to_string(),
+                    facets: vec![("lock-state", state.to_owned())],
+                    fields,
+                    ..Entry::default()
+                }
+            })
+            .collect())
+    }
+
+    /// Snapshots in the recycle bin; no rule here brings any there.
+    fn recycled_snapshots(&self, ids: &[String]) -> Result<Vec<Entry>, Ec2Error> {
+        self.snapshots_of(ids)?;
+        let there = self.snapshots.values().filter(|s| s.state == SnapshotState::Recoverable);
+        Ok(there
+            .map(|s| Entry {
+                id: s.id.to_string(),
+                fields: vec![
+                    text("snapshotId", &s.id),
+                    text("description", &s.description),
+                    text("volumeId", &s.volume),
+                ],
+                ..Entry::default()
+            })
+            .collect())
+    }
+}
+
+/// What is told of a lock besides whose it is.
+pub(crate) fn lock_fields(lock: &SnapshotLock, state: &str) -> Vec<Named> {
+    let mut fields = vec![text("lockState", state), text("lockDuration", lock.duration_days)];
+    fields.extend(lock.cool_off_hours.map(|hours| text("coolOffPeriod", hours)));
+    fields.extend(lock.cool_off_ends().map(|at| text("coolOffPeriodExpiresOn", time(at))));
+    fields.push(text("lockCreatedOn", time(lock.created)));
+    fields.push(text("lockExpiresOn", time(lock.expires)));
+    fields.push(text("lockDurationStartTime", time(lock.created)));
+    fields
+}
+
+/// The error for a launch template by name: there are none.
+pub(crate) fn no_launch_template(name: &str) -> Ec2Error {
+    Ec2Error::Resource {
+        code: "InvalidLaunchTemplateName.NotFoundException",
+        text: format!("At least one of the launch templates specified in the request does not exist: {name}"),
+    }
+}

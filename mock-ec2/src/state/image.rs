@@ -1,0 +1,269 @@
+//! Images: the public ones that clients look up by name, and whatever else has a well-formed id.
+
+use super::State;
+use super::error::Ec2Error;
+use super::instance::ROOT_DEVICE;
+use super::listing::{Entry, Field, Listing, Named, group, list, text};
+use super::nouns::Noun;
+use substrate::ids as make_id;
+
+/// An image, as far as it decides what an instance is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The account that owns it, and the owner's alias.
+    pub owner: (String, Option<&'static str>),
+    /// The device name of root volumes.
+    pub root_device: &'static str,
+    /// What it runs on; nothing when it is not known.
+    pub architecture: Option<&'static str>,
+    /// Whether it is Windows.
+    pub windows: bool,
+    /// Size of root volumes in GiB.
+    pub size_gib: u64,
+    /// When it was made.
+    pub created: &'static str,
+}
+
+/// Accounts that publish images.
+const AMAZON: (&str, Option<&str>) = ("137112412989", Some("amazon"));
+const CANONICAL: (&str, Option<&str>) = ("099720109477", None);
+const DEBIAN: (&str, Option<&str>) = ("136693071363", None);
+const MICROSOFT: (&str, Option<&str>) = ("801119661308", Some("amazon"));
+
+/// A public image: its id where clients' documentation has one, its name, owner, root device, architecture, date.
+type Row = (&'static str, &'static str, (&'static str, Option<&'static str>), &'static str, &'static str, &'static str);
+
+const PUBLIC: &[Row] = &[
+    ("", "al2023-ami-2023.6.20250115.0-kernel-6.1-arm64", AMAZON, ROOT_DEVICE, "arm64", "2025-01-16T22:36:35.000Z"),
+    ("", "al2023-ami-2023.6.20250115.0-kernel-6.1-x86_64", AMAZON, ROOT_DEVICE, "x86_64", "2025-01-16T22:36:22.000Z"),
+    (
+        "ami-04681a1dbd79675a5",
+        "amzn2-ami-hvm-2.0.20180810-x86_64-gp2",
+        AMAZON,
+        ROOT_DEVICE,
+        "x86_64",
+        "2018-08-11T02:30:11.000Z",
+    ),
+    ("", "amzn2-ami-hvm-2.0.20250116.0-arm64-gp2", AMAZON, ROOT_DEVICE, "arm64", "2025-01-16T21:43:05.000Z"),
+    ("", "amzn2-ami-hvm-2.0.20250116.0-x86_64-gp2", AMAZON, ROOT_DEVICE, "x86_64", "2025-01-16T21:42:47.000Z"),
+    (
+        "ami-760aaa0f",
+        "amzn-ami-hvm-2017.09.1.20171103-x86_64-gp2",
+        AMAZON,
+        ROOT_DEVICE,
+        "x86_64",
+        "2017-11-03T23:05:23.000Z",
+    ),
+    (
+        "ami-1e749f67",
+        "ubuntu/images/hvm-ssd/ubuntu-trusty-14.04-amd64-server-20170727",
+        CANONICAL,
+        "/dev/sda1",
+        "x86_64",
+        "2017-07-28T00:46:53.000Z",
+    ),
+    (
+        "ami-785db401",
+        "ubuntu/images/hvm-ssd/ubuntu-xenial-16.04-amd64-server-20170721",
+        CANONICAL,
+        "/dev/sda1",
+        "x86_64",
+        "2017-07-22T03:18:15.000Z",
+    ),
+    (
+        "",
+        "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20250112",
+        CANONICAL,
+        "/dev/sda1",
+        "x86_64",
+        "2025-01-12T08:29:41.000Z",
+    ),
+    (
+        "",
+        "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-arm64-server-20250112",
+        CANONICAL,
+        "/dev/sda1",
+        "arm64",
+        "2025-01-12T08:30:02.000Z",
+    ),
+    (
+        "",
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20250115",
+        CANONICAL,
+        "/dev/sda1",
+        "x86_64",
+        "2025-01-15T09:11:20.000Z",
+    ),
+    (
+        "",
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20250115",
+        CANONICAL,
+        "/dev/sda1",
+        "arm64",
+        "2025-01-15T09:11:48.000Z",
+    ),
+    ("", "debian-12-amd64-20250115-1993", DEBIAN, ROOT_DEVICE, "x86_64", "2025-01-15T03:10:55.000Z"),
+    ("", "debian-12-arm64-20250115-1993", DEBIAN, ROOT_DEVICE, "arm64", "2025-01-15T03:11:12.000Z"),
+    (
+        "ami-12c6146b",
+        "Windows_Server-2008-R2_SP1-English-64Bit-Base-2017.10.13",
+        MICROSOFT,
+        "/dev/sda1",
+        "x86_64",
+        "2017-10-13T19:43:57.000Z",
+    ),
+    (
+        "",
+        "Windows_Server-2022-English-Full-Base-2025.01.15",
+        MICROSOFT,
+        "/dev/sda1",
+        "x86_64",
+        "2025-01-15T08:37:26.000Z",
+    ),
+];
+
+impl State {
+    /// The image `id`: one of the public ones, or one of which only the id is known.
+    ///
+    /// # Errors
+    /// `InvalidAMIID.Malformed`.
+    pub fn image(&self, id: &str) -> Result<Image, Ec2Error> {
+        if let Some(noun) = Noun::of("ami") {
+            noun.check(id)?;
+        }
+        let known = PUBLIC.iter().map(|row| self.public_image(row)).find(|image| image.id == id);
+        Ok(known.unwrap_or_else(|| Image {
+            id: id.to_owned(),
+            name: format!("image-{}", id.trim_start_matches("ami-")),
+            owner: (self.settings.account_id.clone(), None),
+            root_device: ROOT_DEVICE,
+            architecture: None,
+            windows: false,
+            size_gib: 8,
+            created: "2025-01-01T00:00:00.000Z",
+        }))
+    }
+
+    /// The snapshot that the root volume of `image` is made from. It is its owner's, so nobody here can look at it.
+    pub(super) fn image_snapshot(&self, image: &str) -> String {
+        make_id::ec2(&mut self.seed.child("image snapshot").child(image).rng(), "snap")
+    }
+
+    fn public_image(&self, row: &Row) -> Image {
+        let (id, name, (account, alias), root_device, architecture, created) = *row;
+        let made = || make_id::ec2(&mut self.seed.child("image").child(name).rng(), "ami");
+        let windows = name.starts_with("Windows");
+        Image {
+            id: if id.is_empty() { made() } else { id.to_owned() },
+            name: name.to_owned(),
+            owner: (account.to_owned(), alias),
+            root_device,
+            architecture: Some(architecture),
+            windows,
+            size_gib: if windows { 30 } else { 8 },
+            created,
+        }
+    }
+
+    /// The images that `request` may mean: those it names, else the public ones and those that instances run.
+    pub(super) fn images(&self, request: &Listing) -> Result<Vec<Entry>, Ec2Error> {
+        let mut all: Vec<Image> = match request.ids.is_empty() {
+            true => PUBLIC.iter().map(|row| self.public_image(row)).collect(),
+            false => Vec::new(),
+        };
+        let run = self.instances.values().filter(|_| request.ids.is_empty()).map(|i| i.image_id.as_str());
+        for id in request.ids.iter().map(String::as_str).chain(run) {
+            all.push(self.image(id)?);
+        }
+        let owned = |image: &Image, owner: &String| match owner.as_str() {
+            "self" => image.owner.0 == self.settings.account_id,
+            "amazon" => image.owner.1 == Some("amazon"),
+            account => image.owner.0 == account,
+        };
+        let owners = request.all("Owner");
+        all.retain(|image| owners.is_empty() || owners.iter().any(|owner| owned(image, owner)));
+        // All are public, but those of the account itself.
+        let users = request.all("ExecutableBy");
+        let public = |image: &Image| image.owner.0 != self.settings.account_id;
+        all.retain(|image| {
+            let may = |user: &String| match user.as_str() {
+                "all" => public(image),
+                "self" => !public(image),
+                account => !public(image) && account == self.settings.account_id,
+            };
+            users.is_empty() || users.iter().any(may)
+        });
+        Ok(all.into_iter().map(|image| self.image_entry(&image, !public(&image))).collect())
+    }
+
+    fn image_entry(&self, image: &Image, own: bool) -> Entry {
+        let (account, alias) = &image.owner;
+        let location = format!("{}/{}", alias.unwrap_or(account), image.name);
+        let snapshot = self.image_snapshot(&image.id);
+        let architecture = image.architecture.unwrap_or("x86_64");
+        let mut facets = vec![
+            ("architecture", architecture.to_owned()),
+            ("block-device-mapping.delete-on-termination", "true".to_owned()),
+            ("block-device-mapping.device-name", image.root_device.to_owned()),
+            ("block-device-mapping.encrypted", "false".to_owned()),
+            ("block-device-mapping.snapshot-id", snapshot.clone()),
+            ("block-device-mapping.volume-size", image.size_gib.to_string()),
+            ("block-device-mapping.volume-type", "gp3".to_owned()),
+            ("creation-date", image.created.to_owned()),
+            ("description", image.name.clone()),
+            ("ena-support", "true".to_owned()),
+            ("hypervisor", "xen".to_owned()),
+            ("image-id", image.id.clone()),
+            ("image-type", "machine".to_owned()),
+            ("is-public", (!own).to_string()),
+            ("manifest-location", location.clone()),
+            ("name", image.name.clone()),
+            ("owner-id", account.clone()),
+            ("root-device-name", image.root_device.to_owned()),
+            ("root-device-type", "ebs".to_owned()),
+            ("state", "available".to_owned()),
+            ("virtualization-type", "hvm".to_owned()),
+        ];
+        facets.extend(alias.map(|alias| ("owner-alias", alias.to_owned())));
+        facets.extend(image.windows.then(|| ("platform", "windows".to_owned())));
+        let mut fields: Vec<Named> = vec![
+            text("imageId", &image.id),
+            text("imageLocation", location),
+            text("imageState", "available"),
+            text("imageOwnerId", account),
+            text("creationDate", image.created),
+            text("isPublic", !own),
+            ("productCodes", Field::List(Vec::new())),
+            text("architecture", architecture),
+            text("imageType", "machine"),
+        ];
+        fields.extend(image.windows.then(|| text("platform", "windows")));
+        fields.extend(alias.map(|alias| text("imageOwnerAlias", alias)));
+        let disk = vec![
+            text("deleteOnTermination", true),
+            text("snapshotId", snapshot),
+            text("volumeSize", image.size_gib),
+            text("volumeType", "gp3"),
+            text("iops", 3_000),
+            text("throughput", 125),
+            text("encrypted", false),
+        ];
+        fields.extend([
+            text("name", &image.name),
+            text("description", &image.name),
+            text("rootDeviceType", "ebs"),
+            text("rootDeviceName", image.root_device),
+            list("blockDeviceMapping", [vec![text("deviceName", image.root_device), group("ebs", disk)]]),
+            text("virtualizationType", "hvm"),
+            text("hypervisor", "xen"),
+            text("enaSupport", true),
+            text("platformDetails", if image.windows { "Windows" } else { "Linux/UNIX" }),
+            text("usageOperation", if image.windows { "RunInstances:0002" } else { "RunInstances" }),
+        ]);
+        Entry { id: image.id.clone(), facets, tags: self.tags_of_network(&image.id), fields }
+    }
+}

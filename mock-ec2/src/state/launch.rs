@@ -1,0 +1,410 @@
+//! RunInstances: where the instances run, what they are, and which disks come with them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use substrate::Now;
+
+use super::command::{CreateVolume, LaunchDevice, LaunchDisk, Reply, RunInstances};
+use super::device::DeviceSlot;
+use super::error::{Ec2Error, Missing};
+use super::ids::{InstanceId, VolumeId};
+use super::image::Image;
+use super::instance::Instance;
+use super::instance_types::{self, InstanceType};
+use super::latency::Operation;
+use super::nouns::Noun;
+use super::options::{LaunchOptions, check_user_data};
+use super::tags::check_tags;
+use super::timers::{Progress, Subject};
+use super::volume::{Attachment, AttachmentState, Volume, VolumeState, VolumeType};
+use super::volumes::NewVolume;
+use super::{Call, State};
+
+/// Most instances that one request starts.
+const MOST_PER_REQUEST: u64 = 1_000;
+
+/// A checked RunInstances.
+struct Plan {
+    zone: String,
+    image: Image,
+    options: LaunchOptions,
+    root: Disk,
+    data: Vec<Disk>,
+}
+
+/// A disk that comes with each instance; its volume has no id and no attachment yet.
+#[derive(Clone, Debug)]
+struct Disk {
+    device: String,
+    delete_on_termination: bool,
+    card: u32,
+    volume: Volume,
+}
+
+impl State {
+    pub(super) fn run_instances(&mut self, call: Call<'_>, request: &RunInstances) -> Result<Reply, Ec2Error> {
+        let plan = self.plan_launch(call, request)?;
+        let essence = RunInstances { client_token: None, ..request.clone() };
+        if let Some(token) = &request.client_token
+            && let Some(ids) = self.instance_tokens.replay(call.now.mono, token, &essence)?
+        {
+            call.check_dry_run()?;
+            return Ok(self.reservation(&ids));
+        }
+        self.check_room_for_volumes(request.max_count * (1 + plan.data.len() as u64))?;
+        call.check_dry_run()?;
+
+        let reservation = self.next_reservation_id();
+        let mut ids = Vec::new();
+        for launch_index in 0..request.max_count {
+            let id = self.next_instance_id();
+            let now = call.now.wall;
+            let mut instance =
+                self.new_instance(id.clone(), reservation.clone(), &request.instance_type, &plan.zone, now);
+            instance.launch_index = launch_index;
+            instance.image_id.clone_from(&request.image_id);
+            instance.root_device.clone_from(&plan.root.device);
+            instance.network_interfaces = request.interfaces.max(1);
+            instance.tags.clone_from(&request.tags);
+            instance.options.clone_from(&plan.options);
+            instance.client_token = request.client_token.clone().unwrap_or_default();
+            instance.windows = plan.image.windows;
+            let root = self.root_volume_of(&instance, &plan.root);
+            self.add_instance(instance, root);
+            for disk in &plan.data {
+                self.add_disk(call, &id, disk);
+            }
+            if let Some(instance) = self.instances.get_mut(&id) {
+                Arc::make_mut(instance).boot();
+            }
+            let progress =
+                self.begin(call, Operation::RunInstances, format_args!("run {id}"), Subject::Instance(id.clone()));
+            if let Some(instance) = self.instances.get_mut(&id) {
+                Arc::make_mut(instance).progress = progress;
+            }
+            ids.push(id);
+        }
+        if let Some(token) = &request.client_token {
+            self.instance_tokens.remember(call.now.mono, token, essence, ids.clone());
+        }
+        Ok(self.reservation(&ids))
+    }
+
+    /// The volumes with files of their own that RunInstances would make at `now`, so that their files can be made
+    /// first.
+    ///
+    /// # Errors
+    /// Those of RunInstances.
+    pub fn preview_launch(&mut self, now: Now, request: &RunInstances, dry: bool) -> Result<Vec<NewVolume>, Ec2Error> {
+        self.catch_up(now);
+        let call = Call { now, dry_run: dry, stick: None };
+        let plan = self.plan_launch(call, request)?;
+        let essence = RunInstances { client_token: None, ..request.clone() };
+        if let Some(token) = &request.client_token
+            && self.instance_tokens.replay(now.mono, token, &essence)?.is_some()
+        {
+            return Ok(Vec::new());
+        }
+        self.check_room_for_volumes(request.max_count * (1 + plan.data.len() as u64))?;
+        call.check_dry_run()?;
+        let disks = (0..request.max_count).flat_map(|_| &plan.data);
+        let made = disks.zip(0..).map(|(disk, n)| {
+            let Volume { size_gib, snapshot, .. } = &disk.volume;
+            let source = snapshot.clone().map(super::Source::Snapshot);
+            NewVolume { id: self.volume_id(self.made.volumes + n), size_gib: *size_gib, source }
+        });
+        Ok(made.collect())
+    }
+
+    fn plan_launch(&self, call: Call<'_>, request: &RunInstances) -> Result<Plan, Ec2Error> {
+        let RunInstances { min_count, max_count, instance_type, .. } = request;
+        if *min_count == 0 || max_count < min_count {
+            return Err(Ec2Error::InvalidParameterValue(format!(
+                "Value ({min_count}) for parameter minCount is invalid. It must lie between 1 and maxCount ({max_count})."
+            )));
+        }
+        if *max_count > MOST_PER_REQUEST {
+            return Err(Ec2Error::InvalidParameterValue(format!(
+                "Value ({max_count}) for parameter maxCount is invalid. At most {MOST_PER_REQUEST} are started at once."
+            )));
+        }
+        let Some(kind) = instance_types::find(instance_type) else {
+            let text = format!("Invalid value '{instance_type}' for InstanceType.");
+            return Err(Ec2Error::InvalidParameterValue(text));
+        };
+        let image = self.image(&request.image_id)?;
+        check_architecture(&image, instance_type)?;
+        let zone = self.launch_zone(request)?;
+        self.check_groups(&request.groups, &request.group_names)?;
+        check_tags(&BTreeMap::new(), &request.tags)?;
+        check_tags(&BTreeMap::new(), &request.volume_tags)?;
+        let options = self.launch_options(request, &kind)?;
+        if request.interfaces > kind.network_interfaces() {
+            let text = format!(
+                "You have specified {} network interfaces, which exceeds the maximum of {} that an {instance_type} \
+                 instance supports.",
+                request.interfaces,
+                kind.network_interfaces()
+            );
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        let (root, data) = self.plan_disks(call, request, &zone, &image)?;
+        let limit = kind.limit.devices(request.interfaces.max(1));
+        if 1 + data.len() > limit as usize {
+            return Err(Ec2Error::AttachmentLimit(limit));
+        }
+        Ok(Plan { zone, image, options, root, data })
+    }
+
+    fn launch_zone(&self, request: &RunInstances) -> Result<String, Ec2Error> {
+        let zones = &self.settings.zones;
+        let of_subnet = match &request.subnet {
+            Some(id) => {
+                if let Some(noun) = Noun::of("subnet") {
+                    noun.check(id)?;
+                }
+                let zone = zones.iter().find(|z| self.subnet_id(&z.name) == *id);
+                Some(&zone.ok_or_else(|| Ec2Error::SubnetNotFound(id.clone()))?.name)
+            }
+            None => None,
+        };
+        let named = match (&request.zone, &request.zone_id) {
+            (None, None) => None,
+            (name, id) => Some(self.zone_of(name.as_deref(), id.as_deref())?),
+        };
+        match (named, of_subnet) {
+            (Some(name), Some(other)) if name != *other => {
+                let text =
+                    format!("The subnet '{}' is not in the zone {name}.", request.subnet.as_deref().unwrap_or(""));
+                Err(Ec2Error::InvalidParameterCombination(text))
+            }
+            (Some(name), _) => Ok(name),
+            (None, Some(name)) => Ok(name.clone()),
+            (None, None) => match zones.first() {
+                Some(first) => Ok(first.name.clone()),
+                None => Err(Ec2Error::ZoneNotFound(Missing(Vec::new()))),
+            },
+        }
+    }
+
+    fn launch_options(&self, request: &RunInstances, kind: &InstanceType) -> Result<LaunchOptions, Ec2Error> {
+        let mut options = request.options.clone();
+        if let Some(data) = &options.user_data {
+            check_user_data(data)?;
+        }
+        if options.cpu_credits.is_some() && !kind.burstable() {
+            let text = format!("The CpuCredits parameter is not supported for {} instances.", kind.name);
+            return Err(Ec2Error::InvalidParameterCombination(text));
+        }
+        if let Some(profile) = &options.instance_profile
+            && !profile.starts_with("arn:")
+        {
+            let arn = format!("arn:aws:iam::{}:instance-profile/{profile}", self.settings.account_id);
+            options.instance_profile = Some(arn);
+        }
+        Ok(options)
+    }
+
+    /// The root disk and the others.
+    fn plan_disks(
+        &self,
+        call: Call<'_>,
+        request: &RunInstances,
+        zone: &str,
+        image: &Image,
+    ) -> Result<(Disk, Vec<Disk>), Ec2Error> {
+        let (mut root, mut data) = (None, Vec::new());
+        let mut slots = std::collections::BTreeSet::new();
+        for mapping in &request.devices {
+            let LaunchDevice { device, no_device, disk } = mapping;
+            let slot = DeviceSlot::parse(device).ok_or_else(|| Ec2Error::BadDevice(device.clone()))?;
+            let is_root = device == image.root_device;
+            let taken = !is_root && slot == DeviceSlot::root();
+            if !slots.insert(slot) || taken {
+                return Err(bad_mapping(format!(
+                    "The device '{device}' is used in more than one block-device mapping"
+                )));
+            }
+            if *no_device {
+                if is_root || disk.is_some() {
+                    let text = format!("The device '{device}' cannot be left out: it has a volume");
+                    return Err(bad_mapping(text));
+                }
+                continue;
+            }
+            let Some(disk) = disk else {
+                let text = format!("The request must contain the parameter size or snapshotId for {device}");
+                return Err(Ec2Error::Resource { code: "MissingParameter", text });
+            };
+            let made = self.plan_disk(call, request, zone, image, mapping, disk)?;
+            if is_root { root = Some(made) } else { data.push(made) }
+        }
+        let root = match root {
+            Some(root) => root,
+            None => {
+                let mapping = LaunchDevice { device: image.root_device.to_owned(), no_device: false, disk: None };
+                self.plan_disk(call, request, zone, image, &mapping, &LaunchDisk::default())?
+            }
+        };
+        Ok((root, data))
+    }
+
+    fn plan_disk(
+        &self,
+        call: Call<'_>,
+        request: &RunInstances,
+        zone: &str,
+        image: &Image,
+        mapping: &LaunchDevice,
+        disk: &LaunchDisk,
+    ) -> Result<Disk, Ec2Error> {
+        let device = mapping.device.clone();
+        let root = device == image.root_device;
+        // What the image says of its root, where the request does not say otherwise.
+        let own = |size: Option<u64>| if root { size.or(Some(image.size_gib)) } else { size };
+        let volume_type = disk.volume_type.clone().or_else(|| root.then(|| "gp3".to_owned()));
+        if root && disk.size_gib.is_some_and(|size| size < image.size_gib) {
+            return Err(bad_mapping(format!(
+                "Volume of size {}GB is smaller than snapshot '{}', expect size >= {}GB",
+                disk.size_gib.unwrap_or(0),
+                self.image_snapshot(&image.id),
+                image.size_gib
+            )));
+        }
+        if root && disk.snapshot_id.as_ref().is_some_and(|id| id.as_str() != self.image_snapshot(&image.id)) {
+            let text = format!("snapshotId cannot be modified on root device {device}");
+            return Err(bad_mapping(text));
+        }
+        if root && matches!(volume_type.as_deref(), Some("st1" | "sc1")) {
+            let text = format!("{} volumes cannot be root volumes.", volume_type.unwrap_or_default());
+            return Err(Ec2Error::InvalidParameterValue(text));
+        }
+        let cards = instance_types::find(&request.instance_type).map_or(1, |t| t.ebs_cards);
+        let card = disk.ebs_card_index.unwrap_or(0);
+        if card >= cards {
+            return Err(Ec2Error::InvalidParameterValue(format!(
+                "Value ({card}) for parameter EbsCardIndex is invalid. Instance type {} has {cards} EBS card(s).",
+                request.instance_type
+            )));
+        }
+        if !root && disk.size_gib.is_none() && disk.snapshot_id.is_none() {
+            let text = format!("The request must contain the parameter size or snapshotId for {device}");
+            return Err(Ec2Error::Resource { code: "MissingParameter", text });
+        }
+        let wanted = CreateVolume {
+            size_gib: own(disk.size_gib),
+            volume_type,
+            iops: disk.iops,
+            throughput: disk.throughput,
+            encrypted: disk.encrypted,
+            kms_key_id: disk.kms_key_id.clone(),
+            snapshot_id: disk.snapshot_id.clone().filter(|_| !root),
+            initialization_rate: disk.initialization_rate,
+            tags: request.volume_tags.clone(),
+            ..CreateVolume::default()
+        };
+        let smaller = disk.snapshot_id.as_ref().and_then(|id| self.snapshot(id).ok()).filter(|_| !root);
+        if let (Some(snapshot), Some(size)) = (smaller, disk.size_gib)
+            && size < snapshot.size_gib
+        {
+            return Err(bad_mapping(format!(
+                "Volume of size {size}GB is smaller than snapshot '{}', expect size >= {}GB",
+                snapshot.id, snapshot.size_gib
+            )));
+        }
+        let volume = self.blueprint(call, &wanted, zone.to_owned())?;
+        Ok(Disk { device, delete_on_termination: disk.delete_on_termination.unwrap_or(true), card, volume })
+    }
+
+    /// The root volume of `instance` as `disk` says.
+    fn root_volume_of(&self, instance: &Instance, disk: &Disk) -> Volume {
+        let id = self.root_volume_id(instance.ordinal);
+        let attachment = Attachment {
+            delete_on_termination: disk.delete_on_termination,
+            ebs_card_index: disk.card,
+            ..Attachment::new(&disk.device, instance.launch_time, AttachmentState::Attached)
+        };
+        Volume {
+            id,
+            state: VolumeState::InUse,
+            attachments: BTreeMap::from([(instance.id.clone(), attachment)]),
+            snapshot: self.image_snapshot(&instance.image_id).parse().ok(),
+            root: true,
+            ..disk.volume.clone()
+        }
+    }
+
+    /// Makes a data disk of instance `id`, which attaches it while it starts.
+    fn add_disk(&mut self, call: Call<'_>, id: &InstanceId, disk: &Disk) {
+        let volume_id: VolumeId = self.volume_id(self.made.volumes);
+        self.made.volumes += 1;
+        let Some(slot) = DeviceSlot::parse(&disk.device) else { return };
+        let attachment = Attachment {
+            delete_on_termination: disk.delete_on_termination,
+            ebs_card_index: disk.card,
+            ..Attachment::new(&disk.device, call.now.wall, AttachmentState::Attaching)
+        };
+        let mut volume = Volume {
+            id: volume_id.clone(),
+            state: VolumeState::InUse,
+            attachments: BTreeMap::from([(id.clone(), attachment)]),
+            ..disk.volume.clone()
+        };
+        volume.initialization = self.initialization(call.now.mono, &volume);
+        let operation = super::attach::attach_operation(&volume);
+        self.volumes.insert(Arc::new(volume));
+        if let Some(instance) = self.instances.get_mut(id) {
+            Arc::make_mut(instance).slots.insert(slot, volume_id.clone());
+        }
+        // A fault that holds the instance in `pending` is not about its disks.
+        let call = Call { stick: None, ..call };
+        let progress = self.begin_attachment(call, operation, "attach", &volume_id, id);
+        if let Some(volume) = self.volumes.get_mut(&volume_id)
+            && let Some(attachment) = Arc::make_mut(volume).attachments.get_mut(id)
+        {
+            attachment.progress = progress;
+        }
+        self.note_volume(&volume_id);
+        self.note_attachment(&volume_id, id);
+    }
+
+    /// The root volume of an instance of the seed list, as its image has it.
+    pub(super) fn plain_root(&self, instance: &Instance, size_gib: u64) -> Volume {
+        let id = self.root_volume_id(instance.ordinal);
+        let attachment = Attachment {
+            delete_on_termination: true,
+            ..Attachment::new(&instance.root_device, instance.launch_time, AttachmentState::Attached)
+        };
+        Volume {
+            size_gib,
+            zone: instance.zone.clone(),
+            volume_type: VolumeType::Gp3,
+            iops: Some(3_000),
+            throughput: Some(125),
+            create_time: instance.launch_time,
+            state: VolumeState::InUse,
+            attachments: BTreeMap::from([(instance.id.clone(), attachment)]),
+            snapshot: self.image_snapshot(&instance.image_id).parse().ok(),
+            root: true,
+            progress: Progress::Settled,
+            ..Volume::blank(id)
+        }
+    }
+}
+
+fn bad_mapping(text: String) -> Ec2Error {
+    Ec2Error::Resource { code: "InvalidBlockDeviceMapping", text }
+}
+
+/// Checks that `image` runs on the type called `name`.
+pub(super) fn check_architecture(image: &Image, name: &str) -> Result<(), Ec2Error> {
+    let own = instance_types::architecture(name);
+    match image.architecture {
+        Some(other) if other != own => Err(Ec2Error::InvalidParameterValue(format!(
+            "The architecture '{own}' of the specified instance type does not match the architecture '{other}' of the \
+             specified AMI. Specify an instance type and an AMI that have matching architectures, and try again."
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,119 @@
+//! Things that can be listed: what is asked for, and what of it is there, as fields in the API's own words.
+//!
+//! The machine itself reads none of these fields, so they have no type of their own but their place and their text.
+
+use std::collections::BTreeMap;
+
+use substrate::Now;
+
+use super::State;
+use super::error::Ec2Error;
+use super::filter::{Filter, Filterable, check_names, matches};
+use super::kinds::Kind;
+use super::nouns::Noun;
+use super::page::PageRequest;
+use super::reply::Reply;
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Text, a number or a truth value.
+    Text(String),
+    /// Fields below it.
+    Group(Vec<Named>),
+    /// Items.
+    List(Vec<Field>),
+}
+
+/// A field with its name in the API.
+pub type Named = (&'static str, Field);
+
+/// A field of anything that prints.
+pub fn text(name: &'static str, value: impl ToString) -> Named {
+    (name, Field::Text(value.to_string()))
+}
+
+/// A field with fields below it.
+pub fn group(name: &'static str, fields: Vec<Named>) -> Named {
+    (name, Field::Group(fields))
+}
+
+/// A list whose items have fields.
+pub fn list(name: &'static str, items: impl IntoIterator<Item = Vec<Named>>) -> Named {
+    (name, Field::List(items.into_iter().map(Field::Group).collect()))
+}
+
+/// A list of texts.
+pub fn texts<T: ToString>(name: &'static str, items: impl IntoIterator<Item = T>) -> Named {
+    (name, Field::List(items.into_iter().map(|item| Field::Text(item.to_string())).collect()))
+}
+
+/// One thing in a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// What tells it apart; the list is in the order of these.
+    pub id: String,
+    /// What filters see of it.
+    pub facets: Vec<(&'static str, String)>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// What is told of it.
+    pub fields: Vec<Named>,
+}
+
+impl Filterable for Entry {
+    const NAMES: &'static [&'static str] = &[];
+
+    fn values(&self, name: &str, found: &mut dyn FnMut(&str)) {
+        self.facets.iter().filter(|(facet, _)| *facet == name).for_each(|(_, value)| found(value));
+    }
+
+    fn tags(&self) -> Option<&BTreeMap<String, String>> {
+        Some(&self.tags)
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The kind of things.
+    pub kind: Kind,
+    /// These only; an error when one is missing.
+    pub ids: Vec<String>,
+    /// Parameters that only this kind has, by name; a truth value is `true` or `false`.
+    pub more: BTreeMap<&'static str, Vec<String>>,
+    /// Filters.
+    pub filters: Vec<Filter>,
+    /// The page.
+    pub page: PageRequest,
+}
+
+impl Listing {
+    /// The values of the parameter `name`.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.more.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl State {
+    /// The page of `request`.
+    pub(super) fn list(&self, now: Now, request: &Listing) -> Result<Reply, Ec2Error> {
+        let shape = request.kind.shape();
+        let page = request.page.check((!request.ids.is_empty()).then_some(shape.set))?;
+        check_names(&request.filters, shape.filters, shape.tagged)?;
+        let mut all = self.entries(now, request)?;
+        if !request.ids.is_empty() {
+            let mut missing: Vec<&str> = request.ids.iter().map(String::as_str).collect();
+            missing.retain(|id| !all.iter().any(|entry| entry.id == *id));
+            if let (Some(noun), false) = (Noun::of(shape.prefix), missing.is_empty()) {
+                return Err(noun.not_found(&missing));
+            }
+            all.retain(|entry| request.ids.contains(&entry.id));
+        }
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all.dedup_by(|a, b| a.id == b.id);
+        let wanted = all.into_iter().filter(|entry| matches(entry, &request.filters));
+        let (entries, next_token) = page.cut(wanted, |entry| entry.id.as_str());
+        Ok(Reply::Entries { kind: request.kind, entries, next_token })
+    }
+}

@@ -1,0 +1,149 @@
+//! What resources are called in errors: by what their ids begin with.
+
+use super::error::Ec2Error;
+
+/// The words of one kind of resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noun {
+    /// What its ids begin with, without the dash.
+    pub prefix: &'static str,
+    /// The error code for an id that nothing has.
+    pub unknown: &'static str,
+    /// The error code for text that is no id.
+    pub malformed: &'static str,
+    /// What stands before an unknown id.
+    pub before: &'static str,
+    /// The type of the resource in DescribeTags; empty where it has no tags.
+    pub resource: &'static str,
+}
+
+const fn noun(
+    prefix: &'static str,
+    unknown: &'static str,
+    malformed: &'static str,
+    before: &'static str,
+    resource: &'static str,
+) -> Noun {
+    Noun { prefix, unknown, malformed, before, resource }
+}
+
+/// Each kind that is told apart by its ids, besides instances, snapshots and volumes.
+pub const NOUNS: &[Noun] = &[
+    noun("acl", "InvalidNetworkAclID.NotFound", "InvalidNetworkAclID.Malformed", "The networkAcl ID", "network-acl"),
+    noun("ami", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "The image id", "image"),
+    noun("dopt", "InvalidDhcpOptionID.NotFound", "InvalidDhcpOptionsID.Malformed", "The dhcpOption ID", "dhcp-options"),
+    noun(
+        "eipalloc",
+        "InvalidAllocationID.NotFound",
+        "InvalidAllocationID.Malformed",
+        "The allocation ID",
+        "elastic-ip",
+    ),
+    noun(
+        "eni",
+        "InvalidNetworkInterfaceID.NotFound",
+        "InvalidNetworkInterfaceID.Malformed",
+        "The networkInterface ID",
+        "network-interface",
+    ),
+    noun(
+        "igw",
+        "InvalidInternetGatewayID.NotFound",
+        "InvalidInternetGatewayID.Malformed",
+        "The internetGateway ID",
+        "internet-gateway",
+    ),
+    noun("key", "InvalidKeyPair.NotFound", "InvalidKeyPair.Format", "The key pair", "key-pair"),
+    noun(
+        "lt",
+        "InvalidLaunchTemplateId.NotFound",
+        "InvalidLaunchTemplateId.Malformed",
+        "The launch template",
+        "launch-template",
+    ),
+    noun("nat", "NatGatewayNotFound", "NatGatewayMalformed", "The NAT gateway", "natgateway"),
+    noun("rtb", "InvalidRouteTableID.NotFound", "InvalidRouteTableId.Malformed", "The routeTable ID", "route-table"),
+    noun("sg", "InvalidGroup.NotFound", "InvalidGroupId.Malformed", "The security group", "security-group"),
+    noun("subnet", "InvalidSubnetID.NotFound", "InvalidSubnetId.Malformed", "The subnet ID", "subnet"),
+    noun("vpc", "InvalidVpcID.NotFound", "InvalidVpcId.Malformed", "The vpc ID", "vpc"),
+    noun(
+        "vpce",
+        "InvalidVpcEndpointId.NotFound",
+        "InvalidVpcEndpointId.Malformed",
+        "The Vpc Endpoint Id",
+        "vpc-endpoint",
+    ),
+];
+
+impl Noun {
+    /// The noun of ids that begin with `prefix`.
+    pub fn of(prefix: &str) -> Option<&'static Self> {
+        NOUNS.iter().find(|noun| noun.prefix == prefix)
+    }
+
+    /// The noun of the well-formed id `id`.
+    pub fn of_id(id: &str) -> Option<&'static Self> {
+        let (prefix, digits) = id.rsplit_once('-')?;
+        Self::of(prefix).filter(|_| is_hex(digits))
+    }
+
+    /// Whether `id` is one of this kind.
+    pub fn fits(&self, id: &str) -> bool {
+        id.strip_prefix(self.prefix).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_hex)
+    }
+
+    /// Checks that `id` is one of this kind.
+    ///
+    /// # Errors
+    /// The kind's own.
+    pub fn check(&self, id: &str) -> Result<(), Ec2Error> {
+        if self.fits(id) {
+            return Ok(());
+        }
+        Err(Ec2Error::Resource {
+            code: self.malformed,
+            text: format!("Invalid id: \"{id}\" (expecting \"{}-...\")", self.prefix),
+        })
+    }
+
+    /// The error that names `missing` as unknown.
+    pub fn not_found(&self, missing: &[&str]) -> Ec2Error {
+        let text = match (self.prefix, missing) {
+            ("ami", ids) => format!("The image id '[{}]' does not exist", ids.join(", ")),
+            (_, [one]) => format!("{} '{one}' does not exist", self.before),
+            (_, ids) => format!("{}s '{}' do not exist", self.before, ids.join(", ")),
+        };
+        Ec2Error::Resource { code: self.unknown, text }
+    }
+}
+
+/// The short or the long form of EC2's ids.
+fn is_hex(digits: &str) -> bool {
+    (8..=17).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_the_noun_of_its_prefix() {
+        assert_eq!(Noun::of_id("subnet-0123456789abcdef0").unwrap().resource, "subnet");
+        assert_eq!(Noun::of_id("vpc-banana"), None);
+        assert_eq!(Noun::of_id("vol-0123456789abcdef0"), None);
+        let error = Noun::of("ami").unwrap().check("banana").unwrap_err();
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            ("InvalidAMIID.Malformed", "Invalid id: \"banana\" (expecting \"ami-...\")")
+        );
+    }
+
+    #[test]
+    fn codes_of_nouns_can_be_injected() {
+        for noun in NOUNS {
+            for code in [noun.unknown, noun.malformed] {
+                assert!(crate::faults::ERROR_CODES.contains(&code), "{code}");
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The bytes of volumes and snapshots: files here, or who keeps them elsewhere, and the copies that are under way.
+//! They follow what the machine decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use substrate::{Ctx, Now};
+
+use crate::cloud::Heard;
+use crate::config::{Config, Error, VolumeBytes};
+use crate::copy::Copy;
+use crate::events::{
+    FileShort, ModificationChanged, ModificationState, SnapshotChanged, SnapshotPhase, VolumeChanged, VolumePhase,
+};
+use crate::files::VolumeFiles;
+use crate::journal::Doomed;
+use crate::state::command::{Action, Reply};
+use crate::state::error::Ec2Error;
+use crate::state::event::Event;
+use crate::state::ids::{SnapshotId, VolumeId};
+use crate::state::saved::PendingCopy;
+use crate::state::{NewVolume, State};
+
+/// Whose bytes a copy brings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    Volume(VolumeId),
+    Snapshot(SnapshotId),
+}
+
+impl Target {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Volume(volume) => volume.as_str(),
+            Self::Snapshot(snapshot) => snapshot.as_str(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let volume = text.parse().ok().map(Self::Volume);
+        volume.or_else(|| text.parse().ok().map(Self::Snapshot))
+    }
+}
+
+/// The snapshots that `action` made, and whose bytes each is of.
+pub(crate) fn kept(action: &Action, reply: &Reply) -> Vec<(String, SnapshotId)> {
+    match (action, reply) {
+        (Action::CopySnapshot(request), Reply::SnapshotCopied(made)) => {
+            vec![(request.source.to_string(), made.id.clone())]
+        }
+        (_, Reply::Snapshot(made)) => vec![(made.snapshot.volume.to_string(), made.snapshot.id.clone())],
+        (_, Reply::SnapshotsMade(all)) => {
+            all.iter().map(|made| (made.snapshot.volume.to_string(), made.snapshot.id.clone())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All bytes of one cloud. It is used while the cloud is locked.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    inner: Mutex<Inner>,
+    bytes: Option<Arc<dyn VolumeBytes>>,
+    /// Where the kernel of this machine is asked what is mounted.
+    watched: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    files: Option<VolumeFiles>,
+    /// Copies that are under way, and whose bytes each brings.
+    copies: BTreeMap<Target, (String, Arc<Copy>)>,
+    /// Whether those are other copies than somebody knows.
+    others: bool,
+    /// Files of what is gone, where they stay until that is written down.
+    doomed: Option<Doomed>,
+}
+
+impl Inner {
+    /// Removes the file `name` of what is gone, or will.
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        match (&mut self.files, &mut self.doomed) {
+            (Some(_), Some(doomed)) => {
+                doomed.names.push(name.to_owned());
+                Ok(())
+            }
+            (Some(files), None) => files.remove(name),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl Storage {
+    /// The storage that `config` asks for.
+    ///
+    /// # Errors
+    /// When the volume directory cannot be used.
+    pub(crate) fn open(config: &Config) -> Result<Self, Error> {
+        let open = |dir| VolumeFiles::open(dir, config.disk_limit, config.keep_files);
+        let files = config.volume_dir.as_deref().map(open).transpose()?;
+        let doomed = config.state_file.as_ref().map(|_| Doomed::default());
+        Ok(Self {
+            inner: Mutex::new(Inner { files, copies: BTreeMap::new(), others: false, doomed }),
+            bytes: config.bytes.clone(),
+            watched: config.volume_dir.clone().filter(|_| config.watch_mounts),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the files of all volumes and snapshots but those called `known`.
+    pub(crate) fn keep_only(&self, known: &BTreeSet<String>) {
+        if let Some(files) = &mut self.lock().files {
+            files.keep_only(known);
+        }
+    }
+
+    /// Removes all files.
+    pub(crate) fn clear(&self) {
+        let mut inner = self.lock();
+        inner.copies.clear();
+        if let Some(doomed) = &mut inner.doomed {
+            doomed.clears += 1;
+            doomed.names.clear();
+        }
+        if let Some(files) = &mut inner.files {
+            files.clear();
+        }
+    }
+
+    /// Whether anybody can be asked what is mounted.
+    pub(crate) fn knows_mounts(&self) -> bool {
+        self.bytes.is_some() || self.watched.is_some()
+    }
+
+    /// Those of `volumes` that are mounted: the keeper of the bytes says it, or the kernel of this machine.
+    pub(crate) fn mounted(&self, volumes: &BTreeSet<VolumeId>) -> BTreeSet<VolumeId> {
+        match (&self.bytes, &self.watched) {
+            (Some(bytes), _) => volumes.iter().filter(|volume| bytes.is_held(volume.as_str())).cloned().collect(),
+            (None, Some(dir)) => crate::mounts::mounted(dir, volumes),
+            (None, None) => BTreeSet::new(),
+        }
+    }
+
+    /// Makes the files of all of `new`, and gives the copies that bring bytes which are not there yet; none of the files
+    /// stays when one of them cannot be made.
+    pub(crate) fn make_all(&self, ctx: &Ctx, now: Now, new: &[NewVolume]) -> Result<Vec<(Copy, NewVolume)>, Ec2Error> {
+        let mut copies = Vec::new();
+        for (made, one) in new.iter().enumerate() {
+            match self.make(ctx, now, one) {
+                Ok(copy) => copies.extend(copy.map(|copy| (copy, one.clone()))),
+                Err(error) => {
+                    for earlier in &new[..made] {
+                        self.bytes.iter().for_each(|bytes| bytes.remove(earlier.id.as_str()));
+                        if let Some(files) = &mut self.lock().files {
+                            // What cannot be removed now is found again at the next start.
+                            let _ = files.remove(earlier.id.as_str());
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Makes the file of `new`, and gives the copy that brings its bytes unless they are there already.
+    fn make(&self, ctx: &Ctx, now: Now, new: &NewVolume) -> Result<Option<Copy>, Ec2Error> {
+        if let (Some(bytes), Some(source)) = (&self.bytes, &new.source) {
+            bytes.restore(source.as_str(), new.id.as_str(), new.size_gib << 30);
+        }
+        let mut inner = self.lock();
+        let Some(files) = &mut inner.files else { return Ok(None) };
+        let length = files.create(now.mono, new)?;
+        if length != new.size_gib << 30 {
+            ctx.emit(FileShort { volume: new.id.clone(), bytes: length });
+        }
+        files.restore(new).map_err(|error| {
+            // The request fails, so nothing of it may stay.
+            let _ = files.remove(new.id.as_str());
+            Ec2Error::InsufficientVolumeCapacity(format!("The bytes of {} cannot be copied: {error}", new.id))
+        })
+    }
+
+    /// Keeps what `source` (a volume or a snapshot) holds now as `snapshot`, or gives the copy that does.
+    pub(crate) fn keep(&self, now: Now, source: &str, snapshot: &SnapshotId) -> io::Result<Option<Copy>> {
+        if let Some(bytes) = &self.bytes {
+            bytes.snapshot(source, snapshot.as_str());
+        }
+        match &mut self.lock().files {
+            Some(files) => files.snapshot(now.mono, source, snapshot),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes note of a copy that is to be made.
+    pub(crate) fn note_copy(&self, target: Target, source: &str, copy: Arc<Copy>) {
+        let mut inner = self.lock();
+        inner.copies.insert(target, (source.to_owned(), copy));
+        inner.others = true;
+    }
+
+    /// Forgets `copy`; says whether it was still to be made.
+    pub(crate) fn forget_copy(&self, target: &Target, copy: &Arc<Copy>) -> bool {
+        let mut inner = self.lock();
+        let known = inner.copies.get(target).is_some_and(|(_, known)| Arc::ptr_eq(known, copy));
+        if known {
+            inner.copies.remove(target);
+            inner.others = true;
+        }
+        known
+    }
+
+    /// The copies that are to be made.
+    pub(crate) fn copies(&self) -> Vec<(Target, Arc<Copy>)> {
+        self.lock().copies.iter().map(|(target, (_, copy))| (target.clone(), copy.clone())).collect()
+    }
+
+    /// The copies that are to be made, to be written down.
+    pub(crate) fn pending(&self) -> Vec<PendingCopy> {
+        let inner = self.lock();
+        let copies = inner.copies.iter();
+        copies.map(|(target, (from, _))| PendingCopy { into: target.as_str().to_owned(), from: from.clone() }).collect()
+    }
+
+    /// The same, when they are others than when this was asked last.
+    pub(crate) fn take_pending(&self) -> Option<Vec<PendingCopy>> {
+        let others = std::mem::take(&mut self.lock().others);
+        others.then(|| self.pending())
+    }
+
+    /// Takes up the copies that an earlier run left; gives those that cannot be made, and why.
+    pub(crate) fn resume(&self, copies: &[PendingCopy], state: &mut State) -> Vec<(Target, io::Error)> {
+        let mut lost = Vec::new();
+        for PendingCopy { into, from } in copies {
+            let Some(target) = Target::parse(into) else { continue };
+            match &target {
+                Target::Volume(volume) => state.volume_copying(volume),
+                Target::Snapshot(snapshot) => state.snapshot_copying(snapshot),
+            }
+            let missing = || Err(io::Error::new(io::ErrorKind::NotFound, "there is no volume directory any more"));
+            let opened = self.lock().files.as_ref().map_or_else(missing, |files| files.copy(from, into));
+            match opened {
+                Ok(copy) => self.note_copy(target, from, Arc::new(copy)),
+                Err(error) => lost.push((target, error)),
+            }
+        }
+        lost
+    }
+
+    /// Makes the files that `volumes`, with their sizes in GiB, lack: a run that lost its power may not have kept them.
+    pub(crate) fn complete(&self, volumes: &[(VolumeId, u64)]) {
+        if let Some(files) = &self.lock().files {
+            for (volume, size_gib) in volumes {
+                // One that cannot be made is missed by who opens it.
+                let _ = files.complete(volume, *size_gib);
+            }
+        }
+    }
+
+    /// The files that are to be removed once that is written down.
+    pub(crate) fn take_doomed(&self) -> Doomed {
+        let mut inner = self.lock();
+        let Some(doomed) = &mut inner.doomed else { return Doomed::default() };
+        Doomed { clears: doomed.clears, names: std::mem::take(&mut doomed.names) }
+    }
+
+    /// Removes files; gives those that cannot be removed, and why.
+    pub(crate) fn remove(&self, Doomed { clears, names }: Doomed) -> Vec<(String, io::Error)> {
+        let mut inner = self.lock();
+        let Inner { files: Some(files), doomed: Some(doomed), .. } = &mut *inner else { return Vec::new() };
+        if doomed.clears != clears {
+            return Vec::new();
+        }
+        names.into_iter().filter_map(|name| files.remove(&name).err().map(|error| (name, error))).collect()
+    }
+
+    /// Does to the bytes what an event says.
+    pub(crate) fn follow(&self, heard: &Heard<'_>) -> Result<(), (String, io::Error)> {
+        let mut inner = self.lock();
+        let (id, done) = match heard.event {
+            Event::Volume(VolumeChanged { volume, state: VolumePhase::Deleted, .. }) => {
+                self.bytes.iter().for_each(|b| b.remove(volume.as_str()));
+                (volume.as_str(), Some(inner.remove(volume.as_str())))
+            }
+            Event::Snapshot(SnapshotChanged { snapshot, state: SnapshotPhase::Deleted, .. }) => {
+                self.bytes.iter().for_each(|b| b.remove(snapshot.as_str()));
+                (snapshot.as_str(), Some(inner.remove(snapshot.as_str())))
+            }
+            Event::Modification(ModificationChanged { volume, state: ModificationState::Optimizing, size_gib }) => {
+                self.bytes.iter().for_each(|b| b.grow(volume.as_str(), size_gib << 30));
+                (volume.as_str(), inner.files.as_mut().map(|f| f.grow(volume, *size_gib)))
+            }
+            Event::Snapshot(SnapshotChanged { snapshot, volume, state: SnapshotPhase::Completed, .. })
+                if heard.state.planted().snapshot_late =>
+            {
+                let of_volume = heard.state.snapshot(snapshot).is_ok_and(|s| !s.copied);
+                if !of_volume || heard.state.volume(volume).is_err() {
+                    return Ok(());
+                }
+                self.bytes.iter().for_each(|b| b.snapshot(volume.as_str(), snapshot.as_str()));
+                (snapshot.as_str(), inner.files.as_mut().map(|f| f.take_again(volume, snapshot)))
+            }
+            _ => return Ok(()),
+        };
+        done.unwrap_or(Ok(())).map_err(|error| (id.to_owned(), error))
+    }
+}

@@ -1,0 +1,115 @@
+//! One request and its answer on a connection: its body comes in time, and the connection knows how long it lasts.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming as HyperBody;
+use tokio::time::{Instant, Sleep};
+use tower::Service;
+
+use super::PeerCertificate;
+use super::life::{Asked, Life};
+use crate::body::{Body, BoxError, HttpService, boxed};
+
+/// Adapts a peer to what hyper hands out.
+#[derive(Clone)]
+pub(crate) struct Incoming {
+    pub(crate) service: HttpService,
+    pub(crate) certificate: Option<PeerCertificate>,
+    /// The connection, when anybody looks how long it lasts.
+    pub(crate) life: Option<Arc<Life>>,
+}
+
+impl Service<Request<HyperBody>> for Incoming {
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<HyperBody>) -> Self::Future {
+        let asked = self.life.as_ref().map(Life::request);
+        let mut request = match &self.life {
+            Some(life) if !request.body().is_end_stream() => {
+                let life = life.clone();
+                request.map(|body| boxed(Timed { body, life, due: None, waits: false }))
+            }
+            _ => request.map(boxed),
+        };
+        if let Some(certificate) = &self.certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
+        let answering = self.service.call(request);
+        Box::pin(async move { Ok(answering.await?.map(|body| Answer { body, _asked: asked })) })
+    }
+}
+
+/// The body of an answer; with its last byte the request is over.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    body: Body,
+    _asked: Option<Asked>,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// the rest of the request's body did not arrive in time
+#[derive(Clone, Copy, Debug, displaydoc::Display, thiserror::Error)]
+struct Late;
+
+/// The body of a request, of which the next piece has to come in time.
+struct Timed {
+    body: HyperBody,
+    life: Arc<Life>,
+    due: Option<Pin<Box<Sleep>>>,
+    /// The next piece is waited for.
+    waits: bool,
+}
+
+impl http_body::Body for Timed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.waits = false;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let due = this.due.get_or_insert_with(|| Box::pin(tokio::time::sleep(this.life.patience.body)));
+        if !std::mem::replace(&mut this.waits, true) {
+            due.as_mut().reset(Instant::now() + this.life.patience.body);
+        }
+        due.as_mut().poll(cx).map(|()| Some(Err(Late.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

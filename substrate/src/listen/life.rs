@@ -1,0 +1,264 @@
+//! How long connections live, and which of them goes when there are too many.
+//!
+//! A connection that asks nothing costs a descriptor and memory for as long as its client likes, unless somebody looks.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How long a connection may be without a request; nothing when one over HTTP/2 may be for ever.
+    pub idle: Option<Duration>,
+    /// From the first byte of a request to the end of its head, and for a handshake.
+    pub head: Duration,
+    /// From one piece of a request's body to the next.
+    pub body: Duration,
+}
+
+impl Patience {
+    /// With clients of an API: what a Kubernetes API server has.
+    pub const API: Self =
+        Self { idle: Some(Duration::from_secs(90)), head: Duration::from_secs(32), body: Duration::from_secs(32) };
+    /// With clients that keep one connection and take its loss for the server's end, as CSI sidecars do.
+    pub const STEADY: Self = Self { idle: None, ..Self::API };
+}
+
+/// What begins a connection over HTTP/2.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What a connection does.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub(super) patience: Patience,
+    state: Mutex<State>,
+    /// Something changed that says when it is closed.
+    changed: Notify,
+    /// It makes room for another one.
+    evicted: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that are not answered to their last byte.
+    requests: usize,
+    /// Since when there is none.
+    since: Instant,
+    /// When the first byte of the next one came.
+    begun: Option<Instant>,
+    /// How many bytes of the preface of HTTP/2 have come; nothing when it is another protocol.
+    preface: Option<usize>,
+}
+
+impl State {
+    fn is_http2(&self) -> bool {
+        self.preface == Some(PREFACE.len())
+    }
+}
+
+impl Life {
+    pub(super) fn begin(patience: Patience) -> Arc<Self> {
+        let state = State { requests: 0, since: Instant::now(), begun: None, preface: Some(0) };
+        Arc::new(Self { patience, state: Mutex::new(state), changed: Notify::new(), evicted: Notify::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of bytes from the client.
+    fn heard(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        if state.is_http2() {
+            // Its frames, pings among them, begin no request by themselves.
+            return;
+        }
+        state.preface = state.preface.and_then(|known| {
+            let more = &PREFACE[known..];
+            let both = more.len().min(bytes.len());
+            (more[..both] == bytes[..both]).then_some(known + both)
+        });
+        if state.is_http2() {
+            (state.begun, state.since) = (None, Instant::now());
+        } else if state.requests == 0 && state.begun.is_none() {
+            state.begun = Some(Instant::now());
+        } else {
+            return;
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// A request has come, head and all; it lasts as long as what is given back.
+    pub(super) fn request(self: &Arc<Self>) -> Asked {
+        let mut state = self.lock();
+        state.requests += 1;
+        state.begun = None;
+        Asked(self.clone())
+    }
+
+    /// Until when a request is waited for.
+    fn until(&self) -> Option<Instant> {
+        let state = self.lock();
+        match (state.requests, state.begun) {
+            (0, Some(begun)) => Some(begun + self.patience.head),
+            // Who never says what it speaks asks nothing either.
+            (0, None) if !state.is_http2() => Some(state.since + self.patience.idle.unwrap_or(self.patience.head)),
+            (0, None) => self.patience.idle.map(|idle| state.since + idle),
+            _ => None,
+        }
+    }
+
+    /// Completes when the client has been waited for long enough.
+    pub(super) async fn over(&self) {
+        loop {
+            let until = self.until();
+            let due = async {
+                match until {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! { biased;
+                () = self.changed.notified() => {}
+                // What came meanwhile counts.
+                () = due => if self.until().is_some_and(|until| until <= Instant::now()) { return },
+            }
+        }
+    }
+
+    /// Completes when it has to make room.
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct Asked(Arc<Life>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.requests -= 1;
+        if state.requests == 0 {
+            state.since = Instant::now();
+            drop(state);
+            self.0.changed.notify_one();
+        }
+    }
+}
+
+/// The stream of a connection, whose bytes are taken note of.
+#[derive(Debug)]
+pub(super) struct Heard<S> {
+    pub(super) stream: S,
+    pub(super) life: Arc<Life>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let new = &buffer.filled()[before..];
+        if !new.is_empty() {
+            self.life.heard(new);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// All connections of a world, so that one that is idle can make room.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    all: Mutex<BTreeMap<u64, Arc<Life>>>,
+    count: AtomicU64,
+}
+
+impl Crowd {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Life>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets `life` in, for as long as what is given back lives.
+    pub(super) fn enter(self: &Arc<Self>, life: &Arc<Life>) -> Place {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(number, life.clone());
+        Place(self.clone(), number)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Tells the connection to go that has been without a request for the longest time; false when none is. One that may
+    /// be silent for ever stays.
+    pub(super) fn make_room(&self) -> bool {
+        let mut all = self.lock();
+        let idle = all.iter().filter_map(|(number, life)| {
+            let until = life.until()?;
+            Some((until, *number))
+        });
+        let Some((_, first)) = idle.min() else { return false };
+        if let Some(life) = all.remove(&first) {
+            life.evicted.notify_one();
+        }
+        true
+    }
+}
+
+/// Where a connection stands among the others.
+#[derive(Debug)]
+pub(super) struct Place(Arc<Crowd>, u64);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
+    }
+}
+
+/// Most connections at once: what descriptors this process may have, less some for its files.
+pub(super) fn most() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    limit - (limit / 4).min(64)
+}

@@ -1,0 +1,168 @@
+//! Connections of patient and of impatient clients, on real sockets.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use tokio::io::AsyncReadExt;
+
+use super::*;
+use crate::body::{self, Body, BoxError};
+use crate::process::Process;
+use crate::world::{Options, World};
+
+const SHORT: Duration = Duration::from_millis(300);
+/// Within which a connection that is to end has ended, on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+const PATIENCE: Patience = Patience { idle: Some(Duration::from_millis(600)), head: SHORT, body: SHORT };
+
+/// Answers with the length of the body; `/slow` after a while, `/stream` with a piece now and one later.
+async fn answer(request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let path = request.uri().path().to_owned();
+    match path.as_str() {
+        "/slow" => tokio::time::sleep(SHORT * 6).await,
+        "/stream" => {
+            let pieces = futures_util::stream::unfold(0, |n| async move {
+                tokio::time::sleep(SHORT * 3 * n).await;
+                let frame = http_body::Frame::data(bytes::Bytes::from(format!("piece {n};")));
+                (n < 3).then_some((Ok::<_, BoxError>(frame), n + 1))
+            });
+            return Ok(Response::new(body::boxed(http_body_util::StreamBody::new(pieces))));
+        }
+        _ => {}
+    }
+    match request.into_body().collect().await {
+        Ok(all) => Ok(Response::new(body::full(format!("{} bytes", all.to_bytes().len())))),
+        Err(error) => Ok(Response::builder().status(400).body(body::full(error.to_string()))?),
+    }
+}
+
+fn play<F: Future<Output = ()>>(patience: Patience, most: Option<usize>, story: impl FnOnce(SocketAddr) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::live(Options::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let process = Process::start(&world, "server", |_| std::future::pending());
+        let ctx = process.ctx().unwrap();
+        let service = HttpService::new(|request| Box::pin(answer(request)));
+        let mut doors = Doors::of(&ctx);
+        doors.most = most.unwrap_or(doors.most);
+        ctx.clone().spawn(accept(ctx, listener, service, None, patience, doors));
+        story(address).await;
+    });
+}
+
+/// What comes from `stream` until it ends.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let read = tokio::time::timeout(LONG, stream.read_to_end(&mut text)).await.expect("it is closed");
+    // A reset is an end, too.
+    assert!(read.is_ok() || read.is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+async fn say(address: SocketAddr, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream
+}
+
+#[test]
+fn who_says_nothing_or_half_of_it_is_not_waited_for_for_ever() {
+    play(PATIENCE, None, async |address| {
+        for (said, answered) in [
+            ("", ""),
+            ("POST / HTT", ""),
+            ("PRI * HTTP/2.0\r\n", ""),
+            ("POST / HTTP/1.1\r\nhost: a\r\ncontent-le", ""),
+            ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n", "did not arrive in time"),
+            ("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n12345", "did not arrive in time"),
+            ("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\n123", "did not arrive in time"),
+            ("GET / HTTP/1.1\r\nhost: a\r\n\r\n", "0 bytes"),
+            ("GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HT", "0 bytes"),
+        ] {
+            let text = rest(&mut say(address, said).await).await;
+            assert!(text.contains(answered) && text.is_empty() == answered.is_empty(), "{said}: {text}");
+        }
+        // The preface of HTTP/2, and nothing that asks.
+        let mut stream = say(address, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+        rest(&mut stream).await;
+    });
+}
+
+#[test]
+fn who_asks_is_answered_however_long_it_takes() {
+    play(PATIENCE, None, async |address| {
+        let mut slow = say(address, "GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        let mut streamed = say(address, "GET /stream HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        // Each piece comes in time, all of them together would not.
+        let mut piecemeal = say(address, "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\n").await;
+        for _ in 0..8 {
+            tokio::time::sleep(SHORT / 3).await;
+            piecemeal.write_all(b"x").await.unwrap();
+        }
+        assert!(rest(&mut slow).await.contains("0 bytes"));
+        assert!(rest(&mut streamed).await.contains("piece 2;"));
+        assert!(rest(&mut piecemeal).await.contains("8 bytes"));
+    });
+}
+
+#[test]
+fn a_steady_client_keeps_its_connection_and_one_that_never_begins_does_not() {
+    let steady = Patience { idle: None, ..PATIENCE };
+    play(steady, None, async |address| {
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let io = TokioIo::new(stream);
+        let executor = hyper_util::rt::TokioExecutor::new();
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+        let work = async {
+            for pause in [Duration::ZERO, SHORT * 6, SHORT] {
+                tokio::time::sleep(pause).await;
+                let request = Request::builder().uri("http://a/").body(body::empty()).unwrap();
+                assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+            }
+        };
+        tokio::select! { () = work => {}, ended = connection => panic!("{ended:?}") }
+        assert_eq!(rest(&mut silent).await, "");
+    });
+}
+
+#[test]
+fn where_there_is_no_room_the_idlest_goes_and_who_still_finds_none_is_told() {
+    let patient = Patience { idle: Some(LONG), head: LONG, body: LONG };
+    play(patient, Some(3), async |address| {
+        let ask = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            let mut stream = say(address, ask).await;
+            let mut some = [0; 12];
+            stream.read_exact(&mut some).await.unwrap();
+            kept.push(stream);
+        }
+        // The fourth is answered: the first makes room.
+        let mut fourth = say(address, "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        assert!(rest(&mut fourth).await.contains("200 OK"));
+        rest(&mut kept[0]).await;
+        // All places are taken by who waits for an answer.
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            waiting.push(say(address, "GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await);
+        }
+        tokio::time::sleep(SHORT).await;
+        let text = rest(&mut say(address, ask).await).await;
+        assert!(text.starts_with("HTTP/1.1 503 ") && text.ends_with("\r\n\r\ntoo many connections\n"), "{text}");
+        for stream in &mut waiting {
+            assert!(rest(stream).await.contains("200 OK"));
+        }
+        assert!(
+            rest(&mut say(address, "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await)
+                .await
+                .contains("200 OK")
+        );
+    });
+}
