@@ -97,6 +97,11 @@ impl Regions {
         crate::service::router(self, ctx)
     }
 
+    /// How many requests of the EC2 API came so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.0.iter().map(|cloud| cloud.counts().requests()).sum()
+    }
+
     /// Writes all state files anew (see [`Ec2::save`]).
     ///
     /// # Errors

@@ -6,11 +6,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 use common::SIGNED;
-use common::program::{program, start_by};
-use std::process::Command;
+use common::program::{Running, program, run, start, start_by};
 
 /// Asks once on a new connection, and gives all that is answered.
 fn ask(address: &str) -> String {
@@ -60,5 +60,42 @@ fn a_new_client_is_answered_though_others_hold_all_descriptors() {
     drop(asking);
     while !ask(address).starts_with("HTTP/1.1 200 OK") {
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Resident memory of the program in KiB.
+fn resident(running: &Running) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", running.0.id())).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn memory_of_a_load_is_given_back_when_it_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, endpoint) = start(dir.path(), &[]);
+    let address = endpoint.strip_prefix("http://").unwrap();
+    let form = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=1";
+    run(async {
+        let service = substrate::dial::http(&endpoint).unwrap();
+        for _ in 0..2_000 {
+            let request = common::signed(&format!("Version=2016-11-15&{form}"));
+            let made = common::read(substrate::body::call(service.clone(), request).await.unwrap()).await;
+            assert_eq!(made.status, 200);
+        }
+    });
+    let before = resident(&running);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..20).for_each(|_| assert!(ask(address).len() > 500_000)));
+        }
+    });
+    let loaded = resident(&running);
+    let mut waited = 0;
+    // What is left is some of what the load took, or little.
+    while resident(&running) > before + ((loaded - before) / 2).max(2 << 10) {
+        waited += 1;
+        assert!(waited < 300, "{before}, {loaded}, {} KiB", resident(&running));
+        std::thread::sleep(Duration::from_millis(200));
     }
 }

@@ -1,7 +1,5 @@
 //! How processes end, and what their blocking work does then.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

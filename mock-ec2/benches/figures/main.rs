@@ -189,7 +189,7 @@ fn memory(bed: &Bed, before: f64) {
     drop(run(port, vec![describe; CONNECTIONS]));
     let loaded = bed.server.resident_mib();
     drop(open);
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(6));
     let after = bed.server.resident_mib();
-    println!("  resident: {before:.1} MiB before the load, {loaded:.1} under it, {after:.1} five seconds later");
+    println!("  resident: {before:.1} MiB before the load, {loaded:.1} under it, {after:.1} six seconds later");
 }

@@ -2,6 +2,7 @@
 
 mod files;
 mod flags;
+mod memory;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -155,6 +156,7 @@ fn start(
                 }
             });
         }
+        ctx.spawn(memory::tidy(ctx.clone(), regions.clone()));
         async move {
             let service = regions.start(&ctx);
             if let Some(listener) = listener

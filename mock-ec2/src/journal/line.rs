@@ -66,7 +66,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Saved, Broken> {
         let ended = line.len() < rest.len();
         match text(line).filter(|_| ended) {
             Some(text) => patches.push(serde_json::from_slice(text).map_err(|reason| Broken::Record { at, reason })?),
-            None if lines(more).any(|line| text_of(line)) => return Err(Broken::Middle { at, length: bytes.len() }),
+            None if lines(more).any(|line| text(line).is_some()) => {
+                return Err(Broken::Middle { at, length: bytes.len() });
+            }
             None => break,
         }
         rest = more;
@@ -84,10 +86,6 @@ fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|b| *b == b'\n')
-}
-
-fn text_of(line: &[u8]) -> bool {
-    text(line).is_some()
 }
 
 /// The text of a record that is whole.
