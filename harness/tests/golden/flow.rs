@@ -29,7 +29,7 @@ pub struct Flow {
     #[serde(default)]
     pub elsewhere: Vec<Elsewhere>,
     /// What upstream writes.
-    pub writes: Vec<Entry>,
+    pub writes: Vec<Line>,
 }
 
 /// Writes that this golden leaves to another.
@@ -45,29 +45,15 @@ pub struct Elsewhere {
     pub golden: String,
 }
 
-/// A part of the order.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Entry {
-    /// Lists that upstream does not order against each other.
-    Together(Together),
-    /// One write.
-    Line(Box<Line>),
-}
-
-/// Lists that upstream does not order against each other.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Together {
-    /// Each is in order.
-    pub together: Vec<Vec<Entry>>,
-}
-
-/// One write. Either `does` and `fields`, or `event`, `says` and `component`.
+/// One write, or lists of them: `does` and `fields`, or `event`, `says` and `component`, or `together`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
+    /// Lists that upstream does not order against each other; each is in order.
+    #[serde(default)]
+    pub together: Vec<Vec<Line>>,
     /// The client.
+    #[serde(default)]
     pub by: String,
     /// Verb, kind of patch, resource and object.
     #[serde(default)]
@@ -88,9 +74,9 @@ pub struct Line {
     pub action: Option<String>,
     /// The field of the object.
     pub path: Option<String>,
-    /// What a reference made by hand leaves out: `uid`, `version`.
+    /// What a reference made by hand lacks.
     #[serde(default)]
-    pub no: Vec<String>,
+    pub lacks: Vec<Lack>,
     /// What the code does not settle: it may `miss`, it may `repeat`, or both.
     #[serde(default)]
     pub may: Vec<May>,
@@ -99,6 +85,16 @@ pub struct Line {
     pub from: String,
     /// Why no recorded request agrees with it, where none does.
     pub unrecorded: Option<String>,
+}
+
+/// What a reference that is made by hand lacks.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Lack {
+    /// The object's uid.
+    Uid,
+    /// The object's resourceVersion.
+    Version,
 }
 
 /// What is open.
@@ -158,18 +154,18 @@ impl Flow {
     }
 }
 
-fn gather(entries: &[Entry], place: &mut Place, lines: &mut Vec<Expected>) -> Result<(), String> {
-    for (i, entry) in entries.iter().enumerate() {
+fn gather(lines: &[Line], place: &mut Place, found: &mut Vec<Expected>) -> Result<(), String> {
+    for (i, line) in lines.iter().enumerate() {
         place.push(i);
-        match entry {
-            Entry::Line(line) => lines.push(line.expected(place.clone())?),
-            Entry::Together(Together { together }) => {
-                for (branch, entries) in together.iter().enumerate() {
-                    place.push(branch);
-                    gather(entries, place, lines)?;
-                    place.pop();
-                }
-            }
+        if line.together.is_empty() {
+            found.push(line.expected(place.clone())?);
+        } else if !line.by.is_empty() {
+            return Err(format!("{}: `together` stands alone", line.by));
+        }
+        for (branch, lines) in line.together.iter().enumerate() {
+            place.push(branch);
+            gather(lines, place, found)?;
+            place.pop();
         }
         place.pop();
     }
@@ -218,13 +214,13 @@ impl Line {
             ("kind".to_owned(), json!(api_kind)),
             ("name".to_owned(), json!(name)),
         ]);
-        let has = |what: &str| !self.no.iter().any(|no| no == what);
+        let has = |what| !self.lacks.contains(&what);
         let mut put = |field: &str, value: Option<String>| {
             about.extend(value.map(|value| (field.to_owned(), Value::from(value))));
         };
         put("namespace", namespaced.then(|| "default".to_owned()));
-        put("uid", has("uid").then(|| format!("<uid of {plural} {name}>")));
-        put("resourceVersion", has("version").then(|| "<version>".to_owned()));
+        put("uid", has(Lack::Uid).then(|| format!("<uid of {plural} {name}>")));
+        put("resourceVersion", has(Lack::Version).then(|| "<version>".to_owned()));
         put("fieldPath", self.path.clone());
         let (component, says) = (self.component.as_deref()?, self.says.as_deref()?);
         let body = match &self.action {

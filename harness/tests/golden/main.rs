@@ -216,7 +216,8 @@ mod format {
         assert!(refused(", from: kubernetes pkg/a.go").contains("must name repository, file and function"));
         assert!(refused(", from: elsewhere pkg/a.go f").contains("the repository is none of kubernetes"));
         assert!(refused(", from: kubernetes readme f").contains("must name a Go file"));
-        let twice = "  - {by: a, does: PUT pods web, event: Normal A pod/web, from: kubernetes pkg/a.go f}\n";
+        let twice =
+            "  - {by: a, does: PUT pods web, fields: {}, event: Normal A pod/web, from: kubernetes pkg/a.go f}\n";
         assert!(Flow::parse(&format!("{HEAD}{twice}")).unwrap_err().contains("either `does` and `fields`, or `event`"));
         assert!(Flow::parse("flow: f\nscenario: s\nwrites: []\n").unwrap_err().contains("at least one"));
     }

@@ -16,6 +16,7 @@ pub const OUTSIDE: &[(&str, &str, &str)] = &[
     ("csi-provisioner", "PUT volumesnapshots", "snapshots"),
     ("csi-resizer", "POST leases", "leader election"),
     ("csi-resizer", "PUT leases", "leader election"),
+    ("kube-controller-manager/node-controller", "PATCH strategic events", "no flow has the same Event of it twice"),
     ("kube-scheduler/scheduler", "POST events", "leader election"),
 ];
 

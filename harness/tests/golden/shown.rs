@@ -226,9 +226,9 @@ fn is_heartbeat(patch: &Value) -> bool {
     let Some(status) = patch.get("status").and_then(Value::as_object) else { return false };
     let only_times = |conditions: &Value| {
         conditions.as_array().is_some_and(|conditions| {
-            conditions.iter().all(|c| {
-                c.as_object().is_some_and(|c| c.keys().all(|key| key == "type" || key == "lastHeartbeatTime"))
-            })
+            conditions
+                .iter()
+                .all(|c| c.as_object().is_some_and(|c| c.keys().all(|key| key == "type" || key == "lastHeartbeatTime")))
         })
     };
     patch.as_object().is_some_and(|patch| patch.keys().all(|key| key == "status" || key == "metadata"))
@@ -250,7 +250,9 @@ fn without_nothing(value: Value) -> Option<Value> {
             (!fields.is_empty()).then_some(Value::Object(fields))
         }
         Value::Array(items) if items.is_empty() => None,
-        Value::Array(items) => Some(items.into_iter().map(|i| without_nothing(i).unwrap_or_else(|| json!({}))).collect()),
+        Value::Array(items) => {
+            Some(items.into_iter().map(|i| without_nothing(i).unwrap_or_else(|| json!({}))).collect())
+        }
         other => Some(other),
     }
 }
