@@ -78,7 +78,7 @@ fn disorder(expected: &[Expected], found: &[Vec<usize>]) -> Vec<(usize, usize)> 
 
 /// Whether upstream writes `first`, which stands first in the file, before `second`. A recorder posts its Events from
 /// a queue of its own: an Event comes after what stands before it, and before nothing but the recorder's next Event.
-fn is_before(first: &Expected, second: &Expected) -> bool {
+pub fn is_before(first: &Expected, second: &Expected) -> bool {
     if first.is_event && !(second.is_event && first.shown.by == second.shown.by) {
         return false;
     }
