@@ -64,7 +64,7 @@ impl Names {
                 let called = format!("<attachment to {}>", text("/spec/nodeName"));
                 add(&mut names, name, called.clone());
                 called.trim_matches(['<', '>']).to_owned()
-            } else if object.resource == "persistentvolumes" && text("/spec/claimRef/name") != "" {
+            } else if object.resource == "persistentvolumes" && !text("/spec/claimRef/name").is_empty() {
                 format!("volume of {}", text("/spec/claimRef/name"))
             } else {
                 format!("{} {name}", object.resource)
