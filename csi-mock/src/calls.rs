@@ -263,6 +263,7 @@ impl Calls {
             node: some(&about.node),
             target: some(&about.target),
             ordinal,
+            stages_nothing: about.rpc() == "NodePublishVolume" && !self.0.settings.has(Feature::StageUnstageVolume),
         });
         Call {
             calls: self.clone(),

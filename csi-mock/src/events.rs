@@ -61,6 +61,9 @@ substrate::events! {
         pub target: Option<Text>,
         /// Position among the calls of this driver process, from 1.
         pub ordinal: u64,
+        /// NodePublishVolume of a driver without STAGE_UNSTAGE_VOLUME: nothing was staged before.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub stages_nothing: bool,
     }
 
     /// A call of the driver ended.

@@ -54,7 +54,9 @@ const CASES: &[Case] = &[
     ),
     case(&["force-detach-early"], lost_kubelet, Id::I2, "no legitimate forced detach is on record"),
     case(&["volumes-in-use-dropped"], kubelet_down, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["force-detach-early"], || unstaged(&lost_kubelet()), Id::I2, "while it is published there"),
     case(&["attached-before-publish"], slow_attach, Id::I3, "where it is not attached"),
+    case(&["attached-before-publish"], || unstaged(&slow_attach()), Id::I3, "where it is not attached"),
     case(&["stage-not-repeated"], unstage_fails_late, Id::I3, "where it is not staged"),
     case(&["volumes-attached-not-updated"], left, Id::I4, "is in status.volumesAttached of the node, and not"),
     case(&["unpublish-answers-early"], left, Id::I4, "is attached in the cloud, and not"),
@@ -73,6 +75,7 @@ const CASES: &[Case] = &[
     case(&["bookmark-ahead"], stayed_long, Id::I7, "tells of revision"),
     case(&["never-retries-detach"], unpublish_fails, Id::I8, "waits for the detach of"),
     case(&["unmount-skipped"], left, Id::I8, "waits for NodeUnstageVolume"),
+    case(&["unmount-skipped"], || unstaged(&left()), Id::I8, "waits for NodeUnpublishVolume"),
     case(&["attachment-left-behind"], left, Id::I8, "waits for its deletion"),
     case(&["attachment-lingers"], left, Id::I8, "waits for the cloud: its attachment is detaching"),
     case(&["dangling-attachments-ignored"], controller_manager_down, Id::I8, "waits for its deletion"),
@@ -164,6 +167,11 @@ fn moves() -> String {
 
 fn moved() -> String {
     story("", &moves())
+}
+
+/// The same with a driver that has no step of staging.
+fn unstaged(story: &str) -> String {
+    format!("driver: {{capabilities: -STAGE_UNSTAGE_VOLUME}}\n{story}")
 }
 
 fn slow_unstage() -> String {

@@ -15,7 +15,7 @@ use crate::calls::Call;
 use crate::capabilities::Feature;
 use crate::check;
 use crate::disk::{DiskError, MountKind, Publish};
-use crate::events::{DiskPublished, DiskUnpublished};
+use crate::events::{DiskPublished, DiskUnpublished, DiskUnstaged};
 
 impl NodeService {
     pub(super) async fn publish(
@@ -131,6 +131,10 @@ impl NodeService {
             let mounts = self.mounts(volume).await?;
             if mounts.iter().any(|m| m.path == path && m.kind == MountKind::Staging) {
                 unmounted = self.disk().unstage(volume, path).await.map_err(|e| status(&e))?;
+                if unmounted {
+                    let (volume, path) = (volume.into(), target.into());
+                    self.calls.ctx().emit(DiskUnstaged { volume, node: self.node(), path });
+                }
             }
         }
         if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {

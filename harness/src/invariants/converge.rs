@@ -57,8 +57,10 @@ impl Facts {
         }
         for ((volume, node), hold) in &self.holds {
             let pv = self.volumes.iter().find(|(_, pv)| pv.handle == *volume);
-            if hold.staged.is_some() && pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
-                add(format!("{volume} on {node}"), "NodeUnstageVolume: nothing there wants it".to_owned());
+            let Some(state) = hold.state() else { continue };
+            if pv.is_some_and(|(pv, _)| !self.is_wanted(pv, node)) {
+                let call = if state == "staged" { "NodeUnstageVolume" } else { "NodeUnpublishVolume" };
+                add(format!("{volume} on {node}"), format!("{call}: nothing there wants it"));
             }
         }
         for ((volume, node), state) in &self.cloud {

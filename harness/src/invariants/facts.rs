@@ -14,6 +14,7 @@ use mock_ec2::events::{
 use substrate::Event;
 use substrate::clock::TimeScale;
 use substrate::events::{ProcessCrashed, ProcessStarted};
+use substrate::json::Text;
 
 use super::FORCE_AFTER;
 use crate::cluster::names;
@@ -24,13 +25,15 @@ use crate::events::ClusterNode;
 pub(super) struct Hold {
     /// Staged, and whether it may be written.
     pub staged: Option<bool>,
+    /// Where it is staged.
+    path: Text,
     /// It is a raw device: that it is staged shows nowhere on the node.
     pub raw: bool,
     /// Target paths, and whether they may be written.
     pub published: BTreeMap<String, bool>,
     /// A legitimate forced detach from this node is on record: what is mounted there no longer reaches the volume.
     pub forced: bool,
-    /// Grows with every stage, so that one mistake is reported once.
+    /// Grows each time the volume comes to the node, so that one mistake is reported once.
     pub generation: u64,
     /// The kubelet of the node has started anew since the last target path went.
     pub forgotten: bool,
@@ -39,6 +42,23 @@ pub(super) struct Hold {
 }
 
 impl Hold {
+    /// The volume came to the node anew: what was forced before is over.
+    fn begins(&mut self) {
+        self.forced = false;
+        self.forgotten = false;
+        self.wrongly_forced = None;
+        self.generation += 1;
+    }
+
+    /// What is there that a detach would break, if anything is: `staged`, or `published` where the driver stages
+    /// nothing.
+    pub fn state(&self) -> Option<&'static str> {
+        match self.staged {
+            Some(_) => Some("staged"),
+            None => (!self.published.is_empty()).then_some("published"),
+        }
+    }
+
     /// Whether anything on the node can still write to the volume.
     pub fn writes(&self) -> bool {
         !self.forced && (self.staged == Some(true) || self.published.values().any(|w| *w))
@@ -112,8 +132,8 @@ pub(super) struct Facts {
     multi_attach: BTreeSet<String>,
     /// Volumes that the cloud has told of.
     in_our_cloud: BTreeSet<String>,
-    /// Volumes that were staged on a node since they were last attached to it.
-    pub staged_since_attached: BTreeSet<(String, String)>,
+    /// Volumes that were staged or published on a node since they were last attached to it.
+    pub held_since_attached: BTreeSet<(String, String)>,
     /// Since when nothing wants a volume on a node, in milliseconds.
     unwanted_since: BTreeMap<(String, String), u64>,
     /// Calls of drivers that are open, by process and ordinal.
@@ -210,7 +230,7 @@ impl Facts {
         } else if let Some(staged) = event.get::<DiskStaged>() {
             self.on_staged(staged);
         } else if let Some(DiskPublished { volume, node, path, readonly }) = event.get() {
-            self.of(volume, node).published.insert(path.to_string(), !readonly);
+            self.on_published(volume, node, path, *readonly);
         } else if let Some(DiskUnpublished { volume, node, path }) = event.get() {
             self.on_unpublished(volume, node, path);
         } else if let Some(DiskUnstaged { volume, node, .. }) = event.get() {
@@ -255,13 +275,27 @@ impl Facts {
     fn on_staged(&mut self, staged: &DiskStaged) {
         let hold = self.of(&staged.volume, &staged.node);
         hold.staged = Some(!staged.readonly);
+        hold.path = staged.path.clone();
         hold.raw = staged.raw;
-        hold.forced = false;
-        hold.forgotten = false;
-        hold.wrongly_forced = None;
-        hold.generation += 1;
+        hold.begins();
         let node = self.name(&staged.node).to_owned();
-        self.staged_since_attached.insert((staged.volume.to_string(), node));
+        self.held_since_attached.insert((staged.volume.to_string(), node));
+    }
+
+    fn on_published(&mut self, volume: &str, node: &str, path: &str, readonly: bool) {
+        let hold = self.of(volume, node);
+        if hold.staged.is_none() && hold.published.is_empty() {
+            // A raw device of a driver that stages nothing: that it is published is all that there is.
+            hold.begins();
+            hold.raw = true;
+        }
+        if hold.path == path {
+            // A driver that stages nothing mounts at the target itself.
+            hold.staged = None;
+        }
+        hold.published.insert(path.to_owned(), !readonly);
+        let node = self.name(node).to_owned();
+        self.held_since_attached.insert((volume.to_owned(), node));
     }
 
     fn on_unpublished(&mut self, volume: &str, node: &str, path: &str) {
@@ -311,7 +345,7 @@ impl Facts {
             }
             state => {
                 if state == AttachmentPhase::Attaching {
-                    self.staged_since_attached.remove(&key);
+                    self.held_since_attached.remove(&key);
                 }
                 self.cloud.insert(key, state);
             }

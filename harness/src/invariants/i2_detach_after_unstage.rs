@@ -1,5 +1,5 @@
-//! I2: no detach while the volume is staged there, unless that detach is legitimately forced. An occasion is a detach of
-//! a volume that had been staged there.
+//! I2: no detach while the volume is staged or published there, unless that detach is legitimately forced. An occasion is
+//! a detach of a volume that had been staged or published there.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::{Checked, Found, Id};
 pub(super) struct DetachAfterUnstage {
     /// The attachments whose detach was counted: retries of one are one.
     counted: BTreeSet<(String, String)>,
-    /// The stagings that were reported, so that retries of one mistake are one violation.
+    /// The holds that were reported, so that retries of one mistake are one violation.
     reported: BTreeSet<(String, String, u64)>,
 }
 
@@ -41,18 +41,16 @@ impl DetachAfterUnstage {
         };
         let node = facts.name(node);
         let key = (volume.to_owned(), node.to_owned());
-        if facts.staged_since_attached.contains(&key) && self.counted.insert(key) {
+        if facts.held_since_attached.contains(&key) && self.counted.insert(key) {
             checked.add(Id::I2, 1);
         }
         let hold = facts.hold(volume, node)?;
-        if hold.staged.is_none() || hold.forced {
-            return None;
-        }
+        let state = hold.state().filter(|_| !hold.forced)?;
         if !self.reported.insert((volume.to_owned(), node.to_owned(), hold.generation)) {
             return None;
         }
         let message = format!(
-            "{what} for {volume} on {node} while it is staged there, and no legitimate forced detach is on record"
+            "{what} for {volume} on {node} while it is {state} there, and no legitimate forced detach is on record"
         );
         Some(Found {
             message,

@@ -1,4 +1,5 @@
-//! I3: publish only after stage, stage only after attached. Each stage and each publish is an occasion.
+//! I3: publish only after stage, stage only after attached; where the driver stages nothing, publish only after attached.
+//! Each stage and each publish is an occasion.
 
 use csi_mock::events::CsiCall;
 use substrate::Event;
@@ -11,6 +12,7 @@ pub(super) fn check(facts: &Facts, checked: &mut Checked, event: &Event) -> Opti
     let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return None };
     let (volume, node) = (volume.as_str(), facts.name(node));
     let missing = match call.rpc.as_str() {
+        "NodePublishVolume" if call.stages_nothing => (!facts.is_attached(volume, node)).then_some("attached"),
         "NodeStageVolume" => (!facts.is_attached(volume, node)).then_some("attached"),
         "NodePublishVolume" => facts.hold(volume, node).is_none_or(|hold| hold.staged.is_none()).then_some("staged"),
         _ => return None,

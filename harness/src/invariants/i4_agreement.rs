@@ -50,8 +50,8 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<String>, u64) 
         pairs.filter(|(volume, _)| known(volume)).collect()
     };
     let (devices, mounted) = (here(&machines.devices), here(&machines.staged));
-    let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.staged.is_some() && known(volume));
-    let staged: Pairs = holds.clone().map(|(key, _)| key.clone()).collect();
+    let holds = facts.holds.iter().filter(|((volume, _), hold)| hold.state().is_some() && known(volume));
+    let held: Pairs = holds.clone().map(|(key, _)| key.clone()).collect();
     let with_filesystem: Pairs = holds.filter(|(_, hold)| !hold.raw).map(|(key, _)| key.clone()).collect();
     let compared = cloud.iter().chain(&objects).chain(&attached).collect::<BTreeSet<_>>().len() as u64;
     let mut said = Vec::new();
@@ -66,7 +66,8 @@ pub(super) fn compare(facts: &Facts, machines: &Machines) -> (Vec<String>, u64) 
     same("attached in the cloud", &cloud, "attached by its VolumeAttachment", &objects);
     same("attached by its VolumeAttachment", &objects, "in status.volumesAttached of the node", &attached);
     same("attached in the cloud", &cloud, "plugged in as a device", &devices);
-    same("mounted on the node", &mounted, "staged by the word of the driver", &with_filesystem);
-    same("staged by the word of the driver", &staged, "in status.volumesInUse of the node", &in_use);
+    let by_word = "staged or published by the word of the driver";
+    same("mounted on the node", &mounted, by_word, &with_filesystem);
+    same(by_word, &held, "in status.volumesInUse of the node", &in_use);
     (said, compared)
 }

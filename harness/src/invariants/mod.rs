@@ -3,8 +3,8 @@
 //! | | | Asked |
 //! |---|---|---|
 //! | I1 | no volume of single-node access is writable on two nodes, unless a legitimate forced detach from the other node is on record | at every event |
-//! | I2 | no detach while the volume is staged there, unless that detach is legitimately forced | at every event |
-//! | I3 | publish only after stage, stage only after attached | at every event |
+//! | I2 | no detach while the volume is staged or published there, unless that detach is legitimately forced | at every event |
+//! | I3 | publish only after stage, stage only after attached; without staging, publish only after attached | at every event |
 //! | I4 | EC2 attachments = VolumeAttachments that are attached = `status.volumesAttached`; devices = mounts = what kubelet says is in use | at quiescence |
 //! | I5 | nothing leaks: cloud volumes, attachments, finalizers, loops, mounts, directories | after everything was deleted |
 //! | I6 | bytes synced before a clean unmount are readable afterwards | at every event |
