@@ -9,6 +9,7 @@ pub mod binder;
 pub mod cli;
 pub mod election;
 pub mod events;
+pub mod expander;
 pub mod flags;
 pub mod grid;
 pub mod kube;
