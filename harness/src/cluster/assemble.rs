@@ -211,7 +211,7 @@ impl Yard {
                     driver_name: yard.spec.driver_name.clone(),
                     // As the driver's chart has it.
                     batching: true,
-                    lock: yard.spec.lock,
+                    lock: yard.spec.driver.lock,
                     settings: yard.settings(),
                     ..ControllerConfig::new(ec2)
                 };
@@ -223,7 +223,7 @@ impl Yard {
 
     /// The driver's settings, as it starts with them.
     pub(super) fn settings(&self) -> Settings {
-        let DriverSettings { capabilities, attach_limit, capacity_gib } = &self.spec.driver;
+        let DriverSettings { capabilities, attach_limit, capacity_gib, .. } = &self.spec.driver;
         let settings = Settings::new(capabilities.clone().unwrap_or_default());
         settings.set_attach_limit(*attach_limit);
         settings.set_capacity_gib(*capacity_gib);

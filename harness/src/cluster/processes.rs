@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::scenario::LatencyProfile;
-use csi_mock::settings::LockKey;
 use fake_apiserver::events::{RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
 use mock_ec2::InstanceSpec;
 use mock_ec2::events::RequestEnded as CloudRequest;
@@ -28,9 +27,8 @@ use super::live::{BackendChoice, Site};
 use super::member::Member;
 use super::node_files::Registry;
 use super::nodes::container_start;
-use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
+use super::{Cluster, ClusterSpec, Node, NodeSpec, driver_flags, names, supervisor};
 use crate::events::{self, ClusterNode, ScenarioStep};
-use crate::scenario::model::DriverSettings;
 
 /// How long a component may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -427,10 +425,9 @@ impl Cluster {
             ("--mode", "controller".to_owned()),
             ("--endpoint", socket.clone()),
             ("--ec2-endpoint", ec2.clone()),
-            ("--lock", lock_key(spec.lock).to_owned()),
             ("--batching", String::new()),
         ];
-        csi.extend(settings(&spec));
+        csi.extend(driver_flags::of(&spec.driver));
         if !spec.without.contains("csi-mock") {
             let controller = start.start("csi-controller", "csi-mock", &csi).await?.0;
             members.insert("csi-controller".to_owned(), Member::Os(controller));
@@ -506,7 +503,7 @@ impl Launcher<'_> {
             // The machine has the slots for devices: they stay when the driver ends.
             ("--no-plug", String::new()),
         ];
-        driver.extend(settings(spec));
+        driver.extend(driver_flags::of(&spec.driver));
         let runtime =
             format!("unix://{}", self.site.socket_dir().join(format!("{}.runtime.sock", node.name)).display());
         let (least, most) = container_start(self.latency);
@@ -563,23 +560,6 @@ fn write_instances(path: &Path, instances: &[InstanceSpec]) -> Result<(), Cluste
 
 fn text(ready: &Value, key: &str) -> String {
     ready[key].as_str().unwrap_or_default().to_owned()
-}
-
-/// The settings of the driver, where they are not as it has them.
-fn settings(spec: &ClusterSpec) -> Vec<(&'static str, String)> {
-    let DriverSettings { capabilities, attach_limit, capacity_gib } = &spec.driver;
-    let offered =
-        capabilities.as_ref().map(|offered| ("--capabilities", format!("none,{}", offered.names().join(","))));
-    let limit = attach_limit.map(|limit| ("--volume-attach-limit", limit.to_string()));
-    let capacity = capacity_gib.map(|gib| ("--capacity-gib", gib.to_string()));
-    [offered, limit, capacity].into_iter().flatten().collect()
-}
-
-fn lock_key(key: LockKey) -> &'static str {
-    match key {
-        LockKey::Volume => "volume",
-        LockKey::VolumeAndNode => "volume-and-node",
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controllers::Timers;
 use controllers::flags::{self, FlagError};
-use csi_mock::settings::LockKey;
 
 use super::Secret;
 use crate::scenario::model::{DriverSettings, LatencyProfile, Scenario};
@@ -47,13 +46,11 @@ pub struct ClusterSpec {
     pub replicas: BTreeMap<String, usize>,
     /// Whether processes of control loops are elected by Lease also where there is one of each.
     pub leader_elect: bool,
-    /// What the driver's controller service locks while it publishes.
-    pub lock: LockKey,
     /// What is set in processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
     /// Kinds of events that only who asks for them hears, and that the scenario asks for.
     pub heard: Vec<&'static str>,
-    /// What else of the driver is not as it is by default.
+    /// What of the driver is not as it is by default.
     pub driver: DriverSettings,
 }
 
@@ -72,7 +69,6 @@ impl Default for ClusterSpec {
             metadata: false,
             replicas: BTreeMap::new(),
             leader_elect: false,
-            lock: LockKey::default(),
             flags: Vec::new(),
             heard: Vec::new(),
             driver: DriverSettings::default(),
@@ -119,7 +115,6 @@ impl ClusterSpec {
             latency: scenario.latency,
             replicas: scenario.replicas.clone(),
             leader_elect: scenario.leader_elect,
-            lock: scenario.lock,
             flags: scenario.flags.clone(),
             heard: crate::runner::ears::kinds_heard(scenario),
             driver: scenario.driver.clone(),

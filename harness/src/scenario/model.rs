@@ -47,8 +47,6 @@ pub struct Scenario {
     pub replicas: BTreeMap<String, usize>,
     /// Whether these are elected by Lease also where there is one of each.
     pub leader_elect: bool,
-    /// What the driver's controller service locks while it publishes.
-    pub lock: LockKey,
     /// What is set in processes by upstream's names: process, name, value.
     pub flags: Vec<(String, String, String)>,
     /// What of the driver is not as it is by default.
@@ -75,6 +73,8 @@ impl Scenario {
 /// Settings of the CSI driver; what is absent is as the driver has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriverSettings {
+    /// What its controller service locks while it publishes.
+    pub lock: LockKey,
     /// What it offers.
     pub capabilities: Option<Capabilities>,
     /// How many volumes its node service says that a node takes.

@@ -14,8 +14,8 @@ use substrate::Event;
 use substrate::events::ProcessCrashed;
 use substrate::json::Text;
 
+use super::names::Names;
 use super::{Row, Shape, Timeline, Volume};
-use crate::events::ClusterNode;
 
 /// RPCs that are phases of a volume, and the names that users know them by.
 const RPCS: [(&str, &str); 9] = [
@@ -40,45 +40,6 @@ pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
         gather.observe(event);
     }
     gather.finish(events.last().map_or(0, |e| e.ms))
-}
-
-/// What is called how; read from the whole trace first, since a volume does things before its PV exists.
-#[derive(Debug, Default)]
-struct Names {
-    /// Instance id to node name.
-    nodes: BTreeMap<String, String>,
-    /// PV to the ordinal of the claim (in creation order) that it was made for.
-    claims_of_pv: BTreeMap<String, usize>,
-    /// Handle to PV.
-    pv_of_handle: BTreeMap<String, String>,
-    /// Claim to the ordinals that it had: a name can be used again.
-    claims: BTreeMap<String, usize>,
-    count: usize,
-}
-
-impl Names {
-    fn learn(&mut self, event: &Event) {
-        if let Some(ClusterNode { node, instance, .. }) = event.get() {
-            self.nodes.insert(instance.to_string(), node.to_string());
-            return;
-        }
-        let Some(commit) = event.get::<Commit>() else { return };
-        if commit.resource == "persistentvolumeclaims" && commit.r#type == EventType::Added {
-            self.claims.insert(commit.object.to_string(), self.count);
-            self.count += 1;
-        } else if let Some(pv) = &commit.pv {
-            if let Some(handle) = pv.handle.as_ref().filter(|handle| !handle.is_empty()) {
-                self.pv_of_handle.insert(handle.to_string(), commit.object.to_string());
-            }
-            if let Some(index) = pv.claim.as_ref().and_then(|claim| self.claims.get(claim.as_str())) {
-                self.claims_of_pv.entry(commit.object.to_string()).or_insert(*index);
-            }
-        }
-    }
-
-    fn node(&self, node: &str) -> String {
-        self.nodes.get(node).map_or(node, String::as_str).to_owned()
-    }
 }
 
 /// A row by volume and position.

@@ -5,6 +5,7 @@
 
 mod draw;
 mod gather;
+mod names;
 mod summary;
 
 pub use summary::Summary;

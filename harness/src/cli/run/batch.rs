@@ -12,13 +12,13 @@ use substrate::world::{Options, simulate};
 use tokio::time::Instant;
 
 use super::args::Args;
-use super::files::{self, Skipped};
+use super::files;
 use super::play::{self, Ended};
 use super::pool::{self, Plan, Watched};
 use super::report::{JunitFile, Report};
 use super::{children, refuse_all};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
-use crate::scenario::{self, Scenario};
+use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
 /// The files of a batch, all of them read.
@@ -48,7 +48,7 @@ impl Batch {
 
 /// Reads all files, runs each with each seed, and says what came of it.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
-    let (scenarios, skipped) = match read(args) {
+    let (scenarios, skipped) = match files::read(args) {
         Ok(found) => found,
         Err(failures) => return refuse_all(format, args, &failures),
     };
@@ -116,29 +116,6 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let code = finish(format, &envelope, &text);
     super::annotate(args, format, &report.annotations(args));
     code
-}
-
-/// Reads all files that the paths name.
-fn read(args: &Args) -> Result<(Vec<Scenario>, Vec<Skipped>), super::Mistakes> {
-    let found = files::find(&args.paths);
-    let (mut scenarios, mut skipped) = (Vec::new(), Vec::new());
-    let mut mistakes = super::Mistakes { missing: found.missing, in_files: Vec::new() };
-    for file in found.found {
-        if let Some(why) = files::skip(&file, Some(args.world())) {
-            skipped.push(why);
-            continue;
-        }
-        match scenario::load(&file) {
-            Ok(mut scenario) => {
-                if let Some(profile) = args.latency {
-                    scenario.latency = profile.into();
-                }
-                scenarios.push(scenario);
-            }
-            Err(error) => mistakes.in_files.push(*error),
-        }
-    }
-    if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }
 }
 
 /// As many jobs as the machine has processors.

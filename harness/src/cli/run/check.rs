@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::args::Args;
+use super::files::Opened;
 use super::report::skipped_line;
 use super::{Mistakes, files, refuse_all};
 use crate::output::{self, Envelope, Format, Style};
-use crate::scenario;
 
 /// Reads all files; exit code 2 when there is a mistake.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
@@ -19,19 +19,17 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
     let (mut text, mut read, mut skipped) = (String::new(), Vec::new(), Vec::new());
     for file in found.found {
-        let why = if meant { None } else { files::skip(&file, None) };
-        if let Some(why) = why {
-            text += &skipped_line(&why, style);
-            skipped.push(why);
-            continue;
-        }
-        match scenario::load(&file) {
-            Ok(scenario) => {
+        match files::open(&file, meant, None) {
+            Opened::Scenario(scenario) => {
                 let mark = style.paint(output::Tone::Good, "✓");
                 text += &format!("{mark} {}  {}\n", scenario.source, style.paint(output::Tone::Faint, &scenario.name));
                 read.push(json!({ "file": scenario.source, "scenario": scenario.name }));
             }
-            Err(error) => {
+            Opened::Skipped(why) => {
+                text += &skipped_line(&why, style);
+                skipped.push(why);
+            }
+            Opened::Wrong(error) => {
                 text += &format!("{} {}\n", style.paint(output::Tone::Bad, "✗"), error.source_name());
                 mistakes.in_files.push(*error);
             }

@@ -7,7 +7,10 @@ use glob::MatchOptions;
 use serde::de::IgnoredAny;
 use substrate::WorldKind;
 
-use crate::scenario::MAX_BYTES;
+use super::Mistakes;
+use super::args::Args;
+use crate::scenario::model::Scenario;
+use crate::scenario::{self, MAX_BYTES, ScenarioError};
 
 /// Folders within folders that are looked into.
 const DEPTH: usize = 32;
@@ -123,39 +126,81 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The keys at the top of a file that say whether it is a scenario for this world.
-#[derive(Debug, Default, serde::Deserialize)]
-struct Head {
-    steps: Option<IgnoredAny>,
-    worlds: Option<Vec<String>>,
+/// What a file came to.
+pub(super) enum Opened {
+    /// It is to be run.
+    Scenario(Box<Scenario>),
+    /// It is not to be run.
+    Skipped(Skipped),
+    /// It has a mistake.
+    Wrong(Box<ScenarioError>),
 }
 
-/// Why the file `text` is not run among several in `world`, if there is one; nothing when it is, or when it has a
-/// mistake, which whoever reads it as a scenario tells best.
-fn why_not(text: &str, world: Option<WorldKind>) -> Option<String> {
-    let head = match serde_saphyr::from_str::<Head>(text) {
-        Ok(head) => head,
-        // No YAML, or several documents: a line tells whether somebody meant a scenario.
-        Err(_) if text.lines().any(|line| line.starts_with("steps:")) => return None,
-        Err(_) => Head::default(),
-    };
-    if head.steps.is_none() {
-        return Some("it has no `steps:`, so it is no scenario".to_owned());
+/// Reads a file for a run in `world`, or in any. A file that is `meant` by its name is a scenario, whatever is in it.
+pub(super) fn open(file: &Path, meant: bool, world: Option<WorldKind>) -> Opened {
+    let skipped = |why: String| Opened::Skipped(Skipped { file: file.display().to_string(), why });
+    if !meant && is_something_else(file) {
+        return skipped("it has no `steps:`, so it is no scenario".to_owned());
     }
-    let this = match world? {
+    match scenario::load(file) {
+        Ok(scenario) => match why_not(&scenario, world) {
+            Some(why) => skipped(why),
+            None => Opened::Scenario(Box::new(scenario)),
+        },
+        Err(error) => Opened::Wrong(error),
+    }
+}
+
+/// Scenarios that are to be run, and files that are not.
+pub(super) type Read = (Vec<Scenario>, Vec<Skipped>);
+
+/// Reads all files that the paths of a command line name, for the runs that it asks for.
+pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
+    let found = find(&args.paths);
+    let (mut scenarios, mut skipped) = (Vec::new(), Vec::new());
+    let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
+    for file in found.found {
+        match open(&file, false, Some(args.world())) {
+            Opened::Scenario(mut scenario) => {
+                if let Some(profile) = args.latency {
+                    scenario.latency = profile.into();
+                }
+                scenarios.push(*scenario);
+            }
+            Opened::Skipped(why) => skipped.push(why),
+            Opened::Wrong(error) => mistakes.in_files.push(*error),
+        }
+    }
+    if mistakes.is_empty() { Ok((scenarios, skipped)) } else { Err(mistakes) }
+}
+
+/// Why a scenario does not run among several in `world`, if it does not.
+fn why_not(scenario: &Scenario, world: Option<WorldKind>) -> Option<String> {
+    let world = world.filter(|world| !scenario.runs_in(*world))?;
+    let name = |kind: &WorldKind| match kind {
         WorldKind::Simulated => "simulated",
         WorldKind::Live => "live",
     };
-    let worlds = head.worlds.filter(|w| !w.is_empty() && w.iter().all(|w| w == "simulated" || w == "live"))?;
-    (!worlds.iter().any(|w| w == this))
-        .then(|| format!("its `worlds:` is [{}], and this run is {this}", worlds.join(", ")))
+    let worlds: Vec<&str> = scenario.worlds.iter().map(name).collect();
+    Some(format!("its `worlds:` is [{}], and this run is {}", worlds.join(", "), name(&world)))
 }
 
-/// As [`why_not`], of a file; one that cannot be read is told by whoever reads it as a scenario.
-pub(super) fn skip(file: &Path, world: Option<WorldKind>) -> Option<Skipped> {
-    let long = std::fs::metadata(file).ok()?.len() > MAX_BYTES as u64;
-    let text = if long { return None } else { std::fs::read_to_string(file).ok()? };
-    why_not(&text, world).map(|why| Skipped { file: file.display().to_string(), why })
+/// Whether a file is no scenario; one that has a mistake or cannot be read is told by whoever reads it as a scenario.
+fn is_something_else(file: &Path) -> bool {
+    let long = std::fs::metadata(file).is_ok_and(|about| about.len() > MAX_BYTES as u64);
+    !long && std::fs::read_to_string(file).is_ok_and(|text| has_no_steps(&text))
+}
+
+fn has_no_steps(text: &str) -> bool {
+    #[derive(Default, serde::Deserialize)]
+    struct Head {
+        steps: Option<IgnoredAny>,
+    }
+    match serde_saphyr::from_str::<Head>(text) {
+        Ok(head) => head.steps.is_none(),
+        // No YAML, or several documents: a line tells whether somebody meant a scenario.
+        Err(_) => !text.lines().any(|line| line.starts_with("steps:")),
+    }
 }
 
 #[cfg(test)]
@@ -201,17 +246,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_steps_or_for_the_other_world_does_not_run() {
-        let why = |text: &str| why_not(text, Some(WorldKind::Simulated)).unwrap_or_default();
-        assert_eq!(why("name: x\nsteps: []\n"), "");
-        assert_eq!(why("name: x\n\"steps\":\n  - sleep: 1s\n"), "");
-        assert!(why("- id: b1\n  steps: no\n").contains("no `steps:`"));
-        assert!(why("kind: A\n---\nkind: B\n").contains("no `steps:`"));
-        assert_eq!(why("name: [\nsteps:\n"), "", "its mistake is told");
-        assert!(why("worlds: [live]\nsteps: []\n").contains("`worlds:` is [live], and this run is simulated"));
-        assert_eq!(why("worlds: [live, simulated]\nsteps: []\n"), "");
-        assert_eq!(why("worlds: [lively]\nsteps: []\n"), "", "its mistake is told");
-        assert_eq!(why_not("worlds: [live]\nsteps: []\n", Some(WorldKind::Live)), None);
-        assert_eq!(why_not("worlds: [live]\nsteps: []\n", None), None, "to read it needs no world");
+    fn a_file_without_steps_is_no_scenario() {
+        assert!(!has_no_steps("name: x\nsteps: []\n"));
+        assert!(!has_no_steps("name: x\n\"steps\":\n  - sleep: 1s\n"));
+        assert!(has_no_steps("- id: b1\n  steps: no\n"));
+        assert!(has_no_steps("kind: A\n---\nkind: B\n"));
+        assert!(!has_no_steps("name: [\nsteps:\n"), "its mistake is told");
+    }
+
+    #[test]
+    fn a_scenario_for_the_other_world_does_not_run() {
+        let why = |worlds: &str, world| {
+            let text = format!("name: x\n{worlds}nodes: {{count: 1}}\nsteps:\n  - sleep: 1s\n");
+            why_not(&scenario::parse("x.yaml", &text).unwrap(), world).unwrap_or_default()
+        };
+        let here = Some(WorldKind::Simulated);
+        assert_eq!(why("", here), "");
+        assert_eq!(why("worlds: [live]\n", here), "its `worlds:` is [live], and this run is simulated");
+        assert_eq!(why("worlds: [live, simulated]\n", here), "");
+        assert_eq!(why("worlds: [live]\n", Some(WorldKind::Live)), "");
+        assert_eq!(why("worlds: [live]\n", None), "", "to read it needs no world");
     }
 }

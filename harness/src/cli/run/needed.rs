@@ -8,9 +8,8 @@ use substrate::world::simulate;
 use super::args::Args;
 use super::play::{Ended, options, simulated};
 use super::report::skipped_line;
-use super::{Mistakes, files, refuse_all};
+use super::{files, refuse_all};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
-use crate::scenario;
 use crate::scenario::model::Scenario;
 use crate::scenario::needed::Lacking;
 
@@ -31,29 +30,13 @@ impl Part {
 /// Runs each file without each of its parts.
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let (out, err) = (Style::stdout(), Style::stderr());
-    let found = files::find(&args.paths);
-    let mut mistakes = Mistakes { missing: found.missing, in_files: Vec::new() };
-    let mut scenarios = Vec::new();
-    let mut skipped = Vec::new();
-    for file in found.found {
-        if let Some(why) = files::skip(&file, Some(args.world())) {
-            skipped.push(why);
-            continue;
-        }
-        match scenario::load(&file) {
-            Ok(scenario) => scenarios.push(scenario),
-            Err(error) => mistakes.in_files.push(*error),
-        }
-    }
-    if !mistakes.is_empty() {
-        return refuse_all(format, args, &mistakes);
-    }
+    let (scenarios, skipped) = match files::read(args) {
+        Ok(read) => read,
+        Err(mistakes) => return refuse_all(format, args, &mistakes),
+    };
     let mut tables = Vec::new();
     let mut needless = 0;
-    for mut scenario in scenarios {
-        if let Some(profile) = args.latency {
-            scenario.latency = profile.into();
-        }
+    for scenario in scenarios {
         let parts: Vec<Part> = scenario.lacking_one().into_iter().map(|lacking| without(args, lacking)).collect();
         needless += parts.iter().filter(|part| part.is_needless()).count();
         if format == Format::Human {

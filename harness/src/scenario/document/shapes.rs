@@ -28,7 +28,6 @@ macro_rules! one_of {
         }
 
         /// The one key that is there, with its value.
-        #[allow(clippy::large_enum_variant, reason = "it lives for as long as one step is read")]
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
         pub(in crate::scenario) enum $choice {

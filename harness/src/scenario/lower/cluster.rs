@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use csi_mock::capabilities::Capabilities;
-use csi_mock::settings::LockKey;
 use substrate::WorldKind;
 
 use super::Checked;
@@ -69,14 +68,14 @@ pub(super) fn zones(zones: Vec<Placed<String>>, nodes: &[NodeSpec]) -> Checked<V
     Ok(names)
 }
 
-pub(super) fn driver(driver: doc::Driver) -> Checked<(LockKey, DriverSettings)> {
+pub(super) fn driver(driver: doc::Driver) -> Checked<DriverSettings> {
     let capabilities = driver.capabilities.map(|words| capabilities(&words)).transpose()?;
     if let Some(limit) = driver.attach_limit.as_ref().filter(|limit| limit.value < 0) {
         let message = "a node takes no fewer than no volumes";
         return Err(Mistake::new(limit.place, message, "here").help("0 leaves it to the orchestrator"));
     }
     let attach_limit = driver.attach_limit.map(|limit| limit.value);
-    Ok((driver.lock, DriverSettings { capabilities, attach_limit, capacity_gib: driver.capacity_gib }))
+    Ok(DriverSettings { lock: driver.lock, capabilities, attach_limit, capacity_gib: driver.capacity_gib })
 }
 
 fn capabilities(words: &Placed<String>) -> Checked<Capabilities> {

@@ -6,9 +6,8 @@ use mock_ec2::state::error::Ec2Error;
 use mock_ec2::wire::parameters;
 use serde_json::{Map, Value};
 
-use super::Checked;
-use super::faults::within;
 use super::steps::{Steps, only};
+use super::{Checked, find};
 use crate::scenario::acts::{Call, Id, Save};
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
@@ -114,7 +113,7 @@ impl Steps<'_> {
         // The name may be written in several maps, one in the other.
         let parts = name.split('.').filter(|part| part.parse::<u64>().is_err());
         let written = [name].into_iter().chain(parts.rev());
-        let place = written.filter_map(|word| within(&self.origin.text, place, word)).next().unwrap_or(place);
+        let place = written.filter_map(|word| find::word(&self.origin.text, place, word)).next().unwrap_or(place);
         let message = format!("{} has no parameter `{name}`", action.value);
         let help = suggest(&numbered(name), known.into_iter(), "its parameters");
         Mistake::new(place, message, "here").help(help)
@@ -172,7 +171,8 @@ impl Steps<'_> {
             Value::String(text) => out.push((name, Id::Text(text.clone()))),
             Value::Bool(_) | Value::Number(_) => out.push((name, Id::Text(value.to_string()))),
             Value::Null => {
-                let at = within(&self.origin.text, place, name.rsplit('.').next().unwrap_or(&name)).unwrap_or(place);
+                let at =
+                    find::word(&self.origin.text, place, name.rsplit('.').next().unwrap_or(&name)).unwrap_or(place);
                 return Err(Mistake::new(at, format!("the parameter `{name}` has no value"), "here"));
             }
         }
@@ -181,7 +181,7 @@ impl Steps<'_> {
 
     /// `{volume: pvc/data}`.
     fn reference(&self, map: &Map<String, Value>, place: Place) -> Checked<Id> {
-        let at = |word: &str| within(&self.origin.text, place, word).unwrap_or(place);
+        let at = |word: &str| find::word(&self.origin.text, place, word).unwrap_or(place);
         let mut entries = map.iter();
         let (Some((key, value)), None) = (entries.next(), entries.next()) else {
             let message = "a reference has one key";

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use substrate::fabric::Latency;
 use substrate::fault::Span;
 
-use super::Checked;
+use super::{Checked, find};
 use crate::invariants::declared;
 use crate::scenario::diagnostic::{Mistake, suggest};
 use crate::scenario::document as doc;
@@ -55,7 +55,8 @@ pub(super) fn flags(
             let value = word.value.0;
             controllers::flags::set(&mut controllers::Timers::default(), &process, &name, &value).map_err(|error| {
                 // A key stands before its value.
-                let place = if error.word == value { word.place } else { key_before(text, word.place, &error.word) };
+                let place =
+                    if error.word == value { word.place } else { find::key_before(text, word.place, &error.word) };
                 let mistake = Mistake::new(place, error.message.as_str(), "here");
                 match error.nearest {
                     Some(near) => mistake.help(format!("did you mean `{near}`?")),
@@ -66,12 +67,6 @@ pub(super) fn flags(
         }
     }
     Ok(all)
-}
-
-/// Where the key `word` stands last before `place`.
-fn key_before(text: &str, place: Place, word: &str) -> Place {
-    let before = text.get(..place.offset).unwrap_or_default();
-    before.rfind(&format!("{word}:")).map_or(place, |at| Place::of(text, at, word.len()))
 }
 
 pub(super) fn violations(ids: Vec<Placed<String>>) -> Checked<Vec<String>> {

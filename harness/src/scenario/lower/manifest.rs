@@ -3,10 +3,9 @@
 use fake_apiserver::state::manifest::{self, ManifestError};
 use serde_json::{Map, Value};
 
-use super::Checked;
 use super::expand::plain;
-use super::faults::block_length;
 use super::steps::Steps;
+use super::{Checked, find};
 use crate::scenario::custom::Customs;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::model::Manifest;
@@ -35,7 +34,7 @@ impl Steps<'_> {
         let wrong = manifest::check(kind.table(), namespace.as_deref(), manifest.value.clone().into(), whole);
         let Some(ManifestError { field, message, known }) = wrong.into_iter().next() else { return Ok(()) };
         let said = if message.contains(&field) { message } else { format!("{field}: {message}") };
-        let at = place_of(&self.origin.text, place, &field).unwrap_or(place);
+        let at = find::field(&self.origin.text, place, &field).unwrap_or(place);
         let mistake = Mistake::new(at, said, "the API server would refuse this");
         let word = field.rsplit('.').next().unwrap_or_default();
         Err(match nearest(word, known.iter().map(String::as_str)) {
@@ -43,25 +42,6 @@ impl Steps<'_> {
             None => mistake,
         })
     }
-}
-
-/// Where the field `path` of the manifest at `place` stands, or the last part of it that does.
-fn place_of(text: &str, place: Place, path: &str) -> Option<Place> {
-    let mut found = None;
-    let mut from = place.offset;
-    let end = place.offset + block_length(text, place);
-    for part in path.split('.') {
-        let name = part.split('[').next().unwrap_or(part);
-        let key = |at: &usize| {
-            let before = text[..*at].chars().next_back().is_none_or(|c| c.is_whitespace() || "{,\"'".contains(c));
-            let rest = text[at + name.len()..].trim_start_matches(['"', '\'']);
-            before && rest.starts_with(':')
-        };
-        let Some(at) = text.get(from..end)?.match_indices(name).map(|(at, _)| from + at).find(key) else { break };
-        found = Some(Place::of(text, at, name.len()));
-        from = at + name.len();
-    }
-    found
 }
 
 /// Checks a manifest, and takes in the kinds that it defines.

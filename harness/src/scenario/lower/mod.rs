@@ -5,6 +5,7 @@ mod ec2;
 mod expand;
 mod expect;
 mod faults;
+mod find;
 mod header;
 mod manifest;
 mod node_file;
@@ -38,7 +39,7 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
     let nodes = header::nodes(document.nodes)?;
     let zones = cluster::zones(document.zones, &nodes)?;
     let without = cluster::without(document.without)?;
-    let (lock, driver) = cluster::driver(document.driver)?;
+    let driver = cluster::driver(document.driver)?;
     let replicas = header::replicas(document.replicas)?;
     let mut spec = ClusterSpec { replicas: replicas.clone(), without: without.clone(), ..ClusterSpec::default() };
     spec.nodes = nodes
@@ -89,7 +90,6 @@ pub(super) fn lower(source: &str, text: &str, has_files: bool, document: doc::Do
         teardown: document.teardown,
         replicas,
         leader_elect: document.leader_elect,
-        lock,
         driver,
         without,
         zones,

@@ -6,9 +6,8 @@ use std::time::Duration;
 use fake_apiserver::cel::{self, Expression};
 use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Moment, Plane, When};
 
-use super::Checked;
-use super::faults::within as place_of;
 use super::steps::{Steps, only};
+use super::{Checked, find};
 use crate::cluster::names::replicas;
 use crate::scenario::diagnostic::{Mistake, nearest, suggest};
 use crate::scenario::document as doc;
@@ -152,7 +151,7 @@ impl Steps<'_> {
         within: Duration,
     ) -> Checked<Calls> {
         let Placed { place, value: call } = call;
-        let at = |word: &str| place_of(&self.origin.text, place, word).unwrap_or(place);
+        let at = |word: &str| find::word(&self.origin.text, place, word).unwrap_or(place);
         let ending = match call.plane {
             CallPlane::Csi | CallPlane::Ec2 => "code",
             CallPlane::K8s => "status",

@@ -1,0 +1,54 @@
+//! Where words, keys and fields stand in the text of a file, for those who know a mistake by its words only.
+
+use crate::scenario::place::Place;
+
+/// Where the key `word` stands last before `place`.
+pub(super) fn key_before(text: &str, place: Place, word: &str) -> Place {
+    let before = text.get(..place.offset).unwrap_or_default();
+    before.rfind(&format!("{word}:")).map_or(place, |at| Place::of(text, at, word.len()))
+}
+
+/// Where the field `path` of the manifest at `place` stands, or the last part of it that does.
+pub(super) fn field(text: &str, place: Place, path: &str) -> Option<Place> {
+    let mut found = None;
+    let mut from = place.offset;
+    let end = place.offset + block_length(text, place);
+    for part in path.split('.') {
+        let name = part.split('[').next().unwrap_or(part);
+        let key = |at: &usize| {
+            let before = text[..*at].chars().next_back().is_none_or(|c| c.is_whitespace() || "{,\"'".contains(c));
+            let rest = text[at + name.len()..].trim_start_matches(['"', '\'']);
+            before && rest.starts_with(':')
+        };
+        let Some(at) = text.get(from..end)?.match_indices(name).map(|(at, _)| from + at).find(key) else { break };
+        found = Some(Place::of(text, at, name.len()));
+        from = at + name.len();
+    }
+    found
+}
+
+/// Where `word` stands in the block that begins at `place`.
+pub(super) fn word(text: &str, place: Place, word: &str) -> Option<Place> {
+    let rest = text.get(place.offset..)?;
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let (at, _) = rest[..block_length(text, place)].match_indices(word).find(|(at, _)| {
+        let before = rest[..*at].chars().next_back().is_some_and(is_part);
+        let after = rest[*at + word.len()..].chars().next().is_some_and(is_part);
+        !before && !after
+    })?;
+    Some(Place::of(text, place.offset + at, word.len()))
+}
+
+/// How long the text of a block is that begins at `place`: what follows is further in, or goes on in the same line.
+fn block_length(text: &str, place: Place) -> usize {
+    let rest = text.get(place.offset..).unwrap_or_default();
+    let indent = place.column.saturating_sub(1) as usize;
+    rest.match_indices('\n')
+        .map(|(at, _)| at + 1)
+        .find(|at| {
+            let line = rest[*at..].lines().next().unwrap_or_default();
+            let depth = line.len() - line.trim_start().len();
+            !line.trim().is_empty() && depth < indent
+        })
+        .unwrap_or(rest.len())
+}
