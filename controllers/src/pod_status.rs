@@ -1,23 +1,10 @@
-//! Patches of a pod's status, as `PatchPodStatus` of `pkg/util/pod` sends them.
+//! What kube-controller-manager's loops write of a pod's status (`pkg/util/pod`, `pkg/api/v1/pod`).
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
-use substrate::json::{Value, json};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::kube::{Kind, Patch, time};
-
-/// A condition to set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Condition<'a> {
-    /// Its type.
-    pub kind: &'a str,
-    /// `True`, `False` or `Unknown`.
-    pub status: &'a str,
-    /// Machine-readable cause; the present one stays when absent.
-    pub reason: Option<&'a str>,
-    /// Text for people; the present one stays when absent.
-    pub message: Option<&'a str>,
-}
+use crate::kube::{ApiError, Client, Guard, Kind, time};
 
 /// The pod's phase.
 pub fn phase(pod: &Pod) -> &str {
@@ -29,67 +16,84 @@ pub fn conditions(pod: &Pod) -> &[PodCondition] {
     pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default()
 }
 
-/// Strategic merge patch that sets `condition` and `phase`; nothing when the pod has both already. The pod's uid in it
-/// keeps the patch from another pod of the same name.
-pub fn patch(pod: &Pod, condition: Option<Condition<'_>>, phase: Option<&str>, now: Timestamp) -> Option<Patch> {
-    let mut status = substrate::json::Map::new();
-    if let Some(phase) = phase {
-        status.insert("phase", phase.into());
+/// The condition that says why a pod is taken away.
+pub fn disruption_target(pod: &Pod, reason: &str, message: &str) -> PodCondition {
+    PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        status: "True".to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        observed_generation: pod.metadata.generation,
+        ..PodCondition::default()
     }
-    if let Some(condition) = condition
-        && let Some(value) = changed(pod, condition, now)
-    {
-        let mut order: Vec<Value> = conditions(pod).iter().map(|c| json!({ "type": c.type_ })).collect();
-        if !conditions(pod).iter().any(|c| c.type_ == condition.kind) {
-            order.push(json!({ "type": condition.kind }));
-        }
-        status.insert("$setElementOrder/conditions", order.into());
-        status.insert("conditions", json!([value]));
-    }
-    let patch = json!({ "metadata": { "uid": pod.uid() }, "status": status });
-    (!status.is_empty()).then_some(Patch::Strategic(patch))
 }
 
-fn changed(pod: &Pod, condition: Condition<'_>, now: Timestamp) -> Option<Value> {
-    let present = conditions(pod).iter().find(|c| c.type_ == condition.kind);
-    let mut value = json!({ "type": condition.kind, "status": condition.status });
-    if let Some(reason) = condition.reason {
-        value["reason"] = reason.into();
+/// Sets a condition (`UpdatePodCondition`): a new status is a transition now. False when nothing changes.
+pub fn update_condition(status: &mut PodStatus, mut condition: PodCondition, now: Timestamp) -> bool {
+    let conditions = status.conditions.get_or_insert_default();
+    condition.last_transition_time = Some(time(now));
+    let Some(present) = conditions.iter_mut().find(|c| c.type_ == condition.type_) else {
+        conditions.push(condition);
+        return true;
+    };
+    if present.status == condition.status {
+        condition.last_transition_time.clone_from(&present.last_transition_time);
     }
-    if let Some(message) = condition.message {
-        value["message"] = message.into();
-    }
-    match present {
-        Some(present) if present.status == condition.status => {
-            let same = |new: Option<&str>, old: &Option<String>| new.is_none_or(|new| old.as_deref() == Some(new));
-            if same(condition.reason, &present.reason) && same(condition.message, &present.message) {
-                return None;
-            }
-        }
-        _ => value["lastTransitionTime"] = json!(time(now)),
-    }
-    Some(value)
+    let same = present.status == condition.status
+        && present.reason.as_deref().unwrap_or_default() == condition.reason.as_deref().unwrap_or_default()
+        && present.message.as_deref().unwrap_or_default() == condition.message.as_deref().unwrap_or_default()
+        && present.last_probe_time == condition.last_probe_time
+        && present.last_transition_time == condition.last_transition_time;
+    *present = condition;
+    !same
+}
+
+/// Changes the status of `pod` to `status` (`PatchPodStatus`): nothing else of the pod is in the patch but its uid, which
+/// keeps it from another pod of the same name. Sends nothing when nothing changes.
+///
+/// # Errors
+/// The API server's refusal, or no answer.
+pub async fn patch(client: &Client, pod: &Pod, status: PodStatus) -> Result<(), ApiError> {
+    let metadata = ObjectMeta {
+        name: pod.metadata.name.clone(),
+        namespace: pod.metadata.namespace.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectMeta::default()
+    };
+    let old = Pod { metadata: metadata.clone(), spec: None, status: pod.status.clone() };
+    let new = Pod { metadata, spec: None, status: Some(status) };
+    client.namespaced::<Pod>(pod.namespace()).strategic_patch_status(&old, &new, Guard::Uid).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use substrate::json::json;
 
-    fn pod() -> Pod {
-        let status = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] });
-        substrate::json::from_value(json!({ "metadata": { "name": "p", "uid": "u" }, "status": status }))
-            .expect("a pod")
-    }
+    use super::*;
 
     #[test]
     fn a_condition_that_holds_is_not_written_again() {
-        let ready = |status| Condition { kind: "Ready", status, reason: None, message: None };
-        assert_eq!(patch(&pod(), Some(ready("True")), None, Timestamp::UNIX_EPOCH), None);
-        let Some(Patch::Strategic(value)) = patch(&pod(), Some(ready("False")), None, Timestamp::UNIX_EPOCH) else {
-            panic!()
-        };
-        assert_eq!(value["metadata"]["uid"], "u");
-        assert_eq!(value["status"]["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
-        assert_eq!(value["status"]["$setElementOrder/conditions"], json!([{ "type": "Ready" }]));
+        let metadata = json!({ "name": "p", "generation": 3 });
+        let ready =
+            json!({ "type": "Ready", "status": "True", "reason": "r", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let pod: Pod =
+            substrate::json::from_value(json!({ "metadata": metadata, "status": { "conditions": [ready] } }))
+                .expect("a pod");
+        let mut status = pod.status.clone().expect("a status");
+        let mut ready = conditions(&pod)[0].clone();
+        assert!(!update_condition(&mut status, ready.clone(), Timestamp::UNIX_EPOCH));
+        assert_eq!(Some(&status), pod.status.as_ref());
+
+        ready.status = "False".to_owned();
+        assert!(update_condition(&mut status, ready, Timestamp::UNIX_EPOCH));
+        let written = &status.conditions.as_ref().expect("conditions")[0];
+        assert_eq!(written.last_transition_time, Some(time(Timestamp::UNIX_EPOCH)));
+        assert_eq!(written.reason.as_deref(), Some("r"));
+
+        let target = disruption_target(&pod, "DeletionByPodGC", "m");
+        assert!(update_condition(&mut status, target.clone(), Timestamp::UNIX_EPOCH));
+        assert!(!update_condition(&mut status, target, Timestamp::MAX));
+        let written = &status.conditions.as_ref().expect("conditions")[1];
+        assert_eq!((written.observed_generation, written.status.as_str()), (Some(3), "True"));
     }
 }

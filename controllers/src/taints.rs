@@ -1,10 +1,11 @@
 //! Taints of nodes: which match, and how they are written (`pkg/util/taints`, `AddOrUpdateTaintOnNode`).
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
-use substrate::json::json;
+use std::time::Duration;
 
-use crate::kube::{ApiError, Client, Kind, Patch, time};
+use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
+use substrate::seed::between;
+
+use crate::kube::{ApiError, Client, Guard, Kind, time};
 
 /// The effect that evicts.
 pub const NO_EXECUTE: &str = "NoExecute";
@@ -15,8 +16,10 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Ready is Unknown.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Tries of a taint write that meets another writer (`UpdateTaintBackoff`).
+/// Tries of a taint write that meets another writer, and the wait between them, which is up to twice as long
+/// (`UpdateTaintBackoff`).
 const TRIES: usize = 5;
+const RETRY_MS: u64 = 100;
 
 /// The node's taints.
 pub fn of(node: &Node) -> &[Taint] {
@@ -50,46 +53,78 @@ fn same(a: &Taint, b: &Taint) -> bool {
     a.key == b.key && a.effect == b.effect
 }
 
-/// The list after a swap; nothing when it is as before.
-fn swapped(present: &[Taint], add: &[Taint], remove: &[Taint], now: Timestamp) -> Option<Vec<Taint>> {
-    let mut next: Vec<Taint> = Vec::new();
-    for taint in add {
-        let old = present.iter().find(|p| same(p, taint) && p.value == taint.value);
-        next.push(old.cloned().unwrap_or_else(|| Taint { time_added: Some(time(now)), ..taint.clone() }));
+/// The list with `taint` (`AddOrUpdateTaint`): in the place of the one of its key and effect, or at the end; nothing when
+/// it is there already, since the same time.
+fn added(present: &[Taint], taint: &Taint) -> Option<Vec<Taint>> {
+    let mut next = present.to_vec();
+    match next.iter_mut().find(|old| same(old, taint)) {
+        Some(old) if old == taint => return None,
+        Some(old) => *old = taint.clone(),
+        None => next.push(taint.clone()),
     }
-    next.extend(present.iter().filter(|p| !add.iter().any(|a| same(a, p))).cloned());
-    next.retain(|taint| !remove.iter().any(|r| same(r, taint)));
-    let unchanged = next.len() == present.len() && next.iter().all(|taint| present.contains(taint));
-    (!unchanged).then_some(next)
+    Some(next)
 }
 
-/// Adds taints to and removes taints from a node: a live read, then a patch with its resourceVersion.
+/// The list without `taint`; nothing when it is not there.
+fn removed(present: &[Taint], taint: &Taint) -> Option<Vec<Taint>> {
+    let next: Vec<Taint> = present.iter().filter(|old| !same(old, taint)).cloned().collect();
+    (next.len() != present.len()).then_some(next)
+}
+
+/// Adds taints to and removes taints from `node`, as it was last seen (`SwapNodeControllerTaint`): first a patch that
+/// adds, then one that removes, if there is something to remove.
 ///
 /// # Errors
-/// The API server's refusal after five tries.
-pub async fn swap(
+/// The API server's refusal, or the conflict of the fifth try.
+pub async fn swap(client: &Client, node: &Node, add: &[Taint], remove: &[Taint]) -> Result<(), ApiError> {
+    let now = Some(time(client.ctx().now().wall));
+    let add: Vec<Taint> = add.iter().map(|taint| Taint { time_added: now.clone(), ..taint.clone() }).collect();
+    if !add.is_empty() {
+        write(client, node.name(), &add, added).await?;
+    }
+    take_off(client, node, remove).await
+}
+
+/// Removes taints from `node`, as it was last seen (`RemoveTaintOffNode`). Asks nobody when the node had none of them.
+///
+/// # Errors
+/// The API server's refusal, or the conflict of the fifth try.
+pub async fn take_off(client: &Client, node: &Node, taints: &[Taint]) -> Result<(), ApiError> {
+    if !taints.iter().any(|taint| has(node, &taint.key, &taint.effect)) {
+        return Ok(());
+    }
+    write(client, node.name(), taints, removed).await
+}
+
+/// Reads the node, changes its taints one by one, and patches them with the resourceVersion that was read
+/// (`PatchNodeTaints`); anew when somebody else wrote in between.
+async fn write(
     client: &Client,
-    node: &str,
-    add: &[Taint],
-    remove: &[Taint],
-    now: Timestamp,
+    name: &str,
+    taints: &[Taint],
+    change: fn(&[Taint], &Taint) -> Option<Vec<Taint>>,
 ) -> Result<(), ApiError> {
     let api = client.all::<Node>();
     let mut tries = 0;
     loop {
-        let live = api.get(node).await?;
-        let Some(next) = swapped(of(&live), add, remove, now) else { return Ok(()) };
-        let next = if next.is_empty() { json!(null) } else { json!(next) };
-        let patch = json!({ "metadata": { "resourceVersion": live.resource_version() }, "spec": { "taints": next } });
-        match api.patch_unread(node, &Patch::Strategic(patch)).await {
-            Ok(_) => return Ok(()),
-            Err(e) => {
-                tries += 1;
-                if !e.is_conflict() || tries == TRIES {
-                    return Err(e);
-                }
-            }
+        let old = if tries == 0 { api.get_cached(name).await? } else { api.get(name).await? };
+        let mut next: Option<Vec<Taint>> = None;
+        for taint in taints {
+            let present = next.as_deref().unwrap_or(of(&old));
+            next = change(present, taint).or(next);
         }
+        let Some(next) = next else { return Ok(()) };
+        // Boxed: kilobytes that what waits for the answer would hold.
+        let mut new = Box::new(Node::clone(&old));
+        new.spec.get_or_insert_default().taints = Some(next);
+        let Err(error) = api.strategic_patch(&old, &new, Guard::ResourceVersion).await else { return Ok(()) };
+        tries += 1;
+        if !error.is_conflict() || tries == TRIES {
+            return Err(error);
+        }
+        let ctx = client.ctx();
+        let jitter = between(&mut ctx.rng(&format!("taints of {name} {tries}")), 0, RETRY_MS);
+        ctx.sleep(Duration::from_millis(RETRY_MS + jitter)).await;
     }
 }
 
@@ -123,13 +158,21 @@ mod tests {
     }
 
     #[test]
-    fn a_swap_replaces_one_taint_by_the_other_and_keeps_the_rest() {
+    fn a_new_taint_is_the_last_and_the_rest_keeps_its_order() {
         let present = [taint(NOT_READY, NO_EXECUTE), taint("own", NO_SCHEDULE)];
-        let (add, remove) = ([taint(UNREACHABLE, NO_EXECUTE)], [taint(NOT_READY, NO_EXECUTE)]);
-        let next = swapped(&present, &add, &remove, Timestamp::UNIX_EPOCH).expect("a change");
+        let next = added(&present, &taint(UNREACHABLE, NO_EXECUTE)).expect("a change");
+        let next = removed(&next, &taint(NOT_READY, NO_EXECUTE)).expect("a change");
         let keys: Vec<&str> = next.iter().map(|t| t.key.as_str()).collect();
-        assert_eq!(keys, [UNREACHABLE, "own"]);
-        assert!(next[0].time_added.is_some());
-        assert_eq!(swapped(&next, &add, &remove, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(keys, ["own", UNREACHABLE]);
+        assert_eq!(removed(&next, &taint(NOT_READY, NO_EXECUTE)), None);
+    }
+
+    #[test]
+    fn a_taint_that_is_there_gets_the_new_time_in_its_place() {
+        let present = [taint(UNREACHABLE, NO_EXECUTE), taint("own", NO_SCHEDULE)];
+        assert_eq!(added(&present, &present[0]), None);
+        let time_added = Some(time(jiff::Timestamp::UNIX_EPOCH));
+        let later = Taint { time_added, ..present[0].clone() };
+        assert_eq!(added(&present, &later), Some(vec![later, present[1].clone()]));
     }
 }

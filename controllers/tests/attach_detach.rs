@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Rig, S, story};
-use controllers::kube::{Kind, Patch};
+use common::{Rig, S, edit, story};
+use controllers::kube::Kind;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use substrate::World;
@@ -158,8 +158,7 @@ fn the_out_of_service_taint_moves_a_volume_within_seconds() {
         assert!(keys.contains(&("node.kubernetes.io/unreachable", "NoExecute")), "{keys:?}");
         assert!(keys.contains(&("node.kubernetes.io/unreachable", "NoSchedule")), "{keys:?}");
         taints.push(controllers::taints::taint("node.kubernetes.io/out-of-service", "NoExecute"));
-        let patch = Patch::Merge(json!({ "spec": { "taints": taints } }));
-        rig.client.all::<Node>().patch("node-a", &patch).await.expect("tainted");
+        edit(&rig.client.all::<Node>(), "node-a", |node| node.spec.get_or_insert_default().taints = Some(taints)).await;
         rig.pod("two", "node-b", "data").await;
         rig.until_attached("node-b", S(30)).await;
         assert_eq!(rig.events("ad.detach")[0].str("reason"), Some("out-of-service"));

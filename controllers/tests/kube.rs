@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{S, story};
 use controllers::kube::{
-    Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams, Outcome, Patch, WorkQueue, reference,
+    Client, DeleteParams, Delta, EventRecorder, Guard, Informer, Kind, ListParams, Outcome, WorkQueue, reference,
 };
 use k8s_openapi::api::core::v1::{Event, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -37,6 +37,12 @@ fn node(name: &str) -> Node {
     Node { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, ..Node::default() }
 }
 
+fn labelled(node: &Node) -> Node {
+    let mut node = node.clone();
+    node.metadata.labels.get_or_insert_default().insert("x".to_owned(), "1".to_owned());
+    node
+}
+
 #[test]
 fn the_verbs_and_their_refusals() {
     story(1, |world| async move {
@@ -47,9 +53,12 @@ fn the_verbs_and_their_refusals() {
         assert!(nodes.get("b").await.is_err_and(|e| e.is_not_found()));
 
         let mut stale = Node::clone(&made);
-        let patch = Patch::Merge(json!({ "metadata": { "labels": { "x": "1" } } }));
-        let patched = nodes.patch("a", &patch).await.expect("patched");
+        let patched =
+            nodes.merge_patch(&made, &labelled(&made), Guard::None).await.expect("patched").expect("a change");
         assert_eq!(patched.label("x"), Some("1"));
+        assert_eq!(nodes.merge_patch(&patched, &patched, Guard::ResourceVersion).await.expect("nothing to do"), None);
+        let late = nodes.strategic_patch_status(&made, &labelled(&made), Guard::ResourceVersion).await;
+        assert!(late.is_err_and(|e| e.is_conflict()), "the node has changed since");
         stale.metadata.labels = None;
         assert!(nodes.replace(&stale).await.is_err_and(|e| e.is_conflict()));
 
@@ -65,13 +74,12 @@ fn subscribers_get_what_is_there_and_then_every_change() {
     story(3, |world| async move {
         let (_server, (_user, ctx, client)) = (serve(&world), user(&world));
         let nodes = client.all::<Node>();
-        nodes.create(&node("a")).await.expect("created");
+        let a = nodes.create(&node("a")).await.expect("created");
         let informer = Informer::start(&ctx, nodes.clone(), ListParams::default());
         informer.synced().await;
         let mut changes = informer.subscribe();
         nodes.create(&node("b")).await.expect("created");
-        let patch = Patch::Merge(json!({ "metadata": { "labels": { "x": "1" } } }));
-        nodes.patch("a", &patch).await.expect("patched");
+        nodes.strategic_patch(&a, &labelled(&a), Guard::Uid).await.expect("patched");
         nodes.delete("b", &DeleteParams::default()).await.expect("deleted");
         let mut seen = Vec::new();
         for _ in 0..4 {

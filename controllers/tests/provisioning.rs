@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use controllers::kube::{Client, DeleteParams, Kind, Patch};
+use controllers::kube::{Client, DeleteParams, Guard, Kind};
 use controllers::{Timers, binder, protection, provisioner, scheduler};
 use csi_mock::controller::ControllerConfig;
 use fake_apiserver::Apiserver;
@@ -102,8 +102,11 @@ impl Cluster {
         }))
         .await;
         // Admission taints a new node until the node lifecycle controller has seen it Ready.
-        let ready = Patch::Merge(json!({ "spec": { "taints": null } }));
-        self.user.all::<Node>().patch(&name, &ready).await.unwrap();
+        let nodes = self.user.all::<Node>();
+        let tainted = nodes.get(&name).await.unwrap();
+        let mut ready = Node::clone(&tainted);
+        ready.spec.get_or_insert_default().taints = None;
+        nodes.merge_patch(&tainted, &ready, Guard::None).await.unwrap();
         self.create::<CSINode>(json!({
             "metadata": { "name": name },
             "spec": { "drivers": [{
@@ -281,9 +284,12 @@ fn without_room_on_the_chosen_node_the_scheduler_chooses_again() {
 fn a_selected_node_that_is_gone_is_taken_back() {
     story(Options::default(), 2, |cluster| async move {
         cluster.claim("data").await;
-        let gone = json!({ "metadata": { "annotations": { "volume.kubernetes.io/selected-node": "node-gone" } } });
         let claims = cluster.user.namespaced::<PersistentVolumeClaim>("default");
-        claims.patch("data", &Patch::Merge(gone)).await.unwrap();
+        let old = claims.get("data").await.unwrap();
+        let mut gone = PersistentVolumeClaim::clone(&old);
+        let annotations = gone.metadata.annotations.get_or_insert_default();
+        annotations.insert("volume.kubernetes.io/selected-node".to_owned(), "node-gone".to_owned());
+        claims.merge_patch(&old, &gone, Guard::None).await.unwrap();
         cluster.pod("web", "data").await;
         cluster.bound("data", 30).await;
         cluster.scheduled("web", 30).await;

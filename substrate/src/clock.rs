@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::fault::Faults;
+pub use crate::scale::TimeScale;
 
 /// One reading of the clock; what pure machines take as `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,33 +124,6 @@ impl Clock {
     /// Waits until the monotonic time is at least `mono`.
     pub async fn sleep_until(&self, mono: Duration) {
         tokio::time::sleep_until(self.origin + mono).await;
-    }
-}
-
-/// `time-scale` of a scenario: divides what loops wait and what mocks take; never what is written down.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimeScale(f64);
-
-impl Default for TimeScale {
-    fn default() -> Self {
-        Self(1.0)
-    }
-}
-
-impl TimeScale {
-    /// A scale of `factor`; anything that is not a finite number above zero counts as 1.
-    pub fn new(factor: f64) -> Self {
-        Self(if factor.is_finite() && factor > 0.0 { factor } else { 1.0 })
-    }
-
-    /// The factor.
-    pub fn factor(self) -> f64 {
-        self.0
-    }
-
-    /// `d` divided by the factor.
-    pub fn apply(self, d: Duration) -> Duration {
-        if self.0 == 1.0 { d } else { d.div_f64(self.0) }
     }
 }
 

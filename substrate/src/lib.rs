@@ -25,6 +25,7 @@ pub mod mutant;
 pub mod process;
 pub mod ready;
 mod rest;
+pub mod scale;
 mod secret;
 pub mod seed;
 pub mod trace;
@@ -32,8 +33,9 @@ pub mod words;
 pub mod world;
 
 pub use body::{Body, BoxError, HttpService};
-pub use clock::{Clock, Now, TimeScale};
+pub use clock::{Clock, Now};
 pub use process::{Ctx, Process};
+pub use scale::TimeScale;
 pub use seed::Seed;
 pub use trace::{Event, EventKind, EventType, Level, Line, Trace};
 pub use world::{World, WorldKind};

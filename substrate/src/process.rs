@@ -143,6 +143,11 @@ impl Ctx {
         self.0.world.scale().apply(duration)
     }
 
+    /// The deadline of a call, divided by the scenario's `time-scale` as far as the peer's work allows.
+    pub fn patience(&self, limit: Duration) -> Duration {
+        self.0.world.scale().patience(limit)
+    }
+
     /// Waits for `duration` divided by the scenario's `time-scale`.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(self.scaled(duration)).await;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{AttachedVolume, Node, ObjectReference, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use substrate::json::json;
 use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::mpsc;
@@ -21,7 +20,7 @@ use super::reconcile::{Action, ForcedReason, Reconciler};
 use super::volume::{VolumeSpec, attachment_name};
 use crate::events::{Attach, Detach};
 use crate::grid::Grid;
-use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference};
+use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
 use crate::metrics::Metrics;
 use crate::pending::{OperationKey, PendingOperations};
 use crate::timers::Timers;
@@ -78,6 +77,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         client,
         timers,
         metrics,
+        nodes,
         pods,
         listers,
         attachments,
@@ -88,8 +88,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         dirty: true,
         flapped: false,
     };
-    shell.populate(&nodes);
-    shell.serve(&nodes, ended).await;
+    shell.populate();
+    shell.serve(ended).await;
 }
 
 struct Shell {
@@ -98,6 +98,7 @@ struct Shell {
     timers: Timers,
     metrics: Metrics,
     recorder: EventRecorder,
+    nodes: Informer<Node>,
     pods: Informer<Pod>,
     listers: Listers,
     attachments: Informer<VolumeAttachment>,
@@ -114,8 +115,8 @@ struct Shell {
 
 impl Shell {
     /// Reconstructs the world after a start: node statuses, then VolumeAttachments, then pods.
-    fn populate(&mut self, nodes: &Informer<Node>) {
-        for node in nodes.list() {
+    fn populate(&mut self) {
+        for node in self.nodes.list() {
             self.world.set_node(node.name(), node_view(&node));
             if is_managed(&node) {
                 self.world.desired.add_node(node.name());
@@ -157,9 +158,9 @@ impl Shell {
         self.listers.attachable(&spec.driver).then(|| Arc::new(spec))
     }
 
-    async fn serve(mut self, nodes: &Informer<Node>, mut ended: mpsc::UnboundedReceiver<Done>) {
+    async fn serve(mut self, mut ended: mpsc::UnboundedReceiver<Done>) {
         let mut pods = self.pods.subscribe();
-        let mut nodes = nodes.subscribe();
+        let mut nodes = self.nodes.subscribe();
         let mut claims = self.listers.claims.subscribe();
         let start = self.ctx.now().mono;
         let grid = Grid::new(start, self.ctx.scaled(self.timers.reconciler_loop));
@@ -340,17 +341,14 @@ impl Shell {
         plan.next
     }
 
-    /// PATCH nodes/status; true when the node has it, or does not exist.
-    async fn write_report(&self, node: &str, volumes: &[String]) -> bool {
-        if self.world.node(node).is_none() {
-            return true;
-        }
+    /// PATCH nodes/status from the node that is known; true when the node has it, or does not exist.
+    async fn write_report(&self, name: &str, volumes: &[String]) -> bool {
+        let Some(node) = self.nodes.get("", name) else { return true };
         let device = if self.flapped { "flaps" } else { "" };
-        let attached: Vec<_> = volumes.iter().map(|name| json!({ "name": name, "devicePath": device })).collect();
-        // A field that became empty is removed by null, as the two-way merge of old and new status gives it.
-        let attached = if attached.is_empty() { json!(null) } else { json!(attached) };
-        let patch = Patch::Strategic(json!({ "status": { "volumesAttached": attached } }));
-        match self.client.all::<Node>().patch_status_unread(node, &patch).await {
+        let report = |name: &String| AttachedVolume { name: name.clone(), device_path: device.to_owned() };
+        let mut changed = Box::new(Node::clone(&node));
+        changed.status.get_or_insert_default().volumes_attached = Some(volumes.iter().map(report).collect());
+        match self.client.all::<Node>().patch_node_status(&node, &changed).await {
             Ok(_) => true,
             Err(e) => e.is_not_found(),
         }

@@ -12,6 +12,7 @@ pub mod quantity;
 pub mod selectors;
 mod shell;
 pub mod step;
+mod turns;
 pub mod volume;
 pub mod world;
 

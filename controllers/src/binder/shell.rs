@@ -10,6 +10,7 @@ use substrate::process::Ctx;
 use super::claim::sync_claim;
 use super::object::{ClaimKey, name, volume_name};
 use super::step::{About, Call, Notice, Step};
+use super::turns::Turns;
 use super::volume::{Live, sync_volume};
 use super::world::World;
 use crate::Timers;
@@ -40,6 +41,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         claims: WorkQueue::new(&ctx, queue_base, queue_base),
         volumes: WorkQueue::new(&ctx, queue_base, queue_base),
         world: Mutex::default(),
+        turns: Turns::default(),
         client,
         ctx: ctx.clone(),
     });
@@ -60,6 +62,7 @@ struct Binder {
     client: Client,
     recorder: EventRecorder,
     world: Mutex<World>,
+    turns: Turns,
     claims: WorkQueue<ClaimKey>,
     volumes: WorkQueue<String>,
 }
@@ -151,18 +154,34 @@ impl Binder {
         loop {
             let key = self.claims.get().await;
             for _ in 0..MAX_STEPS {
-                let step = sync_claim(&self.world(), &key);
+                let step = self.next_of_claim(&key).await;
                 if !matches!(self.take(step).await, Next::Again(_)) {
                     break;
                 }
             }
+            self.turns.claim_done().into_iter().for_each(|volume| self.volumes.add(volume));
             self.claims.done(&key);
+        }
+    }
+
+    /// The next step of a claim, once nobody else writes the volume that it is about.
+    async fn next_of_claim(&self, key: &ClaimKey) -> Step {
+        loop {
+            let step = sync_claim(&self.world(), key);
+            let Some(volume) = step.written_volume() else { return step };
+            if self.turns.claim_writes(volume).await {
+                return step;
+            }
         }
     }
 
     async fn volume_worker(self: Arc<Self>) {
         loop {
             let name = self.volumes.get().await;
+            if !self.turns.volume_begins(&name) {
+                self.volumes.done(&name);
+                continue;
+            }
             let mut live = Live::NotAsked;
             for _ in 0..MAX_STEPS {
                 let step = sync_volume(&self.world(), &name, &live);
@@ -172,6 +191,7 @@ impl Binder {
                     Next::Stop => break,
                 }
             }
+            self.turns.volume_done();
             self.volumes.done(&name);
         }
     }

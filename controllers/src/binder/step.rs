@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
-use super::object::ClaimKey;
+use super::object::{ClaimKey, name};
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +96,14 @@ impl Step {
     /// A failure.
     pub fn failed(error: SyncError) -> Self {
         Self { error: Some(error), ..Self::default() }
+    }
+
+    /// The volume that the step writes.
+    pub fn written_volume(&self) -> Option<&str> {
+        match &self.call {
+            Some(Call::ReplaceVolume(volume) | Call::ReplaceVolumeStatus(volume)) => Some(name(&volume.metadata)),
+            _ => None,
+        }
     }
 
     /// Adds an event about a claim that is recorded at once.

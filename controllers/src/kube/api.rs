@@ -14,6 +14,7 @@ use super::client::Client;
 use super::error::ApiError;
 use super::memo;
 use super::object::Kind;
+use super::patch::{Guard, Patch, Patched};
 use super::watch::{WatchParams, WatchStream};
 
 /// Which objects a list or a watch is about.
@@ -54,28 +55,6 @@ impl DeleteParams {
     /// Removes the object at once.
     pub fn force() -> Self {
         Self { grace_period_seconds: Some(0), uid: None }
-    }
-}
-
-/// A change to an object, in one of the three patch languages.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
-    /// RFC 7386.
-    Merge(Value),
-    /// Kubernetes' own: lists merge by key, `$patch` directives.
-    Strategic(Value),
-    /// RFC 6902.
-    Json(Value),
-}
-
-impl Patch {
-    fn content(&self) -> (&'static str, Value) {
-        let (kind, value) = match self {
-            Self::Merge(value) => ("application/merge-patch+json", value),
-            Self::Strategic(value) => ("application/strategic-merge-patch+json", value),
-            Self::Json(value) => ("application/json-patch+json", value),
-        };
-        (kind, value.clone())
     }
 }
 
@@ -141,6 +120,16 @@ impl<K: Kind> Api<K> {
     /// The server's refusal, or no answer.
     pub async fn get(&self, name: &str) -> Result<Arc<K>, ApiError> {
         self.object(&self.client.request(Method::GET, &self.item(name, ""), None).await?)
+    }
+
+    /// GET that the server may answer from its cache (`resourceVersion=0`).
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn get_cached(&self, name: &str) -> Result<Arc<K>, ApiError> {
+        let mut query = Query::new(self.item(name, ""));
+        query.add("resourceVersion", "0");
+        self.object(&self.client.request(Method::GET, &query.0, None).await?)
     }
 
     /// LIST, consistent (no cache).
@@ -235,14 +224,86 @@ impl<K: Kind> Api<K> {
         self.put(object, "status").await
     }
 
-    async fn put(&self, object: &K, subresource: &str) -> Result<Arc<K>, ApiError> {
-        let path = match (&self.namespace, object.namespace()) {
+    /// The path of an object that is at hand: one of all namespaces is written in its own.
+    fn of(&self, object: &K, subresource: &str) -> String {
+        match (&self.namespace, object.namespace()) {
             (None, namespace) if !namespace.is_empty() => {
                 self.client.namespaced::<K>(namespace).item(object.name(), subresource)
             }
             _ => self.item(object.name(), subresource),
-        };
+        }
+    }
+
+    async fn put(&self, object: &K, subresource: &str) -> Result<Arc<K>, ApiError> {
+        let path = self.of(object, subresource);
         self.object(&self.client.request(Method::PUT, &path, Some(encode(object)?)).await?)
+    }
+
+    /// Merge patch (RFC 7386) from `old` to `new`. Sends nothing when nothing changes.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn merge_patch(&self, old: &K, new: &K, guard: Guard) -> Result<Option<Arc<K>>, ApiError>
+    where
+        K: Patched,
+    {
+        self.send_change(old, Patch::merge(old, new), guard, "").await
+    }
+
+    /// The same to the status subresource.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn merge_patch_status(&self, old: &K, new: &K, guard: Guard) -> Result<Option<Arc<K>>, ApiError>
+    where
+        K: Patched,
+    {
+        self.send_change(old, Patch::merge(old, new), guard, "status").await
+    }
+
+    /// Strategic merge patch from `old` to `new`. Sends nothing when nothing changes.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn strategic_patch(&self, old: &K, new: &K, guard: Guard) -> Result<Option<Arc<K>>, ApiError>
+    where
+        K: Patched,
+    {
+        self.send_change(old, Patch::strategic(old, new), guard, "").await
+    }
+
+    /// The same to the status subresource.
+    ///
+    /// # Errors
+    /// The server's refusal, or no answer.
+    pub async fn strategic_patch_status(&self, old: &K, new: &K, guard: Guard) -> Result<Option<Arc<K>>, ApiError>
+    where
+        K: Patched,
+    {
+        self.send_change(old, Patch::strategic(old, new), guard, "status").await
+    }
+
+    /// Sends a computed change of `object`. What waits for the answer holds neither the object nor the patch.
+    fn send_change(
+        &self,
+        object: &K,
+        patch: Result<Patch, ApiError>,
+        guard: Guard,
+        subresource: &str,
+    ) -> impl Future<Output = Result<Option<Arc<K>>, ApiError>> + use<K> {
+        let request = patch.map(|patch| {
+            (!patch.is_empty()).then(|| {
+                let content = patch.guarded(object, guard).into_content();
+                self.client.request(Method::PATCH, &self.of(object, subresource), Some(content))
+            })
+        });
+        let api = self.clone();
+        async move {
+            match request? {
+                Some(answer) => api.object(&answer.await?).map(Some),
+                None => Ok(None),
+            }
+        }
     }
 
     /// PATCH.
@@ -291,11 +352,11 @@ impl<K: Kind> Api<K> {
     ///
     /// # Errors
     /// The server's refusal, or no answer.
-    pub async fn bind(&self, name: &str, node: &str) -> Result<(), ApiError> {
+    pub async fn bind(&self, name: &str, uid: &str, node: &str) -> Result<(), ApiError> {
         let binding = json!({
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": { "name": name, "namespace": self.namespace },
+            "metadata": { "name": name, "namespace": self.namespace, "uid": uid },
             "target": { "kind": "Node", "name": node },
         });
         let content = ("application/json", binding);
@@ -324,7 +385,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 fn encode<K: Kind>(object: &K) -> Result<(&'static str, Value), ApiError> {
-    let value = json::to_value(object).map_err(|e| ApiError::Decode(format!("{}: {e}", K::KIND)))?;
+    let value = json::to_value(object).map_err(|e| ApiError::Encode(format!("{}: {e}", K::KIND)))?;
     Ok(("application/json", value))
 }
 

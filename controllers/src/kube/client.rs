@@ -20,7 +20,7 @@ use super::error::{ApiError, Status};
 use super::memo::Memo;
 use super::object::Kind;
 
-/// How long a request may take that is not a watch.
+/// How long a request may take that is not a watch, where nobody says. No `time-scale` divides it (`substrate::scale`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest answer that is read.
 const ANSWER_LIMIT: usize = 512 << 20;
@@ -34,6 +34,7 @@ struct Inner {
     service: HttpService,
     agent: HeaderValue,
     shared: Arc<Shared>,
+    limit: Duration,
 }
 
 /// What all clients of one process share: kube-controller-manager's loops have one informer per kind.
@@ -54,10 +55,9 @@ fn header(agent: &str) -> HeaderValue {
     HeaderValue::from_str(agent).unwrap_or(HeaderValue::from_static("mooring"))
 }
 
-/// `limit` as this world waits it, but never less than a second (or `limit` itself): a scaled-down deadline must
-/// not cut off real work of the peer, which no scale makes faster.
+/// `limit` as this world waits it.
 pub fn patience(ctx: &Ctx, limit: Duration) -> Duration {
-    ctx.scaled(limit).max(limit.min(Duration::from_secs(1)))
+    ctx.patience(limit)
 }
 
 impl Client {
@@ -65,7 +65,7 @@ impl Client {
     pub fn new(ctx: &Ctx, service: HttpService, user_agent: &str) -> Self {
         let agent = header(user_agent);
         let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo: ctx.world().common() });
-        Self(Arc::new(Inner { ctx: ctx.clone(), service, agent, shared }))
+        Self(Arc::new(Inner { ctx: ctx.clone(), service, agent, shared, limit: REQUEST_TIMEOUT }))
     }
 
     /// The same connection under another user agent. Informers started through it are shared with this client's
@@ -76,6 +76,18 @@ impl Client {
             service: self.0.service.clone(),
             agent: header(user_agent),
             shared: self.0.shared.clone(),
+            limit: self.0.limit,
+        }))
+    }
+
+    /// The same client, whose requests wait at most `limit` for their answer.
+    pub fn within(&self, limit: Duration) -> Self {
+        Self(Arc::new(Inner {
+            ctx: self.0.ctx.clone(),
+            service: self.0.service.clone(),
+            agent: self.0.agent.clone(),
+            shared: self.0.shared.clone(),
+            limit: self.0.ctx.patience(limit),
         }))
     }
 
@@ -84,7 +96,8 @@ impl Client {
         let agent = header(user_agent);
         let memo = self.0.shared.memo.clone();
         let shared = Arc::new(Shared { agent: agent.clone(), informers: Mutex::default(), memo });
-        Self(Arc::new(Inner { ctx: self.0.ctx.clone(), service: self.0.service.clone(), agent, shared }))
+        let (ctx, service, limit) = (self.0.ctx.clone(), self.0.service.clone(), self.0.limit);
+        Self(Arc::new(Inner { ctx, service, agent, shared, limit }))
     }
 
     /// The client whose user agent the shared informers run under.
@@ -94,6 +107,7 @@ impl Client {
             service: self.0.service.clone(),
             agent: self.0.shared.agent.clone(),
             shared: self.0.shared.clone(),
+            limit: self.0.limit,
         }))
     }
 
@@ -116,7 +130,24 @@ impl Client {
         Api::new(self.clone(), Some(namespace.to_owned()))
     }
 
-    /// Sends one request and reads its whole answer.
+    /// GET of what is no object, as the list of a group's resources.
+    ///
+    /// # Errors
+    /// The server's refusal, or that there was no answer within 30 s.
+    pub fn get(&self, path: &str) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+        self.request(Method::GET, path, None)
+    }
+
+    /// POST of what no [`Api`] has a verb for, as a token of a service account.
+    ///
+    /// # Errors
+    /// The server's refusal, or that there was no answer within 30 s.
+    pub fn post(&self, path: &str, object: Value) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+        self.request(Method::POST, path, Some(("application/json", object)))
+    }
+
+    /// Sends one request and reads its whole answer. Public until all callers take [`get`](Self::get) or
+    /// [`post`](Self::post); then nobody else can send a patch of his own.
     ///
     /// # Errors
     /// The server's refusal, or that there was no answer within 30 s.
@@ -127,7 +158,7 @@ impl Client {
         content: Option<(&'static str, Value)>,
     ) -> BoxFuture<'static, Result<Bytes, ApiError>> {
         let answer = self.send(method, path, content, false);
-        let limit = patience(&self.0.ctx, REQUEST_TIMEOUT);
+        let limit = self.0.limit;
         Box::pin(async move {
             let exchange = async {
                 let response = answer?.await.map_err(transport)?;
@@ -144,7 +175,7 @@ impl Client {
     /// Opens a watch; the answer's body is a stream of lines.
     pub(super) fn stream(&self, path: &str) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
         let answer = self.send(Method::GET, path, None, true);
-        let limit = patience(&self.0.ctx, REQUEST_TIMEOUT);
+        let limit = REQUEST_TIMEOUT;
         Box::pin(async move {
             let opening = async {
                 let response = answer?.await.map_err(transport)?;

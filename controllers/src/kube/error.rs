@@ -31,20 +31,22 @@ pub enum ApiError {
     Transport(String),
     /// the API server's answer cannot be read: {0}
     Decode(String),
+    /// the object cannot be written: {0}
+    Encode(String),
 }
 
 impl ApiError {
     fn code(&self) -> u16 {
         match self {
             Self::Status(status) => status.code,
-            Self::Transport(_) | Self::Decode(_) => 0,
+            Self::Transport(_) | Self::Decode(_) | Self::Encode(_) => 0,
         }
     }
 
     fn reason(&self) -> &str {
         match self {
             Self::Status(status) => &status.reason,
-            Self::Transport(_) | Self::Decode(_) => "",
+            Self::Transport(_) | Self::Decode(_) | Self::Encode(_) => "",
         }
     }
 

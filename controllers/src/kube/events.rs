@@ -10,10 +10,10 @@ use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
 
-use super::api::Patch;
 use super::client::Client;
 use super::error::ApiError;
 use super::object::time;
+use super::patch::Patch;
 use crate::events::{EventLost, EventRecorded};
 
 /// Records events in the background. Clones are the same recorder.
@@ -86,8 +86,22 @@ fn path(object: &ObjectReference) -> String {
 /// An event of the same object, type, reason and message is the same Event object with a higher count.
 fn key(occurrence: &Occurrence) -> String {
     let Occurrence { object, kind, reason, message, .. } = occurrence;
-    let of = [&object.kind, &object.namespace, &object.name, &object.uid].map(|field| field.as_deref().unwrap_or(""));
-    [of[0], of[1], of[2], of[3], kind, reason, message].join("\0")
+    let of = [&object.kind, &object.namespace, &object.name, &object.field_path, &object.uid]
+        .map(|field| field.as_deref().unwrap_or(""));
+    [of[0], of[1], of[2], of[3], of[4], kind, reason, message].join("\0")
+}
+
+/// The change of an Event that occurred again (`eventObserve`): whatever it was, its count, its time and its message are
+/// in the patch.
+fn repeated(count: i32, occurrence: &Occurrence) -> Result<Patch, ApiError> {
+    let old = Event { last_timestamp: Some(time(Timestamp::UNIX_EPOCH)), ..Event::default() };
+    let new = Event {
+        count: Some(count),
+        last_timestamp: Some(time(occurrence.at)),
+        message: Some(occurrence.message.to_string()),
+        ..Event::default()
+    };
+    Patch::strategic(&old, &new)
 }
 
 struct Seen {
@@ -121,12 +135,8 @@ impl Sink {
         let api = self.client.namespaced::<Event>(&namespace);
         if let Some(seen) = self.seen.get_mut(&key) {
             seen.count += 1;
-            let patch = json!({
-                "count": seen.count,
-                "lastTimestamp": time(occurrence.at),
-                "message": occurrence.message,
-            });
-            match api.patch_unread(&seen.name, &Patch::Strategic(patch)).await {
+            let Ok(patch) = repeated(seen.count, &occurrence) else { return };
+            match api.patch_unread(&seen.name, &patch).await {
                 // Its time to live is over: it starts anew, with its count.
                 Err(e) if e.is_not_found() => {}
                 _ => return,
@@ -145,7 +155,7 @@ impl Sink {
                     return;
                 }
                 Err(e) if e.is_already_exists() => {}
-                Err(e @ (ApiError::Status(_) | ApiError::Decode(_) | ApiError::Transport(_))) => {
+                Err(e) => {
                     let ctx = self.client.ctx();
                     ctx.trace().trace(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
                     return;

@@ -23,6 +23,8 @@ use crate::kube::{Client, EventRecorder, Informer, ListParams};
 pub struct Agent {
     pub(super) ctx: Ctx,
     pub(super) client: Client,
+    /// What writes the node's status and its lease: it gives up after a heartbeat.
+    pub(super) heartbeat: Client,
     pub(super) config: NodeAgentConfig,
     pub(super) paths: Paths,
     pub(super) recorder: EventRecorder,
@@ -55,6 +57,7 @@ impl Agent {
         Arc::new(Self {
             ctx: ctx.clone(),
             client: client.clone(),
+            heartbeat: client.within(timers.node_status_update.min(timers.lease_duration)),
             paths: Paths::new(&config.root),
             recorder: EventRecorder::on_host(client, "kubelet", &config.node_name),
             node: Informer::start(ctx, client.all(), named),

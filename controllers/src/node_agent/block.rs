@@ -40,7 +40,10 @@ impl Devices {
 impl Agent {
     /// Where a volume is staged.
     pub(super) fn staging_path(&self, spec: &VolumeSpec) -> PathBuf {
-        if spec.block {
+        if spec.is_inline() {
+            // It is not staged, and its driver is told of no place.
+            PathBuf::new()
+        } else if spec.block {
             self.paths.device_staging_path(&spec.pv)
         } else {
             self.paths.staging_target_path(&spec.driver, &spec.handle)

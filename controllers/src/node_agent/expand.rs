@@ -1,9 +1,11 @@
 //! Node expansion: the filesystem of a volume that grew follows (storage-controllers §9 "Node expand"; upstream
 //! `operationexecutor/node_expander.go`).
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use substrate::json::{Value, json};
 use tonic::{Code, Status};
 
 use super::agent::Agent;
@@ -14,7 +16,7 @@ use super::populate::claims;
 use super::volume_manager::{Operation, StepError, Task, VolumeSpec};
 use super::volumes::driver;
 use crate::binder::quantity;
-use crate::kube::{Patch, reference};
+use crate::kube::{Guard, Kind, reference, time};
 
 /// The conditions of a claim that are about its size.
 const CONDITIONS: [&str; 4] = ["Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError"];
@@ -70,27 +72,48 @@ pub(super) async fn asks_to_grow(agent: &Agent, uid: &str, pod: &Pod) -> bool {
     false
 }
 
-/// What a failed NodeExpandVolume does to the claim.
-fn failed(status: &Status) -> Value {
-    let infeasible = matches!(status.code(), Code::InvalidArgument | Code::OutOfRange | Code::NotFound);
-    let message = format!("failed to expand pvc with {}", status.message());
-    let condition = json!({ "type": "NodeResizeError", "status": "True", "message": message });
-    let mut patch = json!({ "status": { "conditions": [condition] } });
-    if infeasible {
-        patch["status"]["allocatedResourceStatuses"] = json!({ "storage": "NodeResizeInfeasible" });
-    }
-    patch
+/// The claim with another word about its growth on nodes (`mergeStorageResourceStatus`).
+fn with_resize_status(claim: &PersistentVolumeClaim, word: &str) -> PersistentVolumeClaim {
+    let mut claim = claim.clone();
+    let statuses = &mut claim.status.get_or_insert_default().allocated_resource_statuses;
+    statuses.get_or_insert_default().insert("storage".to_owned(), word.to_owned());
+    claim
 }
 
-/// What a finished expansion to `size` does to the claim.
-fn finished(size: &Quantity) -> Value {
-    let conditions: Vec<_> = CONDITIONS.iter().map(|kind| json!({ "type": kind, "$patch": "delete" })).collect();
-    json!({ "status": {
-        "capacity": { "storage": size },
-        // The storage of a claim is its one resource, and an empty map is not written.
-        "allocatedResourceStatuses": null,
-        "conditions": conditions,
-    } })
+/// What a failed NodeExpandVolume does to the claim (`MarkNodeExpansionInfeasible`, `MarkNodeExpansionFailedCondition`).
+fn failed(claim: &PersistentVolumeClaim, status: &Status, now: Timestamp) -> PersistentVolumeClaim {
+    let infeasible = matches!(status.code(), Code::InvalidArgument | Code::OutOfRange | Code::NotFound);
+    let mut claim = if infeasible { with_resize_status(claim, "NodeResizeInfeasible") } else { claim.clone() };
+    let conditions = claim.status.get_or_insert_default().conditions.get_or_insert_default();
+    let error = PersistentVolumeClaimCondition {
+        type_: "NodeResizeError".to_owned(),
+        status: "True".to_owned(),
+        message: Some(format!("failed to expand pvc with {}", status.message())),
+        last_transition_time: Some(time(now)),
+        ..PersistentVolumeClaimCondition::default()
+    };
+    match conditions.iter_mut().find(|c| c.type_ == error.type_) {
+        Some(known) if known.status == error.status => {}
+        Some(known) => *known = error,
+        None => conditions.push(error),
+    }
+    claim
+}
+
+/// What a finished expansion to `size` does to the claim (`MarkNodeExpansionFinishedWithRecovery`).
+fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeClaim {
+    let mut claim = claim.clone();
+    let status = claim.status.get_or_insert_default();
+    status.capacity.get_or_insert_default().insert("storage".to_owned(), size.clone());
+    if let Some(statuses) = &mut status.allocated_resource_statuses {
+        statuses.remove("storage");
+    }
+    status.allocated_resource_statuses.take_if(|statuses| statuses.is_empty());
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|c| !CONDITIONS.contains(&&*c.type_));
+    }
+    status.conditions.take_if(|conditions| conditions.is_empty());
+    claim
 }
 
 /// Expands the filesystem, when the claim asks for it.
@@ -100,14 +123,13 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
     if !driver.expand_volume {
         return Ok(());
     }
-    let Some((claim, size)) = look(agent, spec).await? else { return Ok(()) };
+    let Some((mut claim, size)) = look(agent, spec).await? else { return Ok(()) };
     let bytes = quantity::value(&size);
-    let namespace = claim.metadata.namespace.clone().unwrap_or_default();
-    let name = claim.metadata.name.clone().unwrap_or_default();
+    let (namespace, name) = (claim.namespace().to_owned(), claim.name().to_owned());
     let claims = agent.client.namespaced::<PersistentVolumeClaim>(&namespace);
-    let patch = async |patch: Value| {
-        let patched = claims.patch_status(&name, &Patch::Strategic(patch)).await;
-        patched.map(drop).map_err(|e| StepError::Transient(format!("updating PVC {namespace}/{name}: {e}")))
+    let patch = async |old: &PersistentVolumeClaim, new: &PersistentVolumeClaim, guard: Guard| {
+        let failed = |e| StepError::Transient(format!("patchPVCStatus failed to patch PVC {:?}: {e}", old.name()));
+        claims.strategic_patch_status(old, new, guard).await.map_err(failed)
     };
     match asked(&claim, bytes) {
         Asked::Done => return Ok(()),
@@ -116,7 +138,10 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
         }
         Asked::Now { in_progress: true } => {}
         Asked::Now { in_progress: false } => {
-            patch(json!({ "status": { "allocatedResourceStatuses": { "storage": "NodeResizeInProgress" } } })).await?;
+            let begun = with_resize_status(&claim, "NodeResizeInProgress");
+            if let Some(written) = patch(&claim, &begun, Guard::ResourceVersion).await? {
+                claim = written;
+            }
         }
     }
     let staging = agent.staging_path(spec);
@@ -140,7 +165,7 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
             agent.recorder.event(reference::<Pod>(pod), "Warning", "VolumeResizeFailed", message);
         }
         if matches!(error, StepError::Final(_)) {
-            patch(failed(&status)).await?;
+            patch(&claim, &failed(&claim, &status, agent.ctx.now().wall), Guard::None).await?;
         }
         return Err(error);
     }
@@ -148,14 +173,14 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
     if let Some(pod) = &task.pod {
         agent.recorder.event(reference::<Pod>(pod), "Normal", "FileSystemResizeSuccessful", message.clone());
     }
-    agent.recorder.event(reference(&claim), "Normal", "FileSystemResizeSuccessful", message);
+    agent.recorder.event(reference(&*claim), "Normal", "FileSystemResizeSuccessful", message);
     let (node, volume) = (agent.name(), spec.handle.as_str().into());
     agent.ctx.emit(Expanded { node, size_bytes: bytes, volume });
-    patch(finished(&size)).await
+    patch(&claim, &finished(&claim, &size), Guard::ResourceVersion).await.map(drop)
 }
 
 /// The claim of a volume, and how large the volume is now; nothing when it has none.
-async fn look(agent: &Agent, spec: &VolumeSpec) -> Result<Option<(PersistentVolumeClaim, Quantity)>, StepError> {
+async fn look(agent: &Agent, spec: &VolumeSpec) -> Result<Option<(Arc<PersistentVolumeClaim>, Quantity)>, StepError> {
     let failed = |e| StepError::Transient(format!("MountVolume.NodeExpandVolume get PVC failed : {e}"));
     let volume = agent.client.all::<PersistentVolume>().get(&spec.pv).await.map_err(failed)?;
     let of_volume = volume.spec.as_ref();
@@ -164,14 +189,16 @@ async fn look(agent: &Agent, spec: &VolumeSpec) -> Result<Option<(PersistentVolu
         of_volume.and_then(|s| s.claim_ref.as_ref()).and_then(|r| Some((r.namespace.clone()?, r.name.clone()?)));
     let (Some(size), Some((namespace, name))) = (size, claim) else { return Ok(None) };
     let claim = agent.client.namespaced::<PersistentVolumeClaim>(&namespace).get(&name).await.map_err(failed)?;
-    Ok(Some((PersistentVolumeClaim::clone(&claim), size)))
+    Ok(Some((claim, size)))
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use substrate::json::{Value, json};
 
     use super::*;
+    use crate::kube::Patch;
 
     const GIB: i64 = 1 << 30;
 
@@ -187,15 +214,49 @@ mod tests {
         Asked::NotNow
     )]
     fn only_a_claim_that_asks_is_expanded(#[case] status: Value, #[case] expected: Asked) {
-        let claim =
-            substrate::json::from_value(json!({ "metadata": { "name": "c" }, "status": status })).expect("a claim");
-        assert_eq!(asked(&claim, 2 * GIB), expected);
+        assert_eq!(asked(&claim(status), 2 * GIB), expected);
+    }
+
+    fn claim(status: Value) -> PersistentVolumeClaim {
+        substrate::json::from_value(json!({ "metadata": { "name": "c", "resourceVersion": "7" }, "status": status }))
+            .expect("a claim")
+    }
+
+    fn patch(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> Value {
+        Patch::strategic(old, new).expect("a patch").value().clone()
     }
 
     #[test]
     fn a_code_that_no_retry_helps_makes_the_expansion_infeasible() {
-        let statuses = |status: Status| failed(&status)["status"]["allocatedResourceStatuses"].clone();
-        assert_eq!(statuses(Status::out_of_range("no")), json!({ "storage": "NodeResizeInfeasible" }));
-        assert_eq!(statuses(Status::internal("no")), Value::Null);
+        let now = Timestamp::UNIX_EPOCH;
+        let begun = claim(json!({ "allocatedResourceStatuses": { "storage": "NodeResizeInProgress" } }));
+        let of = |status: Status| patch(&begun, &failed(&begun, &status, now))["status"].clone();
+        let infeasible = of(Status::out_of_range("no"));
+        assert_eq!(infeasible["allocatedResourceStatuses"], json!({ "storage": "NodeResizeInfeasible" }));
+        assert_eq!(infeasible["conditions"][0]["message"], "failed to expand pvc with no");
+        assert_eq!(of(Status::internal("no"))["allocatedResourceStatuses"], Value::Null);
+        // A condition that holds is not written again.
+        let told = failed(&begun, &Status::internal("no"), now);
+        let again = failed(&told, &Status::internal("again"), Timestamp::MAX);
+        assert_eq!(patch(&told, &again), json!({}));
+    }
+
+    #[test]
+    fn a_finished_expansion_takes_back_what_was_said_of_it_and_nothing_else() {
+        let condition = |type_: &str| json!({ "type": type_, "status": "True" });
+        let grown = claim(json!({
+            "capacity": { "storage": "1Gi" },
+            "allocatedResourceStatuses": { "storage": "NodeResizeInProgress" },
+            "conditions": [condition("ModifyingVolume"), condition("FileSystemResizePending")],
+        }));
+        assert_eq!(
+            patch(&grown, &finished(&grown, &Quantity("2Gi".to_owned()))),
+            json!({ "status": {
+                "allocatedResourceStatuses": null,
+                "capacity": { "storage": "2Gi" },
+                "$setElementOrder/conditions": [{ "type": "ModifyingVolume" }],
+                "conditions": [{ "$patch": "delete", "type": "FileSystemResizePending" }],
+            } })
+        );
     }
 }

@@ -22,7 +22,7 @@ const JITTER: f64 = 0.04;
 
 /// Renews the lease for ever.
 pub(super) async fn run(agent: Arc<Agent>) {
-    let api = agent.client.namespaced::<Lease>(NAMESPACE);
+    let api = agent.heartbeat.namespaced::<Lease>(NAMESPACE);
     let mut rng = agent.ctx.rng("lease");
     let mut held = None;
     loop {

@@ -21,6 +21,16 @@ impl VolumeName {
         Self(format!("{PLUGIN_PREFIX}/{driver}^{handle}"))
     }
 
+    /// The name of a volume that pod `uid` describes in its own spec: nobody else can have it.
+    pub fn of_pod(uid: &str, volume: &str) -> Self {
+        Self(format!("{PLUGIN_PREFIX}/{uid}-{volume}"))
+    }
+
+    /// What stands for the name of a volume of which only its directory is known (`cleanupMounts`).
+    pub fn of_directory(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -39,6 +49,11 @@ pub fn attachment_name(handle: &str, driver: &str, node: &str) -> String {
         "csi-{}",
         hex::encode(Sha256::new().chain_update(handle).chain_update(driver).chain_update(node).finalize())
     )
+}
+
+/// The volume handle that kubelet makes up for a volume that pod `uid` describes in its own spec (`makeVolumeHandle`).
+pub fn inline_handle(uid: &str, volume: &str) -> String {
+    format!("csi-{}", hex::encode(Sha256::new().chain_update(uid).chain_update(volume).finalize()))
 }
 
 /// The paths under one kubelet root.

@@ -1,7 +1,7 @@
 //! The Node object as kubelet writes it: first registration, status, and the patch between two statuses
 //! (kubernetes-api §5.4; upstream `pkg/kubelet/kubelet_node_status.go`, `nodestatus/setters.go`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use jiff::Timestamp;
@@ -9,9 +9,8 @@ use k8s_openapi::api::core::v1::{
     DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest, Sha256};
-use substrate::json::{Map, Value, json};
 
 use super::config::NodeAgentConfig;
 use crate::kube::time;
@@ -83,19 +82,12 @@ pub fn provider_id(config: &NodeAgentConfig) -> String {
     format!("aws:///{}/{}", config.zone, config.instance_id)
 }
 
-/// What an existing Node lacks, as a strategic merge patch; nothing when it has all.
-pub fn adoption_patch(config: &NodeAgentConfig, existing: &Node) -> Option<Value> {
-    let have = existing.metadata.labels.clone().unwrap_or_default();
-    let lacking: BTreeMap<_, _> = labels(config).into_iter().filter(|(k, v)| have.get(k) != Some(v)).collect();
-    let annotations = existing.metadata.annotations.clone().unwrap_or_default();
-    let mut metadata = Map::new();
-    if !lacking.is_empty() {
-        metadata.insert("labels", json!(lacking));
-    }
-    if annotations.get(CONTROLLER_MANAGED).map(String::as_str) != Some("true") {
-        metadata.insert("annotations", json!({ CONTROLLER_MANAGED: "true" }));
-    }
-    (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
+/// The node with the labels and the annotation that it lacks (`tryRegisterWithAPIServer`); nothing when it has them all.
+pub fn adopted(config: &NodeAgentConfig, existing: &Node) -> Option<Node> {
+    let mut node = existing.clone();
+    node.metadata.labels.get_or_insert_default().extend(labels(config));
+    node.metadata.annotations.get_or_insert_default().insert(CONTROLLER_MANAGED.to_owned(), "true".to_owned());
+    (node != *existing).then_some(node)
 }
 
 /// The status that the agent wants, made from what is there.
@@ -219,71 +211,6 @@ pub fn changed(old: &NodeStatus, new: &NodeStatus) -> bool {
         || *volumes_attached != new.volumes_attached
 }
 
-/// The strategic merge patch of nodes/status that turns `old` into `new`, as client-go's two-way merge makes it.
-pub fn status_patch(old: &NodeStatus, new: &NodeStatus) -> Value {
-    let fields = |status: &NodeStatus| match substrate::json::to_value(status) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let mut patch = Map::new();
-    match (&old.conditions, &new.conditions) {
-        (before, after) if before == after => {}
-        (_, None) => drop(patch.insert("conditions", Value::Null)),
-        (before, Some(after)) => {
-            let order = after.iter().map(|c| json!({ "type": c.type_ })).collect();
-            patch.insert("$setElementOrder/conditions", order);
-            let changes = condition_changes(before.as_deref().unwrap_or_default(), after);
-            patch.insert("conditions", changes);
-        }
-    }
-    // What is equal is not in the patch, and need not be written out to be compared.
-    let (mut before, mut after) = (NodeStatus::default(), NodeStatus::default());
-    macro_rules! take_different {
-        ($($field:ident),*) => {
-            $(if old.$field != new.$field {
-                (before.$field, after.$field) = (old.$field.clone(), new.$field.clone());
-            })*
-        };
-    }
-    take_different!(addresses, allocatable, capacity, config, daemon_endpoints, declared_features, features, images);
-    take_different!(node_info, phase, runtime_handlers, volumes_attached, volumes_in_use);
-    let (old, mut new) = (fields(&before), fields(&after));
-    let keys: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
-    for key in keys {
-        match (old.get(&key), new.remove(&key)) {
-            (a, b) if a == b.as_ref() => {}
-            (_, None) => drop(patch.insert(key, Value::Null)),
-            (_, Some(after)) => drop(patch.insert(key, after)),
-        }
-    }
-    json!({ "status": patch })
-}
-
-/// What of each condition is different, with the type by which lists of conditions are merged.
-fn condition_changes(before: &[NodeCondition], after: &[NodeCondition]) -> Value {
-    let text = |old: Option<&String>, new: Option<&String>| new.filter(|_| old != new).map(|text| json!(text));
-    let instant = |old: Option<&Time>, new: Option<&Time>| new.filter(|_| old != new).map(|time| json!(time));
-    let changed = after.iter().filter_map(|condition| {
-        let old = before.iter().find(|c| c.type_ == condition.type_);
-        let (beat, turn) = (condition.last_heartbeat_time.as_ref(), condition.last_transition_time.as_ref());
-        let fields = [
-            ("lastHeartbeatTime", instant(old.and_then(|o| o.last_heartbeat_time.as_ref()), beat)),
-            ("lastTransitionTime", instant(old.and_then(|o| o.last_transition_time.as_ref()), turn)),
-            ("message", text(old.and_then(|o| o.message.as_ref()), condition.message.as_ref())),
-            ("reason", text(old.and_then(|o| o.reason.as_ref()), condition.reason.as_ref())),
-            ("status", text(old.map(|o| &o.status), Some(&condition.status))),
-        ];
-        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let mut diff: Map = fields.collect();
-        if diff.is_empty() {
-            return None;
-        }
-        diff.insert("type", json!(condition.type_));
-        Some(Value::Object(diff))
-    });
-    changed.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -291,7 +218,10 @@ mod tests {
     use csi_mock::disk::MemoryDisks;
     use substrate::Now;
 
+    use substrate::json::{Value, json};
+
     use super::*;
+    use crate::kube::Patch;
     use crate::node_agent::config::Plugins;
 
     fn config() -> NodeAgentConfig {
@@ -335,9 +265,10 @@ mod tests {
     #[test]
     fn a_patch_holds_what_differs_and_nulls_an_emptied_list() {
         let config = config();
+        let node = |status: NodeStatus| Node { status: Some(status), ..Node::default() };
         let first = status(&config, &inputs(0, None, Some(&["v"])), &NodeStatus::default());
         let later = status(&config, &inputs(10, None, Some(&[])), &first);
-        let patch = status_patch(&first, &later);
+        let patch = Patch::node_status(&node(first), &node(later)).expect("a patch").value().clone();
         let fields: Vec<_> = patch["status"].as_object().expect("an object").keys().collect();
         assert_eq!(fields, ["$setElementOrder/conditions", "conditions", "volumesInUse"]);
         assert_eq!(patch["status"]["volumesInUse"], Value::Null);
@@ -369,15 +300,16 @@ mod tests {
     fn adoption_adds_only_what_is_missing() {
         let config = config();
         let mut node = initial(&config, &inputs(0, None, None));
-        assert_eq!(adoption_patch(&config, &node), None);
+        assert_eq!(adopted(&config, &node), None);
         node.metadata.annotations = None;
         node.metadata.labels.get_or_insert_default().remove("topology.kubernetes.io/zone");
+        let after = adopted(&config, &node).expect("a change");
         assert_eq!(
-            adoption_patch(&config, &node),
-            Some(json!({ "metadata": {
+            Patch::node_status(&node, &after).expect("a patch").value(),
+            &json!({ "metadata": {
                 "labels": { "topology.kubernetes.io/zone": "us-east-1a" },
                 "annotations": { CONTROLLER_MANAGED: "true" },
-            } }))
+            } })
         );
     }
 }

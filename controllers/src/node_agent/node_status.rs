@@ -10,9 +10,9 @@ use substrate::seed::unit;
 
 use super::agent::Agent;
 use super::events::RegisterFailed;
-use super::node_object::{StatusInputs, adoption_patch, changed, initial, status, status_patch};
+use super::node_object::{StatusInputs, adopted, changed, initial, status};
 use crate::events::NodeReady;
-use crate::kube::{Api, ApiError, Patch};
+use crate::kube::{Api, ApiError};
 
 /// How often one tick tries to write (`nodeStatusUpdateRetry`).
 const TRIES: u32 = 5;
@@ -42,8 +42,8 @@ async fn try_register(agent: &Agent, api: &Api<Node>) -> Result<Arc<Node>, ApiEr
         other => return other,
     }
     let existing = api.get(&agent.config.node_name).await?;
-    match adoption_patch(&agent.config, &existing) {
-        Some(patch) => api.patch_status(&agent.config.node_name, &Patch::Strategic(patch)).await,
+    match adopted(&agent.config, &existing) {
+        Some(node) => api.patch_node_status(&existing, &node).await,
         None => Ok(existing),
     }
 }
@@ -84,7 +84,7 @@ impl Seen {
 
 /// The status loop; never ends.
 pub(super) async fn run(agent: Arc<Agent>) {
-    let api = agent.client.all::<Node>();
+    let api = agent.heartbeat.all::<Node>();
     let mut rng = agent.ctx.rng("node status");
     let mut reporter = Reporter::default();
     loop {
@@ -139,9 +139,10 @@ impl Reporter {
             self.seen = Some(Seen { node: node.clone(), not_ready, volumes_in_use });
             return Ok(node);
         }
-        let written = api.patch_status(name, &Patch::Strategic(status_patch(old, &new))).await?;
+        let changed = Node { metadata: node.metadata.clone(), spec: node.spec.clone(), status: Some(new) };
+        let written = api.patch_node_status(&node, &changed).await?;
         self.reported_at = Some(now);
-        self.announce(agent, old, &new);
+        self.announce(agent, old, changed.status.as_ref().unwrap_or(&nothing));
         Ok(written)
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
 use k8s_openapi::api::core::v1::{Pod, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::CSIDriverSpec;
 use substrate::json::{Value, json};
@@ -15,7 +14,7 @@ use super::volume_manager::{StepError, VolumeSpec};
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
 /// What a CSIDriver with `podInfoOnMount` is told of a pod.
-pub fn pod_info(pod: &Pod) -> BTreeMap<String, String> {
+pub fn pod_info(pod: &Pod, spec: &VolumeSpec) -> BTreeMap<String, String> {
     let part = |value: &Option<String>| value.clone().unwrap_or_default();
     let account = pod.spec.as_ref().and_then(|s| s.service_account_name.clone());
     [
@@ -23,7 +22,7 @@ pub fn pod_info(pod: &Pod) -> BTreeMap<String, String> {
         ("csi.storage.k8s.io/pod.namespace", part(&pod.metadata.namespace)),
         ("csi.storage.k8s.io/pod.uid", part(&pod.metadata.uid)),
         ("csi.storage.k8s.io/serviceAccount.name", part(&account)),
-        ("csi.storage.k8s.io/ephemeral", "false".to_owned()),
+        ("csi.storage.k8s.io/ephemeral", spec.is_inline().to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()
@@ -88,7 +87,7 @@ pub(super) async fn tokens(
             },
         });
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-        let answer = agent.client.request(Method::POST, &path, Some(("application/json", request))).await;
+        let answer = agent.client.post(&path, request).await;
         let failed = |e: String| StepError::Transient(format!("failed to get service account token attributes: {e}"));
         let answer: Value = answer
             .map_err(|e| failed(e.to_string()))
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_driver_is_told_whose_volume_it_publishes() {
-        let told = pod_info(&pod());
+        let told = pod_info(&pod(), &VolumeSpec::reconstructed("d", "v", "pv", false));
         let told: Vec<_> = told.iter().map(|(key, value)| (&key["csi.storage.k8s.io/".len()..], &**value)).collect();
         let expected = [
             ("ephemeral", "false"),

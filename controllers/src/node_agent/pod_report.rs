@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use substrate::latest;
 
 use super::agent::Agent;
-use super::pod_status::{Phase, PodFacts, patch};
-use crate::kube::{Api, ApiError, DeleteParams, Patch};
+use super::pod_status::{Phase, PodFacts, status};
+use crate::kube::{Api, ApiError, DeleteParams, Guard};
 
 /// How long a failed write waits for its next try (`syncPeriod`).
 const RETRY: Duration = Duration::from_secs(10);
@@ -55,12 +55,11 @@ async fn send(agent: &Agent, api: &Api<Pod>, pod: &Pod, report: &Report) -> Resu
     if current.metadata.uid != pod.metadata.uid {
         return Ok(false);
     }
-    if let Some(patch) = patch(&current, phase, facts, agent.ctx.now().wall) {
-        let patch = Patch::Strategic(patch);
-        if !finish {
-            return api.patch_status_unread(name, &patch).await.map(|()| true);
-        }
-        current = api.patch_status(name, &patch).await?;
+    // Of the pod only its uid is in the patch, so that a new pod of the same name is not hit (`PatchPodStatus`).
+    let written = Some(status(&current, phase, facts, agent.ctx.now().wall));
+    let changed = Pod { metadata: current.metadata.clone(), spec: current.spec.clone(), status: written };
+    if let Some(patched) = api.strategic_patch_status(&current, &changed, Guard::Uid).await? {
+        current = patched;
     }
     if finish && current.metadata.deletion_timestamp.is_some() {
         let params = DeleteParams { uid: pod.metadata.uid.clone(), ..DeleteParams::force() };

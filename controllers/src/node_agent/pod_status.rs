@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP,
     Pod, PodCondition, PodIP, PodStatus,
 };
-use substrate::json::{Map, Value, json};
 
 use crate::kube::time;
 
@@ -42,24 +41,6 @@ pub fn started_before(pod: &Pod) -> Option<u32> {
     statuses.filter(ran).map(|c| u32::try_from(c.restart_count).unwrap_or_default()).max()
 }
 
-/// The patch of pods/status, or nothing when the pod has that status already.
-pub fn patch(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Option<Value> {
-    let old = pod.status.clone().unwrap_or_default();
-    let new = status(pod, phase, facts, now);
-    let fields = |status: &PodStatus| match substrate::json::to_value(status) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let (old, new) = (fields(&old), fields(&new));
-    let mut diff: Map = new.into_iter().filter(|(k, v)| old.get(k) != Some(v)).collect();
-    if let Some(conditions) = diff.get("conditions").and_then(Value::as_array) {
-        let order: Vec<Value> = conditions.iter().map(|c| json!({ "type": c["type"] })).collect();
-        diff.insert("$setElementOrder/conditions", Value::Array(order));
-    }
-    // The uid makes sure that a new pod of the same name is not hit.
-    (!diff.is_empty()).then(|| json!({ "metadata": { "uid": pod.metadata.uid }, "status": diff }))
-}
-
 /// The whole status: what kubelet knows, over what others wrote.
 pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
@@ -90,13 +71,35 @@ pub fn status(pod: &Pod, phase: &Phase, facts: &PodFacts, now: Timestamp) -> Pod
     };
     let started = matches!(phase, Phase::Running(_) | Phase::Stopped(Some(_), _));
     let before = status.container_statuses.take().unwrap_or_default();
-    let mut conditions = status.conditions.take().unwrap_or_default();
-    set(&mut conditions, "PodReadyToStartContainers", running, None, None, now);
+    let known = status.conditions.take().unwrap_or_default();
     let initialized = if matches!(phase, Phase::Stopped(..)) { Some("PodCompleted") } else { None };
-    set(&mut conditions, "Initialized", true, initialized, None, now);
-    set(&mut conditions, "Ready", running, reason, message.clone(), now);
-    set(&mut conditions, "ContainersReady", running, reason, message, now);
-    set(&mut conditions, "PodScheduled", true, None, None, now);
+    let own = [
+        ("PodReadyToStartContainers", running, None, None),
+        ("Initialized", true, initialized, None),
+        ("Ready", running, reason, message.clone()),
+        ("ContainersReady", running, reason, message),
+        ("PodScheduled", true, None, None),
+    ];
+    // What others say of the pod stays, and stands first.
+    let foreign = known.iter().filter(|c| own.iter().all(|(type_, ..)| c.type_ != *type_)).cloned();
+    let mut conditions: Vec<PodCondition> = foreign.collect();
+    for (type_, value, reason, message) in own {
+        let old = known.iter().find(|c| c.type_ == type_);
+        let status = if value { "True" } else { "False" };
+        let since = old
+            .filter(|old| old.status == status)
+            .map_or_else(|| Some(time(now)), |old| old.last_transition_time.clone());
+        conditions.push(PodCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.map(str::to_owned),
+            message,
+            last_transition_time: since,
+            last_probe_time: None,
+            observed_generation: pod.metadata.generation,
+        });
+    }
+    status.observed_generation = pod.metadata.generation;
     status.conditions = Some(conditions);
     status.container_statuses = Some(
         pod.spec
@@ -187,35 +190,22 @@ fn container_state(phase: &Phase, id: Option<&str>) -> ContainerState {
     }
 }
 
-fn set(
-    conditions: &mut Vec<PodCondition>,
-    type_: &str,
-    value: bool,
-    reason: Option<&str>,
-    message: Option<String>,
-    now: Timestamp,
-) {
-    let value = if value { "True" } else { "False" };
-    let at = conditions.iter().position(|c| c.type_ == type_).unwrap_or_else(|| {
-        conditions.push(PodCondition { type_: type_.to_owned(), ..PodCondition::default() });
-        conditions.len() - 1
-    });
-    let condition = &mut conditions[at];
-    if condition.status != value {
-        value.clone_into(&mut condition.status);
-        condition.last_transition_time = Some(time(now));
-    }
-    condition.reason = reason.map(str::to_owned);
-    condition.message = message;
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use substrate::Now;
+    use substrate::json::{Value, json};
 
     use super::*;
+    use crate::kube::{Guard, Patch};
+
+    /// What is written of the pod's status.
+    fn patch(pod: &Pod, phase: &Phase, now: Timestamp) -> Option<Value> {
+        let status = Some(status(pod, phase, &facts(), now));
+        let patch = Patch::strategic(pod, &Pod { status, ..pod.clone() }).expect("a patch");
+        (!patch.is_empty()).then(|| patch.guarded(pod, Guard::Uid).value().clone())
+    }
 
     fn at(second: u64) -> Timestamp {
         Now::at(Duration::from_secs(second)).wall
@@ -255,10 +245,32 @@ mod tests {
     }
 
     #[test]
+    fn conditions_say_which_generation_of_the_pod_they_are_about() {
+        let mut pod = pod();
+        pod.metadata.generation = Some(2);
+        let gate = PodCondition { type_: "example.com/gate".to_owned(), ..PodCondition::default() };
+        pod.status.get_or_insert_default().conditions.get_or_insert_default().push(gate);
+        let patch = patch(&pod, &Phase::Running(at(5)), at(5)).expect("a patch");
+        assert_eq!(patch["status"]["observedGeneration"], 2);
+        let order = patch["status"]["$setElementOrder/conditions"].as_array().expect("an order").iter();
+        let order: Vec<_> = order.map(|c| c["type"].as_str().expect("a type")).collect();
+        let own = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+        assert_eq!((order[0], &order[1..]), ("example.com/gate", &own[..]));
+        let written = patch["status"]["conditions"].as_array().expect("conditions");
+        let scheduled = written.iter().find(|c| c["type"] == "PodScheduled").expect("a condition");
+        assert_eq!(*scheduled, json!({ "type": "PodScheduled", "observedGeneration": 2 }), "it held before");
+        let new = json!({
+            "type": "Ready", "status": "True", "observedGeneration": 2,
+            "lastProbeTime": null, "lastTransitionTime": "2026-01-01T00:00:05Z",
+        });
+        assert!(written.contains(&new), "{written:?}");
+    }
+
+    #[test]
     fn a_status_that_is_there_already_needs_no_patch() {
         let mut pod = pod();
         pod.status = Some(status(&pod, &Phase::Running(at(5)), &facts(), at(5)));
-        assert_eq!(patch(&pod, &Phase::Running(at(5)), &facts(), at(9)), None);
+        assert_eq!(patch(&pod, &Phase::Running(at(5)), at(9)), None);
     }
 
     #[test]
@@ -284,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_stopped_pod_is_succeeded_and_not_ready() {
-        let patch = patch(&pod(), &Phase::Stopped(Some(at(5)), at(8)), &facts(), at(8)).expect("a patch");
+        let patch = patch(&pod(), &Phase::Stopped(Some(at(5)), at(8)), at(8)).expect("a patch");
         assert_eq!(patch["metadata"]["uid"], "u");
         assert_eq!(patch["status"]["phase"], "Succeeded");
         assert_eq!(patch["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);

@@ -15,8 +15,8 @@ use super::agent::Agent;
 use super::expand::asks_to_grow;
 use super::pod_report::{Report, reporter};
 use super::pod_status::{Phase, PodFacts, started_before};
-use super::populate::{claims, populate_pod};
-use super::volumes::remove_pod_dirs;
+use super::populate::{expected, populate_pod};
+use super::volumes::{HOUSEKEEPING, mounted_below, remove_pod_dirs};
 use super::workload::{pod_spec, settings};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
@@ -285,6 +285,10 @@ async fn worker(agent: Arc<Agent>, uid: String, pod: Arc<Pod>, run: bool, mut or
     agent.changed();
     if !substrate::mutant!(agent.ctx, "unmount-skipped") {
         wait_for_unmount(&agent, &uid).await;
+        // What kubelet could not make sense of when it started counts as well.
+        while mounted_below(&agent, &uid).await {
+            agent.ctx.sleep(HOUSEKEEPING).await;
+        }
         remove_pod_dirs(&agent, &uid).await;
     }
     if asked && early {
@@ -382,7 +386,7 @@ async fn heard_of(agent: &Agent, uid: &str, attempt: u32, lists: u64) {
 
 /// Waits until the pod's volumes are mounted, and tells the pod why they are not.
 async fn mounted(agent: &Agent, uid: &str, pod: &Pod, object: &Arc<ObjectReference>, rng: &mut impl Rng) {
-    let expected: Vec<String> = claims(pod).into_iter().map(|c| c.volume).collect();
+    let expected = expected(pod);
     while let Err(error) = wait_for_volumes(agent, uid, &expected).await {
         if let Some(error) = error {
             let message = format!("Unable to attach or mount volumes: {error}");

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::api::core::v1::{CSIVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::agent::Agent;
@@ -32,17 +32,46 @@ pub struct ClaimUse {
 /// The claims of a pod that its containers mount, in the pod's order. A volume that no container uses is ignored.
 pub fn claims(pod: &Pod) -> Vec<ClaimUse> {
     let Some(spec) = &pod.spec else { return Vec::new() };
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let (mut mounts, mut devices) = (BTreeSet::new(), BTreeSet::new());
-    for container in containers {
-        mounts.extend(container.volume_mounts.iter().flatten().map(|m| m.name.as_str()));
-        devices.extend(container.volume_devices.iter().flatten().map(|d| d.name.as_str()));
-    }
+    let Used { mounts, devices } = Used::by(pod);
     let uses = spec.volumes.iter().flatten().filter_map(|volume| claim(pod, volume)).map(|use_| {
         let (mounted, device) = (mounts.contains(&*use_.volume), devices.contains(&*use_.volume));
         ClaimUse { mounted, device, ..use_ }
     });
     uses.filter(|use_| use_.mounted || use_.device).collect()
+}
+
+/// The volumes that a pod describes in its own spec and that its containers use, in the pod's order.
+pub fn inline(pod: &Pod) -> Vec<(&Volume, &CSIVolumeSource)> {
+    let used = Used::by(pod);
+    let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
+    let described = volumes.filter_map(|volume| Some((volume, volume.csi.as_ref()?)));
+    described
+        .filter(|(volume, _)| used.mounts.contains(&*volume.name) || used.devices.contains(&*volume.name))
+        .collect()
+}
+
+/// The names in `spec.volumes` of all that a pod must have before it runs.
+pub fn expected(pod: &Pod) -> Vec<String> {
+    let claims = claims(pod).into_iter().map(|use_| use_.volume);
+    claims.chain(inline(pod).into_iter().map(|(volume, _)| volume.name.clone())).collect()
+}
+
+/// The volumes that the containers of a pod use.
+struct Used<'a> {
+    mounts: BTreeSet<&'a str>,
+    devices: BTreeSet<&'a str>,
+}
+
+impl<'a> Used<'a> {
+    fn by(pod: &'a Pod) -> Self {
+        let (mut mounts, mut devices) = (BTreeSet::new(), BTreeSet::new());
+        let spec = pod.spec.iter();
+        for container in spec.flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten())) {
+            mounts.extend(container.volume_mounts.iter().flatten().map(|m| m.name.as_str()));
+            devices.extend(container.volume_devices.iter().flatten().map(|d| d.name.as_str()));
+        }
+        Self { mounts, devices }
+    }
 }
 
 /// That the containers use a volume as what it is.
@@ -140,17 +169,28 @@ pub(super) async fn populate(agent: Arc<Agent>, pod: Arc<Pod>) {
 /// Looks up the volumes of a pod and puts them into the desired state of world.
 pub(super) async fn populate_pod(agent: &Agent, pod: &Arc<Pod>) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
+    let want = |volume: &str, spec: VolumeSpec, attachable, readonly, sizes| {
+        let mount = DesiredMount { pod: pod.clone(), volume_in_pod: volume.to_owned(), readonly, sizes };
+        agent.volumes().want(Arc::new(spec), attachable, &uid, mount);
+    };
+    // Nobody is asked about these, and no controller attaches them.
+    for (volume, csi) in inline(pod) {
+        let spec = VolumeSpec::inline(pod, &volume.name, csi);
+        want(&volume.name, spec, false, csi.read_only.unwrap_or_default(), Sizes::default());
+    }
+    let mut complete = true;
     for use_ in claims(pod) {
-        let found = look_up(agent, pod, &use_).await;
-        let mut volumes = agent.volumes();
-        match found {
-            Ok((spec, attachable, sizes)) => {
-                let (volume_in_pod, readonly) = (use_.volume.clone(), use_.readonly);
-                let mount = DesiredMount { pod: pod.clone(), volume_in_pod, readonly, sizes };
-                volumes.want(Arc::new(spec), attachable, &uid, mount);
+        match look_up(agent, pod, &use_).await {
+            Ok((spec, attachable, sizes)) => want(&use_.volume, spec, attachable, use_.readonly, sizes),
+            Err(error) => {
+                complete = false;
+                agent.volumes().lookup_failed(&uid, error);
             }
-            Err(error) => volumes.lookup_failed(&uid, error),
         }
+    }
+    if complete {
+        // What went wrong before does not matter any more.
+        agent.volumes().take_errors(&uid);
     }
 }
 

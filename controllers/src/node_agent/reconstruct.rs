@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::Agent;
 use super::names::VOL_DATA;
-use super::volume_manager::FoundMount;
+use super::volume_manager::spec::EPHEMERAL;
+use super::volume_manager::{FailedMount, FoundMount};
 
 /// The content of `vol_data.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,21 +35,25 @@ pub struct VolumeData {
     pub volume_lifecycle_mode: String,
 }
 
-/// Reads the pods' directories. A directory whose metadata cannot be read is left alone, as upstream does.
+/// Reads the pods' directories: what is in them, and of which of them the metadata cannot be read.
 ///
 /// # Errors
 /// When the disk cannot be read at all.
-pub(super) async fn scan(agent: &Agent) -> Result<Vec<FoundMount>, DiskError> {
+pub(super) async fn scan(agent: &Agent) -> Result<(Vec<FoundMount>, Vec<FailedMount>), DiskError> {
     let (disk, paths) = (&agent.config.disk, &agent.paths);
-    let mut found = Vec::new();
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
     for uid in disk.list_dir(&paths.pods()).await?.unwrap_or_default() {
         for pv in disk.list_dir(&paths.pod_volumes(&uid)).await?.unwrap_or_default() {
-            let Some(data) = data_of(disk, &paths.volume_dir(&uid, &pv)).await? else { continue };
-            found.push(mount(&uid, pv, data, false));
+            match data_of(disk, &paths.volume_dir(&uid, &pv)).await? {
+                Some(data) => found.push(mount(&uid, pv, data, false)),
+                None => failed.push(FailedMount { uid: uid.clone(), pv }),
+            }
         }
         for pv in disk.list_dir(&paths.pod_devices(&uid)).await?.unwrap_or_default() {
-            let Some(data) = data_of(disk, &paths.device_data_dir(&pv)).await? else { continue };
-            found.push(mount(&uid, pv, data, true));
+            match data_of(disk, &paths.device_data_dir(&pv)).await? {
+                Some(data) => found.push(mount(&uid, pv, data, true)),
+                None => failed.push(FailedMount { uid: uid.clone(), pv }),
+            }
         }
     }
     // Of a raw device the link comes last and goes first; before and after it only mounts tell, and at the very end the
@@ -66,15 +71,16 @@ pub(super) async fn scan(agent: &Agent) -> Result<Vec<FoundMount>, DiskError> {
             found.push(FoundMount { uid: None, ..mount("", pv, data, true) });
         }
     }
-    Ok(found)
+    Ok((found, failed))
 }
 
 /// The metadata in a directory, if it can be read.
-async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
+pub(super) async fn data_of(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<VolumeData>, DiskError> {
     let data = disk.read(&dir.join(VOL_DATA)).await?;
     Ok(data.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 fn mount(uid: &str, pv: String, data: VolumeData, block: bool) -> FoundMount {
-    FoundMount { uid: Some(uid.to_owned()), driver: data.driver_name, handle: data.volume_handle, pv, block }
+    let inline = data.volume_lifecycle_mode == EPHEMERAL;
+    FoundMount { uid: Some(uid.to_owned()), driver: data.driver_name, handle: data.volume_handle, pv, block, inline }
 }

@@ -14,14 +14,14 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use substrate::HttpService;
-use substrate::json::{Value, json};
+use substrate::json::json;
 
 use super::agent::Agent;
 use super::csi::{Driver, bounded};
 use super::events::{Registered, RegistrationFailed};
 use super::lease::owner;
 use super::volume_manager::StepError;
-use crate::kube::{Api, ApiError, Patch};
+use crate::kube::{Api, ApiError};
 
 /// The annotation that maps driver names to node ids.
 pub const NODE_ID_ANNOTATION: &str = "csi.volume.kubernetes.io/nodeid";
@@ -178,36 +178,45 @@ fn segments(info: &NodeGetInfoResponse) -> BTreeMap<String, String> {
     info.accessible_topology.as_ref().map(|t| t.segments.clone()).unwrap_or_default()
 }
 
-/// The strategic merge patch that puts node id and topology on the Node; nothing when they are there.
+/// The Node with the driver's node id and topology; nothing when it has them.
 ///
 /// # Errors
 /// When a topology label is there with another value.
-pub(super) fn node_patch(
+pub(super) fn with_driver(
     node: &Node,
     driver: &str,
     info: &NodeGetInfoResponse,
-) -> Result<Option<Value>, RegistrationError> {
-    let labels = node.metadata.labels.clone().unwrap_or_default();
-    let mut new_labels = BTreeMap::new();
+) -> Result<Option<Node>, RegistrationError> {
+    let mut changed = node.clone();
+    let labels = changed.metadata.labels.get_or_insert_default();
     for (key, new) in segments(info) {
         match labels.get(&key) {
             Some(old) if *old != new => {
                 return Err(RegistrationError::Topology { key, new, old: old.clone() });
             }
             Some(_) => {}
-            None => drop(new_labels.insert(key, new)),
+            None => drop(labels.insert(key, new)),
         }
     }
     let mut ids = node_ids(node);
-    let known = ids.insert(driver.to_owned(), info.node_id.clone());
-    let mut metadata = substrate::json::Map::new();
-    if known.as_ref() != Some(&info.node_id) {
-        metadata.insert("annotations", json!({ NODE_ID_ANNOTATION: json!(ids).to_string() }));
+    if ids.insert(driver.to_owned(), info.node_id.clone()).as_ref() != Some(&info.node_id) {
+        set_node_ids(&mut changed, &ids);
     }
-    if !new_labels.is_empty() {
-        metadata.insert("labels", json!(new_labels));
+    let same = |node: &Node| {
+        let metadata = &node.metadata;
+        (metadata.labels.clone().unwrap_or_default(), metadata.annotations.clone().unwrap_or_default())
+    };
+    Ok((same(&changed) != same(node)).then_some(changed))
+}
+
+/// Writes which driver knows the node by which id.
+fn set_node_ids(node: &mut Node, ids: &BTreeMap<String, String>) {
+    let annotations = node.metadata.annotations.get_or_insert_default();
+    if ids.is_empty() {
+        annotations.remove(NODE_ID_ANNOTATION);
+    } else {
+        annotations.insert(NODE_ID_ANNOTATION.to_owned(), json!(ids).to_string());
     }
-    Ok((!metadata.is_empty()).then(|| json!({ "metadata": metadata })))
 }
 
 fn node_ids(node: &Node) -> BTreeMap<String, String> {
@@ -223,9 +232,9 @@ async fn update_node(agent: &Agent, driver: &str, info: &NodeGetInfoResponse) ->
     let mut last = None;
     for _ in 0..UPDATE_TRIES {
         match api.get(name).await {
-            Ok(node) => match node_patch(&node, driver, info)? {
+            Ok(node) => match with_driver(&node, driver, info)? {
                 None => return Ok(node),
-                Some(patch) => match api.patch_status(name, &Patch::Strategic(patch)).await {
+                Some(changed) => match api.patch_node_status(&node, &changed).await {
                     Ok(node) => return Ok(node),
                     Err(error) => last = Some(error),
                 },
@@ -310,9 +319,9 @@ pub(super) async fn deregister(agent: &Agent, driver: &str) -> Result<(), Regist
     let node = api.get(name).await.map_err(|e| api_error("Node", Some(e)))?;
     let mut ids = node_ids(&node);
     if ids.remove(driver).is_some() {
-        let value = if ids.is_empty() { Value::Null } else { json!(json!(ids).to_string()) };
-        let patch = json!({ "metadata": { "annotations": { NODE_ID_ANNOTATION: value } } });
-        api.patch_status(name, &Patch::Strategic(patch)).await.map_err(|e| api_error("Node", Some(e)))?;
+        let mut changed = Node::clone(&node);
+        set_node_ids(&mut changed, &ids);
+        api.patch_node_status(&node, &changed).await.map_err(|e| api_error("Node", Some(e)))?;
     }
     update_csi_node(agent, &node, |csi_node| {
         let mut changed = csi_node.clone();
@@ -367,6 +376,7 @@ mod tests {
     use csi_proto::csi::Topology;
 
     use super::*;
+    use crate::kube::Patch;
 
     fn info(max: i64) -> NodeGetInfoResponse {
         NodeGetInfoResponse {
@@ -385,16 +395,19 @@ mod tests {
 
     #[test]
     fn a_node_gets_the_annotation_and_the_labels_that_it_lacks() {
-        let patch = node_patch(&node(None), "d", &info(1)).expect("no collision").expect("a patch");
-        assert_eq!(patch["metadata"]["annotations"][NODE_ID_ANNOTATION], r#"{"d":"i-1"}"#);
-        assert_eq!(patch["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
-        let patch = node_patch(&node(Some("a")), "d", &info(1)).expect("no collision").expect("a patch");
-        assert_eq!(patch["metadata"]["labels"], Value::Null);
+        let patch = |node: Node| {
+            let changed = with_driver(&node, "d", &info(1)).expect("no collision").expect("a change");
+            Patch::node_status(&node, &changed).expect("a patch").value().clone()
+        };
+        let bare = patch(node(None));
+        assert_eq!(bare["metadata"]["annotations"][NODE_ID_ANNOTATION], r#"{"d":"i-1"}"#);
+        assert_eq!(bare["metadata"]["labels"]["topology.kubernetes.io/zone"], "a");
+        assert_eq!(patch(node(Some("a")))["metadata"]["labels"], substrate::json::Value::Null);
     }
 
     #[test]
     fn another_zone_is_a_collision() {
-        let error = node_patch(&node(Some("b")), "d", &info(1)).expect_err("a collision");
+        let error = with_driver(&node(Some("b")), "d", &info(1)).expect_err("a collision");
         assert_eq!(
             error.to_string(),
             "detected topology value collision: driver reported \"topology.kubernetes.io/zone\":\"a\" but existing \

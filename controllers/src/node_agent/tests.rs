@@ -1,8 +1,11 @@
 //! Tests of the whole agent in simulation: the real driver and memory disk, a toy API server.
 
 mod growth;
+mod heartbeat;
+mod inline;
 mod live;
 mod logs;
+mod lost;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod raw;

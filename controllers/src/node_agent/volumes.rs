@@ -15,7 +15,7 @@ use super::expand::expand;
 use super::names::{attachment_name, vol_data_path};
 use super::pod_facts::{fs_group, gives_group, pod_info, secrets, tokens};
 use super::populate::populate;
-use super::reconstruct::{VolumeData, scan};
+use super::reconstruct::{VolumeData, data_of, scan};
 use super::volume_manager::operation::NodeFacts;
 use super::volume_manager::{Next, Operation, Step, StepError, Task, VolumeSpec};
 use crate::grid::Grid;
@@ -27,14 +27,14 @@ use k8s_openapi::api::storage::v1::{CSIDriverSpec, VolumeAttachment};
 /// How long to wait when a live read that the reconciler needs has failed.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often kubelet keeps house (`housekeepingPeriod`).
-const HOUSEKEEPING: Duration = Duration::from_secs(2);
+pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Reconstructs, then reconciles for ever.
 pub(super) async fn run(agent: Arc<Agent>) {
     loop {
         match scan(&agent).await {
-            Ok(found) => {
-                agent.volumes().reconstruct(&found);
+            Ok((found, failed)) => {
+                agent.volumes().reconstruct(&found, failed);
                 break;
             }
             Err(error) => {
@@ -133,6 +133,9 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             operation: operation.name(task.spec.block).into(),
             volume: task.spec.handle.as_str().into(),
         });
+        if let Operation::CleanUp { uid, .. } = &operation {
+            remove_orphan(&agent, uid, &task.spec).await;
+        }
         if let Some(pod) = failure.pod {
             agent.recorder.event(reference::<Pod>(&pod), "Warning", failure.reason, failure.message);
         }
@@ -145,7 +148,7 @@ async fn perform(agent: Arc<Agent>, operation: Operation) {
             Operation::Unmount { .. } => agent.ctx.emit(Unmounted { node, pod, volume }),
             _ => {}
         }
-        if let (Operation::Unmount { .. }, Some(uid)) = (&operation, operation.uid())
+        if let (Operation::Unmount { .. } | Operation::CleanUp { .. }, Some(uid)) = (&operation, operation.uid())
             && !agent.pods().knows(uid)
         {
             // The pod was gone before kubelet started: nobody else clears its directory.
@@ -166,6 +169,7 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::Map => block::map(agent, operation.uid().unwrap_or_default(), task).await,
         Step::Unmap => block::unmap(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unpublish => unpublish(agent, operation.uid().unwrap_or_default(), spec).await,
+        Step::CleanUp => clean_up(agent, operation.uid().unwrap_or_default(), spec).await,
         Step::Unstage => unstage(agent, spec).await,
     }
 }
@@ -291,7 +295,9 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
 async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     let driver = driver(agent, spec, "mounter.SetUpAt failed to get CSI client")?;
+    agent.drivers_of_cluster.synced().await;
     let object = agent.drivers_of_cluster.get("", &spec.driver);
+    supports(object.as_ref().map(|d| &d.spec), spec)?;
     let carried = carried_to_pod(agent, task, object.as_ref().map(|d| &d.spec)).await?;
     let (staging, target) = (agent.staging_path(spec), agent.target_path(uid, spec));
     let readonly = task.readonly || spec.readonly;
@@ -302,7 +308,7 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
         return driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
-    write_data(agent, &target, &volume_data(agent, spec, "Persistent")?).await?;
+    write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?).await?;
     let group = carried.group.filter(|_| !driver.mount_group);
     let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
     // A pod that has it keeps it, whatever becomes of a repeat.
@@ -318,10 +324,32 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
     }
 }
 
+/// Whether the driver takes volumes that live as long as this one (`supportsVolumeLifecycleMode`).
+fn supports(driver: Option<&CSIDriverSpec>, spec: &VolumeSpec) -> Result<(), StepError> {
+    let (mode, name) = (spec.life_cycle.word(), &spec.driver);
+    let why = match driver {
+        None if !spec.is_inline() => return Ok(()),
+        None => "no CSIDriver object".to_owned(),
+        Some(driver) => {
+            let modes = driver.volume_lifecycle_modes.clone().unwrap_or_default();
+            // The server's default is put in when the object is made.
+            if modes.iter().any(|m| m == mode) || modes.is_empty() && !spec.is_inline() {
+                return Ok(());
+            }
+            let modes: Vec<String> = modes.iter().map(|m| format!("{m:?}")).collect();
+            format!("only supports [{}]", modes.join(" "))
+        }
+    };
+    Err(StepError::Transient(format!(
+        "kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode {mode:?} not supported by \
+         driver {name} ({why})"
+    )))
+}
+
 /// What NodePublishVolume carries for a pod.
 async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpec>) -> Result<Carried, StepError> {
     let spec = &task.spec;
-    let secret = spec.csi().and_then(|c| c.node_publish_secret_ref.as_ref());
+    let secret = spec.publish_secret();
     let mut carried = Carried {
         publish_context: publish_context(agent, task).await?,
         secrets: secrets(agent, "NodePublishSecretRef", secret).await?,
@@ -332,7 +360,7 @@ async fn carried_to_pod(agent: &Agent, task: &Task, driver: Option<&CSIDriverSpe
     carried.group = fs_group(pod);
     let Some(driver) = driver else { return Ok(carried) };
     if driver.pod_info_on_mount == Some(true) {
-        carried.volume_context.extend(pod_info(pod));
+        carried.volume_context.extend(pod_info(pod, spec));
     }
     let tokens = tokens(agent, driver, pod).await?;
     let secretly = driver.service_account_token_in_secrets == Some(true);
@@ -361,6 +389,24 @@ async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), St
     let target = agent.target_path(uid, spec);
     driver.unpublish(&agent.ctx, &spec.handle, &target).await?;
     if spec.block { Ok(()) } else { clear(agent, &target).await }
+}
+
+/// Unpublishes what a directory holds. Its metadata could not be read when kubelet started; without it nobody knows whom to
+/// ask, and only an administrator can help (`NewUnmounter`).
+async fn clean_up(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
+    let disk = &agent.config.disk;
+    let (dir, target) = (agent.paths.volume_dir(uid, &spec.pv), agent.target_path(uid, spec));
+    let Some(data) = data_of(disk, &dir).await.map_err(|e| disk_error(&e))? else {
+        let file = vol_data_path(&target);
+        return Err(StepError::Transient(format!(
+            "kubernetes.io/csi: unmounter failed to load volume data file [{}]: kubernetes.io/csi: failed to open volume \
+             data file [{}]",
+            target.display(),
+            file.display()
+        )));
+    };
+    let known = VolumeSpec::reconstructed(&data.driver_name, &data.volume_handle, &spec.pv, false);
+    unpublish(agent, uid, &known).await
 }
 
 async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
@@ -411,6 +457,31 @@ async fn clear(agent: &Agent, path: &Path) -> Result<(), StepError> {
         Some(parent) => disk.remove_dir(parent).await.map_err(|e| disk_error(&e)),
         None => Ok(()),
     }
+}
+
+/// Removes the directory of a volume that could not be cleaned up, when nothing is mounted there and nothing is in it
+/// (`removeOrphanedPodVolumeDirs`), then the pod's as far as they are empty.
+async fn remove_orphan(agent: &Arc<Agent>, uid: &str, spec: &VolumeSpec) {
+    if mounted_below(agent, uid).await {
+        return;
+    }
+    let disk = &agent.config.disk;
+    for dir in [agent.target_path(uid, spec), agent.paths.volume_dir(uid, &spec.pv)] {
+        // What is not empty stays for an administrator, as upstream leaves it.
+        if disk.remove_dir(&dir).await.is_err() {
+            return;
+        }
+    }
+    if !agent.pods().knows(uid) {
+        remove_pod_dirs(agent, uid).await;
+    }
+}
+
+/// Whether anything is mounted below a pod's directory, whoever knows of it. A disk that does not answer may have such a
+/// mount (`podVolumesExist`).
+pub(super) async fn mounted_below(agent: &Agent, uid: &str) -> bool {
+    let pod = agent.paths.pod(uid);
+    agent.config.disk.mounts().await.map_or(true, |mounts| mounts.iter().any(|m| m.path.starts_with(&pod)))
 }
 
 /// Removes a pod's directories as far as they are empty. What fails is tried again as often as kubelet keeps house

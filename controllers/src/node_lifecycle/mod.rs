@@ -1,6 +1,7 @@
 //! Node lifecycle (`node-lifecycle-controller`): nodes that stop posting become Unknown and get taints.
 
 mod health;
+mod mirror;
 mod shell;
 mod zones;
 

@@ -1,21 +1,22 @@
-//! The monitor every five seconds, the tainting pass between, and the pods of nodes that went away.
+//! The monitor every five seconds, the pass of NoExecute taints between, and the pods of nodes that went away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeStatus, ObjectReference, Pod, PodCondition};
 use substrate::process::Ctx;
 
 use super::EVENT_SOURCE;
 use super::health::{Grace, NodeHealth, Ready};
+use super::mirror;
 use super::zones::{TaintQueue, ZoneState, is_ready, zone_key, zone_state};
 use crate::events::{NodeNotReady, NodeReady, NodeUnknown};
 use crate::grid::Grid;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
-use crate::pod_status::{self, Condition};
-use crate::taints::{self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE};
+use crate::pod_status;
+use crate::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use crate::timers::Timers;
 
 /// Where nodes' leases live.
@@ -26,17 +27,6 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How often the tainting pass runs (`NodeEvictionPeriod`).
 const TAINT_PASS: Duration = Duration::from_millis(100);
 
-/// Conditions that are mirrored as NoSchedule taints: type, status, taint.
-const MIRRORED: [(&str, &str, &str); 6] = [
-    ("Ready", "False", NOT_READY),
-    ("Ready", "Unknown", UNREACHABLE),
-    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
-    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
-    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
-];
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-
 /// Runs the controller for ever.
 pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     let nodes = Informer::<Node>::start(&ctx, client.all(), ListParams::default());
@@ -45,6 +35,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     nodes.synced().await;
     pods.synced().await;
     leases.synced().await;
+    ctx.spawn(mirror::run(ctx.clone(), client.clone(), nodes.clone()));
     let interval = |rate: f64| (rate > 0.0).then(|| ctx.scaled(Duration::from_secs_f64(1.0 / rate)));
     let shell = Shell {
         recorder: EventRecorder::new(&client, EVENT_SOURCE),
@@ -110,7 +101,6 @@ fn node_reference(name: &str, uid: &str) -> ObjectReference {
 
 impl Shell {
     async fn serve(mut self) {
-        let mut nodes = self.nodes.subscribe();
         let mut pods = self.pods.subscribe();
         let start = self.ctx.now().mono;
         let period = self.ctx.scaled(self.timers.node_monitor_period);
@@ -123,9 +113,6 @@ impl Shell {
             let pass_at = turn.map(|turn| pass.at_or_after(turn.max(now), passed));
             let wake = pass_at.map_or(monitor_at, |at| at.min(monitor_at));
             tokio::select! { biased;
-                Some(delta) = nodes.recv() => if let Delta::Applied { new, .. } = delta {
-                    self.mirror_conditions(&new).await;
-                },
                 Some(delta) = pods.recv() => if let Delta::Applied { old, new } = delta {
                     self.pod_assigned(old.as_deref(), &new).await;
                 },
@@ -148,14 +135,15 @@ impl Shell {
         let nodes = self.classify().await;
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for (zone, node) in &nodes {
-            let Some((observed, current)) = self.update_health(node).await else { continue };
+            let mut node = node.clone();
+            let Some((observed, current)) = self.update_health(&mut node).await else { continue };
             if node.label("node.kubernetes.io/exclude-disruption").is_none() {
                 let count = counts.entry(zone).or_default();
                 if is_ready(current) { count.0 += 1 } else { count.1 += 1 }
             }
             let Some(current) = current else { continue };
             self.tell(node.name(), current);
-            self.taint_by_condition(zone, node, observed).await;
+            self.taint_by_condition(zone, &node, current).await;
             let went_away = current != Ready::True && observed == Ready::True;
             if went_away {
                 let text = format!("Node {} status is now: NodeNotReady", node.name());
@@ -223,40 +211,39 @@ impl Shell {
         nodes
     }
 
-    /// Looks at one node and writes its conditions when they have to change; nothing when that failed.
-    async fn update_health(&mut self, node: &Arc<Node>) -> Option<(Ready, Option<Ready>)> {
-        let mut node = node.clone();
-        for attempt in 0..TRIES {
+    /// Looks at one node and writes its conditions when they have to change; nothing when that failed. After a write that
+    /// was refused, `node` is as it was read live.
+    async fn update_health(&mut self, node: &mut Arc<Node>) -> Option<(Ready, Option<Ready>)> {
+        for _ in 0..TRIES {
             let renewed = self
                 .leases
                 .get(LEASES, node.name())
                 .and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|t| t.0));
             let health = &mut self.known.get_mut(node.name())?.health;
-            let seen = NodeHealth::observe(health, self.ctx.now(), &node, renewed, self.grace);
+            let seen = NodeHealth::observe(health, self.ctx.now(), node, renewed, self.grace);
             let Some(conditions) = seen.write else { return Some((seen.observed, seen.current)) };
-            let mut changed = Node::clone(&node);
+            // Boxed: kilobytes that what waits for the answer would hold.
+            let mut changed = Box::new(Node::clone(node));
             changed.status.get_or_insert_with(NodeStatus::default).conditions = Some(conditions);
             if self.client.all::<Node>().replace_status(&changed).await.is_ok() {
                 return Some((seen.observed, seen.current));
             }
-            if attempt + 1 < TRIES {
-                self.ctx.sleep(RETRY).await;
-                node = self.client.all::<Node>().get(node.name()).await.ok()?;
-            }
+            *node = self.client.all::<Node>().get(node.name()).await.ok()?;
+            self.ctx.sleep(RETRY).await;
         }
         None
     }
 
-    /// `processTaintBaseEviction`: by what was posted before this pass, so the taint comes one pass after Unknown.
-    async fn taint_by_condition(&mut self, zone: &str, node: &Node, observed: Ready) {
-        let (taint, opposite) = match observed {
+    /// `processTaintBaseEviction`, by what is known after this pass: the taint follows Unknown at once.
+    async fn taint_by_condition(&mut self, zone: &str, node: &Node, current: Ready) {
+        let (taint, opposite) = match current {
             Ready::True => return self.mark_reachable(zone, node).await,
             Ready::False => (NOT_READY, UNREACHABLE),
             Ready::Unknown => (UNREACHABLE, NOT_READY),
         };
         if taints::has(node, opposite, NO_EXECUTE) {
             // A node that is tainted already is not rate limited. A failure is made good by the next pass.
-            let _ = self.swap(node.name(), &[taint], &[opposite]).await;
+            let _ = self.swap(node, taint, opposite).await;
             return;
         }
         let Some(zone) = self.zones.get_mut(zone) else { return };
@@ -267,15 +254,16 @@ impl Shell {
         zone.queue.add(node.name());
     }
 
-    async fn swap(&self, node: &str, add: &[&str], remove: &[&str]) -> bool {
-        let all = |keys: &[&str]| keys.iter().map(|key| taints::taint(key, NO_EXECUTE)).collect::<Vec<Taint>>();
-        taints::swap(&self.client, node, &all(add), &all(remove), self.ctx.now().wall).await.is_ok()
+    async fn swap(&self, node: &Node, add: &str, remove: &str) -> bool {
+        let [add, remove] = [add, remove].map(|key| [taints::taint(key, NO_EXECUTE)]);
+        taints::swap(&self.client, node, &add, &remove).await.is_ok()
     }
 
     async fn mark_reachable(&mut self, zone: &str, node: &Node) {
-        let tainted = [UNREACHABLE, NOT_READY].iter().any(|key| taints::has(node, key, NO_EXECUTE));
-        if tainted && !self.swap(node.name(), &[], &[UNREACHABLE, NOT_READY]).await {
-            return;
+        for key in [UNREACHABLE, NOT_READY] {
+            if taints::take_off(&self.client, node, &[taints::taint(key, NO_EXECUTE)]).await.is_err() {
+                return;
+            }
         }
         if let Some(zone) = self.zones.get_mut(zone) {
             zone.queue.remove(node.name());
@@ -290,8 +278,8 @@ impl Shell {
                 let Some(name) = self.zones.get_mut(&key).and_then(|zone| zone.queue.take(now)) else { break };
                 let Some(node) = self.nodes.get("", &name) else { continue };
                 let done = match Ready::of(&node) {
-                    Some(Ready::False) => self.swap(&name, &[NOT_READY], &[UNREACHABLE]).await,
-                    Some(Ready::Unknown) => self.swap(&name, &[UNREACHABLE], &[NOT_READY]).await,
+                    Some(Ready::False) => self.swap(&node, NOT_READY, UNREACHABLE).await,
+                    Some(Ready::Unknown) => self.swap(&node, UNREACHABLE, NOT_READY).await,
                     // It is ready again.
                     Some(Ready::True) => true,
                     None => false,
@@ -363,14 +351,17 @@ impl Shell {
         all
     }
 
+    /// `MarkPodsNotReady` for one pod: the event follows the write, even one that failed.
     async fn mark_pod(&self, pod: &Pod) -> bool {
-        let ready = pod_status::conditions(pod).iter().any(|c| c.type_ == "Ready" && c.status != "False");
-        if !ready {
+        let Some(ready) = pod_status::conditions(pod).iter().find(|c| c.type_ == "Ready") else { return true };
+        let ready = PodCondition { status: "False".to_owned(), ..ready.clone() };
+        // Boxed: kilobytes that what waits for the answer would hold.
+        let mut changed = Box::new(pod.clone());
+        let status = changed.status.get_or_insert_default();
+        if !pod_status::update_condition(status, ready, self.ctx.now().wall) {
             return true;
         }
-        let condition = Condition { kind: "Ready", status: "False", reason: None, message: None };
-        let Some(patch) = pod_status::patch(pod, Some(condition), None, self.ctx.now().wall) else { return true };
-        let done = match self.client.namespaced::<Pod>(pod.namespace()).patch_status_unread(pod.name(), &patch).await {
+        let done = match self.client.namespaced::<Pod>(pod.namespace()).replace_status(&changed).await {
             Ok(_) => true,
             Err(e) if e.is_not_found() => return true,
             Err(_) => false,
@@ -388,29 +379,6 @@ impl Shell {
         let away = self.nodes.get("", node).and_then(|node| Ready::of(&node)).is_some_and(|ready| ready != Ready::True);
         if away {
             self.mark_pod(new).await;
-        }
-    }
-
-    /// `doNoScheduleTaintingPass`: conditions as NoSchedule taints.
-    async fn mirror_conditions(&self, node: &Node) {
-        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-        let wanted = |key: &str| {
-            let by_condition = MIRRORED.iter().any(|(kind, status, taint)| {
-                *taint == key && conditions.iter().any(|c| c.type_ == *kind && c.status == *status)
-            });
-            by_condition || key == UNSCHEDULABLE && node.spec.as_ref().is_some_and(|s| s.unschedulable == Some(true))
-        };
-        let (mut add, mut remove) = (Vec::new(), Vec::new());
-        for key in MIRRORED.iter().map(|(_, _, taint)| *taint).chain([UNSCHEDULABLE]) {
-            match (wanted(key), taints::has(node, key, NO_SCHEDULE)) {
-                (true, false) => add.push(taints::taint(key, NO_SCHEDULE)),
-                (false, true) => remove.push(taints::taint(key, NO_SCHEDULE)),
-                _ => {}
-            }
-        }
-        if !add.is_empty() || !remove.is_empty() {
-            // The node's next change brings another try, as upstream.
-            let _ = taints::swap(&self.client, node.name(), &add, &remove, self.ctx.now().wall).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use substrate::process::Ctx;
 use super::collect::{Collector, Reason};
 use crate::events::PodCollected;
 use crate::kube::{ApiError, Client, DeleteParams, Informer, Kind, ListParams};
-use crate::pod_status::{self, Condition, phase};
+use crate::pod_status::{self, phase};
 use crate::timers::Timers;
 
 /// Runs the controller for ever.
@@ -40,19 +40,17 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     }
 }
 
-/// Sets the phase to Failed where no kubelet will, then deletes without grace.
+/// Sets the phase to Failed where no kubelet will, then deletes without grace (`markFailedAndDeletePodWithCondition`).
 async fn force_delete(ctx: &Ctx, client: &Client, pod: &Pod, reason: Reason) -> Result<(), ApiError> {
-    let pods = client.namespaced::<Pod>(pod.namespace());
     if !matches!(phase(pod), "Succeeded" | "Failed") {
-        let condition = (reason == Reason::Orphaned).then_some(Condition {
-            kind: "DisruptionTarget",
-            status: "True",
-            reason: Some("DeletionByPodGC"),
-            message: Some("PodGC: node no longer exists"),
-        });
-        if let Some(patch) = pod_status::patch(pod, condition, Some("Failed"), ctx.now().wall) {
-            pods.patch_status_unread(pod.name(), &patch).await?;
+        let mut status = pod.status.clone().unwrap_or_default();
+        status.phase = Some("Failed".to_owned());
+        status.observed_generation = pod.metadata.generation;
+        if reason == Reason::Orphaned {
+            let condition = pod_status::disruption_target(pod, "DeletionByPodGC", "PodGC: node no longer exists");
+            pod_status::update_condition(&mut status, condition, ctx.now().wall);
         }
+        pod_status::patch(client, pod, status).await?;
     }
-    pods.delete(pod.name(), &DeleteParams::force()).await
+    client.namespaced::<Pod>(pod.namespace()).delete(pod.name(), &DeleteParams::force()).await
 }

@@ -17,7 +17,8 @@ pub struct Placement {
     pub volumes: PodVolumes,
 }
 
-/// Finds a node for a pod: of those that pass all filters the one with the fewest pods, ties by name.
+/// Finds a node for a pod: the one that it was nominated to, when that passes all filters (`evaluateNominatedNode`); else of
+/// those that do the one with the fewest pods, ties by name.
 ///
 /// # Errors
 /// Why there is none.
@@ -33,6 +34,7 @@ pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
     let request = Resources::requested(pod);
     let mut error = FitError::new(nodes, never_preempts);
     let mut best: Option<(usize, Placement)> = None;
+    let nominated = pod.status.as_ref().and_then(|s| s.nominated_node_name.as_deref());
     for (name, info) in &world.nodes {
         let Some(node) = &info.node else { continue };
         let passed = node_filters::check(pod, request, node, info)
@@ -42,6 +44,7 @@ pub fn schedule(world: &World, pod: &Pod) -> Result<Placement, FitError> {
             .and_then(|volumes| volume_filters::zone(&facts, info).map(|()| volumes));
         match passed {
             Err(rejection) => error.reject(rejection),
+            Ok(volumes) if nominated == Some(name) => return Ok(Placement { node: name.clone(), volumes }),
             // Nodes come in order of their names, so the first with a count is the first by name.
             Ok(volumes) if best.as_ref().is_none_or(|(pods, _)| info.pods.len() < *pods) => {
                 best = Some((info.pods.len(), Placement { node: name.clone(), volumes }));

@@ -11,12 +11,14 @@
 pub mod assume;
 pub mod binding;
 pub mod cycle;
+mod events;
 pub mod fit_error;
 pub mod hints;
 pub mod node_filters;
 pub mod queue;
 pub mod resources;
 mod shell;
+mod status;
 pub mod volume_binding;
 pub mod volume_filters;
 pub mod world;

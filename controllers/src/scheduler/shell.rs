@@ -3,23 +3,23 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodStatus};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
-use substrate::json::json;
 use substrate::process::Ctx;
 use tokio::sync::Notify;
 
 use super::binding::{self, BindingError};
 use super::cycle::{Placement, schedule};
+use super::events::Recorder;
 use super::hints::{ClusterEvent, pod_may_fit_now, worth_retrying};
 use super::queue::{Failure, SchedulingQueue, Waits};
+use super::status;
 use super::volume_binding::{PodVolumes, reserve, unreserve};
 use super::world::{PodKey, World};
 use crate::Timers;
 use crate::binder::object::ClaimKey;
 use crate::events::SchedulerError;
-use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, Patch, reference, time};
+use crate::kube::{Client, Delta, Informer, Kind, ListParams};
 
 /// Pods that name no scheduler are this one's.
 pub(crate) const NAME: &str = "default-scheduler";
@@ -58,7 +58,7 @@ pub async fn run(ctx: Ctx, client: Client, config: Config) {
     world.capacities = config.storage_capacity.then(Default::default);
     let queue = SchedulingQueue::new(waits, ctx.now().mono);
     let scheduler = Arc::new(Scheduler {
-        recorder: EventRecorder::new(&client, NAME),
+        recorder: Recorder::new(&client, NAME),
         state: Mutex::new(State { world, queue }),
         changed: Notify::new(),
         ctx,
@@ -125,7 +125,7 @@ struct Scheduler {
     ctx: Ctx,
     client: Client,
     config: Config,
-    recorder: EventRecorder,
+    recorder: Recorder,
     state: Mutex<State>,
     /// A binding put a pod back.
     changed: Notify,
@@ -174,7 +174,7 @@ impl Scheduler {
         let key = PodKey::of(&pod);
         if pod.is_deleting() {
             let message = format!("skip schedule deleting pod: {}/{}", key.namespace, key.name);
-            self.recorder.event(reference(&*pod), "Warning", "FailedScheduling", message);
+            self.recorder.event(&pod, "Warning", "FailedScheduling", "Scheduling", &message);
             self.state().queue.delete(&key);
             return;
         }
@@ -199,17 +199,22 @@ impl Scheduler {
     /// The binding cycle: volumes first, then the pod.
     async fn bind(self: Arc<Self>, pod: Arc<Pod>, node: String, mut volumes: PodVolumes) {
         let key = PodKey::of(&pod);
+        if !volumes.is_empty() {
+            // Without volumes to wait for it is bound so soon that nobody needs to know before.
+            self.write("nomination", pod.clone(), status::nominated(&pod, &node));
+        }
         let bound = match self.bind_volumes(&pod, &node, &mut volumes).await {
             Err(error) => Err(format!("running PreBind plugin \"VolumeBinding\": {error}")),
             Ok(()) => {
                 let pods = self.client.namespaced::<Pod>(&key.namespace);
-                pods.bind(&key.name, &node).await.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
+                let bound = pods.bind(&key.name, pod.uid(), &node).await;
+                bound.map_err(|e| format!("running Bind plugin \"DefaultBinder\": {e}"))
             }
         };
         match bound {
             Ok(()) => {
                 let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
-                self.recorder.event(reference(&*pod), "Normal", "Scheduled", message);
+                self.recorder.event(&pod, "Normal", "Scheduled", "Binding", &message);
             }
             Err(message) => {
                 let now = self.ctx.now().mono;
@@ -270,19 +275,20 @@ impl Scheduler {
 
     /// The event and the condition that say why a pod has no node.
     fn report(&self, pod: &Arc<Pod>, reason: &'static str, message: &str) {
-        self.recorder.event(reference(&**pod), "Warning", "FailedScheduling", message);
+        self.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", message);
         let newest = self.state().queue.get(&PodKey::of(pod)).cloned().unwrap_or_else(|| pod.clone());
-        let Some(patch) = condition_patch(&newest, reason, message, self.ctx.now().wall) else { return };
-        let pods = self.client.namespaced::<Pod>(pod.namespace());
-        let (ctx, name) = (self.ctx.clone(), pod.name().to_owned());
+        // A condition that cannot be written is written with the next failure.
+        let status = status::unscheduled(&newest, reason, message, self.ctx.now().wall);
+        self.write("condition", newest, status);
+    }
+
+    /// Writes a pod's status in the background, as upstream's dispatcher of API calls does.
+    fn write(&self, what: &'static str, pod: Arc<Pod>, status: PodStatus) {
+        let (ctx, client) = (self.ctx.clone(), self.client.clone());
         self.ctx.spawn(async move {
-            // A condition that cannot be written is written with the next failure.
-            if let Err(e) = pods.patch_status_unread(&name, &Patch::Strategic(patch)).await {
-                ctx.trace().trace(ctx.name(), || SchedulerError {
-                    what: "condition".into(),
-                    pod: name.into(),
-                    error: e.to_string(),
-                });
+            if let Err(e) = status::patch(&client, &pod, status).await {
+                let pod = pod.name().into();
+                ctx.trace().trace(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
             }
         });
     }
@@ -431,57 +437,4 @@ fn node_of(pod: &Pod) -> Option<&str> {
 fn is_ours(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
-}
-
-/// The strategic merge patch of the condition PodScheduled=False; nothing when the pod has it already.
-fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<substrate::json::Value> {
-    let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-    let old = conditions.iter().find(|c| c.type_ == "PodScheduled");
-    let same = |c: &&PodCondition| {
-        c.status == "False" && c.reason.as_deref() == Some(reason) && c.message.as_deref() == Some(message)
-    };
-    if old.filter(same).is_some() {
-        return None;
-    }
-    // The time is that of the last change of the status, not of its text.
-    let since = old.filter(|c| c.status == "False").and_then(|c| c.last_transition_time.clone());
-    let mut order: Vec<_> = conditions.iter().map(|c| json!({ "type": c.type_ })).collect();
-    if old.is_none() {
-        order.push(json!({ "type": "PodScheduled" }));
-    }
-    Some(json!({ "status": {
-        "$setElementOrder/conditions": order,
-        "conditions": [{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": message,
-            "lastProbeTime": null,
-            "lastTransitionTime": since.unwrap_or_else(|| time(now)),
-        }],
-    } }))
-}
-
-#[cfg(test)]
-mod condition_tests {
-    use super::*;
-
-    fn pod(conditions: substrate::json::Value) -> Pod {
-        substrate::json::from_value(json!({ "metadata": { "name": "p" }, "status": { "conditions": conditions } }))
-            .unwrap()
-    }
-
-    #[test]
-    fn the_condition_is_written_once_and_keeps_the_time_of_its_status() {
-        let now = Timestamp::from_second(1_767_225_700).unwrap();
-        let patch = condition_patch(&pod(json!([])), "Unschedulable", "why", now).unwrap();
-        let written = &patch["status"]["conditions"][0];
-        assert_eq!(written["lastTransitionTime"], "2026-01-01T00:01:40Z");
-        assert_eq!(patch["status"]["$setElementOrder/conditions"], json!([{ "type": "PodScheduled" }]));
-        let has = pod(json!([written]));
-        assert_eq!(condition_patch(&has, "Unschedulable", "why", now), None);
-        let later = Timestamp::from_second(1_767_229_300).unwrap();
-        let patch = condition_patch(&has, "Unschedulable", "another why", later).unwrap();
-        assert_eq!(patch["status"]["conditions"][0]["lastTransitionTime"], "2026-01-01T00:01:40Z");
-    }
 }

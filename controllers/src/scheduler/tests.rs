@@ -585,3 +585,16 @@ fn two_hundred_pods_find_their_place_among_a_hundred_nodes() {
     assert_eq!(counts.iter().sum::<usize>(), 200);
     assert!(counts.iter().all(|n| (1..=3).contains(n)), "{counts:?}");
 }
+
+#[test]
+fn a_pod_goes_where_it_was_nominated_to_go_when_that_still_fits() {
+    let mut world = World::default();
+    for name in ["node-a", "node-b"] {
+        world.store_node(Arc::new(node(name, "us-east-1a", json!({}))));
+    }
+    let nominated = |node: &str| pod("p", &[], json!({ "status": { "nominatedNodeName": node } }));
+    let node = |pod: &Pod| schedule(&world, pod).unwrap().node;
+    assert_eq!(node(&pod("p", &[], json!({}))), "node-a");
+    assert_eq!(node(&nominated("node-b")), "node-b");
+    assert_eq!(node(&nominated("node-gone")), "node-a");
+}

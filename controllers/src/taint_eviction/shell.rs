@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::EVENT_SOURCE;
 use super::timers::{Effect, Evictions, PodKey, PodView};
 use crate::kube::{ApiError, Client, DeleteParams, Delta, EventRecorder, Informer, Kind, ListParams};
-use crate::pod_status::{self, Condition};
+use crate::pod_status;
 use crate::taints::{self, NO_EXECUTE};
 
 /// Tries of a deletion, and the wait between them.
@@ -172,18 +172,15 @@ fn pod_reference(key: &PodKey) -> ObjectReference {
     }
 }
 
-/// Sets the DisruptionTarget condition, then deletes gracefully.
+/// Sets the DisruptionTarget condition, then deletes gracefully (`addConditionAndDeletePod`).
 async fn delete(ctx: &Ctx, client: &Client, (namespace, name): &PodKey) -> Result<(), ApiError> {
     let pods = client.namespaced::<Pod>(namespace);
     let pod = pods.get(name).await?;
-    let condition = Condition {
-        kind: "DisruptionTarget",
-        status: "True",
-        reason: Some("DeletionByTaintManager"),
-        message: Some("Taint manager: deleting due to NoExecute taint"),
-    };
-    if let Some(patch) = pod_status::patch(&pod, Some(condition), None, ctx.now().wall) {
-        pods.patch_status_unread(name, &patch).await?;
+    let message = "Taint manager: deleting due to NoExecute taint";
+    let condition = pod_status::disruption_target(&pod, "DeletionByTaintManager", message);
+    let mut status = pod.status.clone().unwrap_or_default();
+    if pod_status::update_condition(&mut status, condition, ctx.now().wall) {
+        pod_status::patch(client, &pod, status).await?;
     }
     pods.delete(name, &DeleteParams::default()).await
 }

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::future::{Future, pending};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use controllers::kube::{Api, Client, DeleteParams, Kind, Patch, time};
+use controllers::kube::{Api, Client, DeleteParams, Guard, Kind, Patched, time};
 use controllers::{Election, LoopsConfig, PROCESSES, runs};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -15,6 +15,7 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use mock_ec2::{Config, Ec2, InstanceSpec};
 use serde::de::DeserializeOwned;
+use substrate::body::{Body, HttpService, call};
 use substrate::json::{Value, json};
 use substrate::link::Link;
 use substrate::world::{Options, simulate};
@@ -24,7 +25,48 @@ use tokio::sync::Notify;
 pub const DRIVER: &str = "ebs.csi.aws.com";
 pub const S: fn(u64) -> Duration = Duration::from_secs;
 
+/// A request that changes something, as the API server got it.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub ms: u64,
+    pub agent: String,
+    pub method: String,
+    /// With what follows the `?`.
+    pub path: String,
+    /// `strategic-merge-patch+json`, for one.
+    pub kind: String,
+    pub body: Value,
+}
+
+type Writes = Arc<Mutex<Vec<Written>>>;
+
+/// `service`, with what is written through it kept.
+fn recorded(world: &World, service: HttpService, writes: &Writes) -> HttpService {
+    let (clock, writes) = (world.clock().clone(), writes.clone());
+    HttpService::new(move |mut request| {
+        if request.method() != http::Method::GET {
+            let body = request.body_mut().take_document(1 << 20).unwrap_or_default();
+            let header =
+                |name| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+            let written = Written {
+                ms: clock.mono().as_millis() as u64,
+                agent: header(http::header::USER_AGENT),
+                method: request.method().to_string(),
+                path: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+                kind: header(http::header::CONTENT_TYPE).trim_start_matches("application/").to_owned(),
+                body: body.clone(),
+            };
+            writes.lock().expect("not poisoned").push(written);
+            if !body.is_null() {
+                *request.body_mut() = Body::document(body);
+            }
+        }
+        call(service.clone(), request)
+    })
+}
+
 pub struct Rig {
+    writes: Writes,
     pub world: World,
     pub client: Client,
     pub controllers: Vec<Process>,
@@ -83,8 +125,10 @@ impl Rig {
             pending()
         })];
         let apiserver = fake_apiserver::Apiserver::new(world.seed(), fake_apiserver::Config::default());
+        let writes = Writes::default();
+        let kept = writes.clone();
         servers.push(Process::start(world, "fake-apiserver", move |ctx| {
-            let service = apiserver.start(&ctx);
+            let service = recorded(ctx.world(), apiserver.start(&ctx), &kept);
             ctx.world().fabric().bind(&ctx, "apiserver", service);
             pending()
         }));
@@ -103,8 +147,8 @@ impl Rig {
         let user = Process::start(world, "user", |_| pending());
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
-        let mut rig =
-            Self { world: world.clone(), client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
+        let world = world.clone();
+        let mut rig = Self { writes, world, client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
         for instance in ec2.instances() {
             rig.node(&instance.name, &instance.id).await;
         }
@@ -133,13 +177,14 @@ impl Rig {
             let node = node.clone();
             async move {
                 let leases = client.namespaced::<Lease>("kube-node-lease");
-                let renewed = || json!({ "spec": { "renewTime": MicroTime(ctx.now().wall) } });
-                let mut lease = renewed();
-                lease["metadata"] = json!({ "name": node });
-                leases.create(&object(lease)).await.expect("a lease");
+                let spec = json!({ "renewTime": MicroTime(ctx.now().wall) });
+                let lease = object(json!({ "metadata": { "name": node }, "spec": spec }));
+                let mut lease = leases.create(&lease).await.expect("a lease");
                 loop {
                     ctx.sleep(S(10)).await;
-                    leases.patch(&node, &Patch::Merge(renewed())).await.expect("a renewal");
+                    let mut renewed = Lease::clone(&lease);
+                    renewed.spec.get_or_insert_default().renew_time = Some(MicroTime(ctx.now().wall));
+                    lease = leases.replace(&renewed).await.expect("a renewal");
                 }
             }
         }));
@@ -162,9 +207,9 @@ impl Rig {
         self.kubelets.iter().find(|p| &**p.name() == node).expect("a node").crash();
     }
 
+    /// Sets members of a node's status; conditions are set one by one.
     pub async fn patch_node_status(&self, name: &str, status: Value) {
-        let patch = Patch::Strategic(json!({ "status": status }));
-        self.client.all::<Node>().patch_status(name, &patch).await.expect("a node status");
+        edit_status(&self.client.all::<Node>(), name, status).await;
     }
 
     /// Says as the kubelet of `node` that it uses the volumes.
@@ -194,8 +239,7 @@ impl Rig {
         let container = json!({ "name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } });
         let ready = json!({ "type": "Ready", "status": "True" });
         let status = json!({ "phase": "Running", "conditions": [ready], "containerStatuses": [container] });
-        let patch = Patch::Strategic(json!({ "status": status }));
-        self.pods().patch_status(name, &patch).await.expect("a pod status");
+        edit_status(&self.pods(), name, status).await;
     }
 
     pub async fn force_delete(&self, pod: &str) {
@@ -252,10 +296,47 @@ impl Rig {
         of.filter_map(|e| e.str("message").map(str::to_owned)).collect()
     }
 
+    /// What was written since `from` whose path has `part` in it.
+    pub fn written(&self, from: u64, part: &str) -> Vec<Written> {
+        let all = self.writes.lock().expect("not poisoned");
+        all.iter().filter(|w| w.ms >= from && w.path.contains(part)).cloned().collect()
+    }
+
+    /// Milliseconds since the start.
+    pub fn now_ms(&self) -> u64 {
+        self.world.clock().mono().as_millis() as u64
+    }
+
     /// Times, in seconds, of the trace events of one kind.
     pub fn times(&self, kind: &str) -> Vec<f64> {
         self.events(kind).iter().map(|e| e.ms as f64 / 1000.0).collect()
     }
+}
+
+/// Changes an object as somebody does who looks at it first.
+pub async fn edit<K: Patched>(api: &Api<K>, name: &str, change: impl FnOnce(&mut K)) -> Arc<K> {
+    let old = api.get(name).await.expect("the object");
+    let mut new = K::clone(&old);
+    change(&mut new);
+    api.merge_patch(&old, &new, Guard::None).await.expect("patched").unwrap_or(old)
+}
+
+/// Sets members of an object's status; conditions are set one by one.
+async fn edit_status<K: Patched>(api: &Api<K>, name: &str, status: Value) {
+    let old = api.get(name).await.expect("the object");
+    let mut tree = substrate::json::to_value(&*old).expect("an object");
+    let Value::Object(members) = status else { panic!("no status: {status}") };
+    for (field, value) in members {
+        let slot = &mut tree["status"][field.as_str()];
+        match (slot.as_array_mut(), value) {
+            (Some(present), Value::Array(new)) if field == "conditions" => {
+                present.retain(|c| !new.iter().any(|new| new["type"] == c["type"]));
+                present.extend(new);
+            }
+            (_, value) => *slot = value,
+        }
+    }
+    api.strategic_patch_status(&old, &object(tree), Guard::None).await.expect("a status");
 }
 
 /// Runs `story` in a simulated world.

@@ -31,6 +31,7 @@ broken is in [faults.md](faults.md).
 /// The text of the page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
+    scale(&mut text);
     let mut done: Vec<&'static str> = Vec::new();
     let mut open: Vec<&'static Map> = vec![&DOCUMENT];
     while !open.is_empty() {
@@ -44,6 +45,14 @@ pub fn page() -> String {
         open.extend(found.collect::<Vec<_>>());
     }
     text
+}
+
+/// What `time-scale` divides.
+fn scale(text: &mut String) {
+    text.push_str("\nWhat `time-scale` divides, and what it does not:\n\n| Durations | Divided | |\n|---|---|---|\n");
+    for rule in substrate::scale::RULES {
+        let _ = writeln!(text, "| {} | {} | {} |", rule.what, if rule.divided { "yes" } else { "no" }, rule.note);
+    }
 }
 
 fn section(map: &Map, text: &mut String) {

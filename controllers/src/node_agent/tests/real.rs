@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 use substrate::Ctx;
 
 use super::*;
-use crate::kube::{ApiError, DeleteParams, Kind, Patch};
+use crate::kube::{ApiError, DeleteParams, Guard, Kind, Patched};
 
 /// A user and all controllers, in one hand.
 pub(super) struct Hand {
@@ -23,10 +23,17 @@ impl Hand {
         K::clone(&created)
     }
 
-    async fn status<K: Kind>(&self, namespace: &str, name: &str, status: Value) {
+    /// Sets members of an object's status.
+    async fn status<K: Patched>(&self, namespace: &str, name: &str, status: Value) {
         let api = if namespace.is_empty() { self.client.all::<K>() } else { self.client.namespaced(namespace) };
-        let patch = Patch::Strategic(json!({ "status": status }));
-        api.patch_status(name, &patch).await.unwrap_or_else(|e| panic!("patch {} {name}: {e}", K::KIND));
+        let old = api.get(name).await.unwrap_or_else(|e| panic!("get {} {name}: {e}", K::KIND));
+        let mut tree = substrate::json::to_value(&*old).expect("an object");
+        for (field, value) in status.as_object().expect("an object").iter() {
+            tree["status"][field.as_str()] = value.clone();
+        }
+        let new = substrate::json::from_value(tree).expect("an object");
+        let patched = api.strategic_patch_status(&old, &new, Guard::None).await;
+        patched.unwrap_or_else(|e| panic!("patch {} {name}: {e}", K::KIND));
     }
 
     async fn node(&self) -> Node {
@@ -52,6 +59,15 @@ impl Hand {
         conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
+    /// Waits until the driver is registered.
+    pub async fn registered(&self) {
+        self.until("ready", 2, async || self.ready().await).await;
+        self.until("driver", 2, async || {
+            self.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
+        })
+        .await;
+    }
+
     async fn pod(&self) -> Option<Pod> {
         match self.client.namespaced("default").get("p").await {
             Ok(pod) => Some(Pod::clone(&pod)),
@@ -73,11 +89,7 @@ pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec
     for (object, more) in [(&mut volume, csi), (&mut pod, spec)] {
         object.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
     }
-    hand.until("ready", 2, async || hand.ready().await).await;
-    hand.until("driver", 2, async || {
-        hand.client.all::<CSINode>().get("node-a").await.is_ok_and(|n| n.spec.drivers.len() == 1)
-    })
-    .await;
+    hand.registered().await;
     let labels = hand.node().await.metadata.labels.unwrap_or_default();
     assert_eq!(labels["topology.ebs.csi.aws.com/zone"], "us-east-1a");
 
@@ -132,8 +144,8 @@ pub(super) async fn bring_up(hand: &Hand, disk: &Arc<dyn Disk>, csi: Value, spec
         size_bytes: 1 << 30,
     };
     disk.plug(&plug).await.expect("plugged");
-    let attached = json!({ "status": { "attached": true, "attachmentMetadata": { "devicePath": "/dev/xvdaa" } } });
-    hand.client.all::<VolumeAttachment>().patch_status(&name, &Patch::Merge(attached)).await.expect("attached");
+    let attached = json!({ "attached": true, "attachmentMetadata": { "devicePath": "/dev/xvdaa" } });
+    hand.status::<VolumeAttachment>("", &name, attached).await;
     hand.status::<Node>("", "node-a", json!({ "volumesAttached": [{ "name": VOLUME, "devicePath": "" }] })).await;
     let running = async || {
         let status = hand.pod().await.and_then(|p| p.status).unwrap_or_default();

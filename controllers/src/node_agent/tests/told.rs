@@ -8,7 +8,7 @@ use super::real::{Hand, bring_up, with_hand};
 use super::*;
 
 /// The driver object, with more in its spec.
-async fn driver(hand: &Hand, more: Value) {
+pub(super) async fn driver(hand: &Hand, more: Value) {
     let mut spec = json!({ "attachRequired": true });
     spec.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
     let object = json!({ "metadata": { "name": "ebs.csi.aws.com" }, "spec": spec });
@@ -16,7 +16,7 @@ async fn driver(hand: &Hand, more: Value) {
 }
 
 /// The requests of an RPC that the driver wrote down, without what it keeps to itself.
-async fn asked(hand: &Hand, rpc: &str) -> Vec<Value> {
+pub(super) async fn asked(hand: &Hand, rpc: &str) -> Vec<Value> {
     let service = Link::connect(&hand.ctx, "csi-node-a");
     let request = Request::get("/admin/v1/calls").header("host", "localhost").body(substrate::body::empty());
     let response = substrate::body::call(service, request.expect("a request")).await.expect("an answer");

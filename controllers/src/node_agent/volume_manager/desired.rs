@@ -93,6 +93,11 @@ impl DesiredStateOfWorld {
         self.volumes.get(name).is_some_and(|v| v.pods.contains_key(uid))
     }
 
+    /// Whether `uid` wants the volume of which the PersistentVolume, or that in the pod's spec, has this name.
+    pub fn has_spec(&self, uid: &str, pv: &str) -> bool {
+        self.volumes.values().any(|v| v.spec.pv == pv && v.pods.contains_key(uid))
+    }
+
     /// All volumes in order of their names.
     pub fn volumes(&self) -> impl Iterator<Item = (&VolumeName, &DesiredVolume)> {
         self.volumes.iter()

@@ -32,6 +32,13 @@ pub enum Operation {
         /// The pod.
         uid: String,
     },
+    /// Take down what a restarted kubelet found of a volume and could not make sense of. Once: nobody tries it again.
+    CleanUp {
+        /// What stands for the volume's name.
+        volume: VolumeName,
+        /// The pod.
+        uid: String,
+    },
     /// Grow the filesystem of a volume that pods use.
     Expand {
         /// The volume.
@@ -49,7 +56,9 @@ impl Operation {
     /// run side by side (upstream `operation_executor`).
     pub fn key(&self) -> OperationKey {
         match self {
-            Self::Unmount { volume, uid } => OperationKey::for_pod(volume.as_str(), uid),
+            Self::Unmount { volume, uid } | Self::CleanUp { volume, uid } => {
+                OperationKey::for_pod(volume.as_str(), uid)
+            }
             other => OperationKey::volume(other.volume().as_str()),
         }
     }
@@ -61,7 +70,7 @@ impl Operation {
             Self::Mount { .. } if block => "map_volume",
             Self::Mount { .. } => "volume_mount",
             Self::Unmount { .. } if block => "unmap_volume",
-            Self::Unmount { .. } => "volume_unmount",
+            Self::Unmount { .. } | Self::CleanUp { .. } => "volume_unmount",
             Self::Expand { .. } => "volume_fs_resize",
             Self::UnmountDevice { .. } if block => "unmap_device",
             Self::UnmountDevice { .. } => "unmount_device",
@@ -74,6 +83,7 @@ impl Operation {
             Self::VerifyControllerAttached { volume }
             | Self::Mount { volume, .. }
             | Self::Unmount { volume, .. }
+            | Self::CleanUp { volume, .. }
             | Self::Expand { volume }
             | Self::UnmountDevice { volume } => volume,
         }
@@ -82,7 +92,7 @@ impl Operation {
     /// The pod, when it is about one.
     pub fn uid(&self) -> Option<&str> {
         match self {
-            Self::Mount { uid, .. } | Self::Unmount { uid, .. } => Some(uid),
+            Self::Mount { uid, .. } | Self::Unmount { uid, .. } | Self::CleanUp { uid, .. } => Some(uid),
             _ => None,
         }
     }
@@ -150,6 +160,8 @@ pub enum Step {
     Unmap,
     /// NodeUnpublishVolume.
     Unpublish,
+    /// NodeUnpublishVolume of a volume of which only its directory is known.
+    CleanUp,
     /// NodeUnstageVolume.
     Unstage,
 }
@@ -172,6 +184,7 @@ impl Step {
             (Self::Unmap, _) => "UnmapVolume.UnmapBlockVolume failed",
             (Self::Unpublish, false) => "UnmountVolume.TearDown failed",
             (Self::Unpublish, true) => "UnmapVolume.UnmapPodDevice failed",
+            (Self::CleanUp, _) => "UnmountVolume.NewUnmounter failed",
             (Self::Unstage, false) => "UnmountDevice failed",
             (Self::Unstage, true) => "UnmapDevice failed",
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
-use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, Pod, SecretReference};
 
-use super::super::names::VolumeName;
+use super::super::names::{VolumeName, inline_handle};
 
 /// Why a PersistentVolume cannot be used here.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
@@ -22,13 +22,40 @@ pub enum SpecError {
     },
 }
 
+/// How long a volume lives, as CSI drivers are told (`VolumeLifecycleMode`).
+#[derive(Clone, Debug, PartialEq)]
+pub enum LifeCycle {
+    /// It has a PersistentVolume.
+    Persistent,
+    /// It comes and goes with the pod whose spec describes it.
+    Ephemeral {
+        /// The secret for publishing it, in the pod's namespace.
+        publish_secret: Option<SecretReference>,
+    },
+}
+
+impl LifeCycle {
+    /// The word of `CSIDriver.spec.volumeLifecycleModes`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Persistent => "Persistent",
+            Self::Ephemeral { .. } => EPHEMERAL,
+        }
+    }
+}
+
+/// The word for a volume that its pod describes.
+pub const EPHEMERAL: &str = "Ephemeral";
+
 /// A volume as the volume manager sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeSpec {
     /// The unique name, by which desired and actual state are keyed.
     pub name: VolumeName,
-    /// The PersistentVolume's name; stands in messages and paths.
+    /// The PersistentVolume's name, or the name in the pod that describes the volume; stands in messages and paths.
     pub pv: String,
+    /// How long it lives.
+    pub life_cycle: LifeCycle,
     /// The CSI driver.
     pub driver: String,
     /// The CSI volume handle.
@@ -74,8 +101,35 @@ impl VolumeSpec {
             mount_options: spec.and_then(|s| s.mount_options.clone()).unwrap_or_default(),
             access_modes: spec.and_then(|s| s.access_modes.clone()).unwrap_or_default(),
             pv: name,
+            life_cycle: LifeCycle::Persistent,
             object: Some(pv),
         })
+    }
+
+    /// Reads the volume `name` that `pod` describes in its own spec.
+    pub fn inline(pod: &Pod, name: &str, csi: &CSIVolumeSource) -> Self {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let publish_secret = csi.node_publish_secret_ref.as_ref().map(|reference| SecretReference {
+            name: Some(reference.name.clone()),
+            namespace: pod.metadata.namespace.clone(),
+        });
+        Self {
+            fs_type: csi.fs_type.clone().unwrap_or_default(),
+            attributes: csi.volume_attributes.clone().unwrap_or_default(),
+            readonly: csi.read_only.unwrap_or_default(),
+            access_modes: vec!["ReadWriteOnce".to_owned()],
+            life_cycle: LifeCycle::Ephemeral { publish_secret },
+            ..Self::reconstructed_inline(&csi.driver, &inline_handle(uid, name), uid, name)
+        }
+    }
+
+    /// What a restarted kubelet knows of a volume that pod `uid` describes and that it finds on disk.
+    pub fn reconstructed_inline(driver: &str, handle: &str, uid: &str, name: &str) -> Self {
+        Self {
+            name: VolumeName::of_pod(uid, name),
+            life_cycle: LifeCycle::Ephemeral { publish_secret: None },
+            ..Self::reconstructed(driver, handle, name, false)
+        }
     }
 
     /// What a restarted kubelet knows of a volume that it finds on disk.
@@ -83,6 +137,7 @@ impl VolumeSpec {
         Self {
             name: VolumeName::new(driver, handle),
             pv: pv.to_owned(),
+            life_cycle: LifeCycle::Persistent,
             driver: driver.to_owned(),
             handle: handle.to_owned(),
             block,
@@ -98,6 +153,19 @@ impl VolumeSpec {
     /// `spec.csi` of its PersistentVolume, when that was seen.
     pub fn csi(&self) -> Option<&CSIPersistentVolumeSource> {
         self.object.as_ref()?.spec.as_ref()?.csi.as_ref()
+    }
+
+    /// Whether its pod describes it: it is neither attached nor staged.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.life_cycle, LifeCycle::Ephemeral { .. })
+    }
+
+    /// The secret for publishing it.
+    pub fn publish_secret(&self) -> Option<&SecretReference> {
+        match &self.life_cycle {
+            LifeCycle::Persistent => self.csi()?.node_publish_secret_ref.as_ref(),
+            LifeCycle::Ephemeral { publish_secret } => publish_secret.as_ref(),
+        }
     }
 
     /// Whether only one pod of the cluster may use it.

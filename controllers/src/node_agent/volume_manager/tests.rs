@@ -1,9 +1,15 @@
 //! Tests of the volume manager against a model of a driver, without a clock or a task.
 
+mod growth;
+mod inline;
+mod lost;
+mod raw;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use substrate::json::json;
 
@@ -53,7 +59,7 @@ fn spec(handle: &str, mode: &str) -> Arc<VolumeSpec> {
 impl Rig {
     fn new() -> Self {
         let mut vm = VolumeManager::new(INITIAL, MAX);
-        vm.reconstruct(&[]);
+        vm.reconstruct(&[], Vec::new());
         vm.set_populated();
         Self::of(vm)
     }
@@ -138,6 +144,7 @@ impl Rig {
         let done = answer != Answer::Final;
         match step {
             Step::VerifyControllerAttached | Step::WaitForAttach => {}
+            Step::CleanUp => self.log.push(format!("clean up {volume} {uid}")),
             Step::Stage => {
                 self.log.push(format!("stage {volume}"));
                 if done {
@@ -150,7 +157,8 @@ impl Rig {
             Step::Publish => {
                 self.log.push(format!("publish {volume} {uid}"));
                 if done {
-                    assert!(self.staged.contains(&volume), "published before it was staged");
+                    let inline = volume == VolumeName::of_pod(&uid, "scratch");
+                    assert!(inline || self.staged.contains(&volume), "published before it was staged");
                     self.published.insert((volume, uid));
                 } else {
                     self.published.remove(&(volume, uid));
@@ -208,89 +216,6 @@ fn a_volume_is_staged_then_published_and_taken_down_in_reverse() {
     rig.ticks(3);
     assert_eq!(rig.log(), ["stage v", "publish v p", "unpublish v p", "unstage v"]);
     assert_eq!(rig.vm.volumes_in_use(), Some(vec![]));
-}
-
-#[test]
-fn a_raw_device_is_mapped_once_it_is_published_and_unmapped_before_it_is_not() {
-    let mut rig = Rig::new();
-    rig.want("raw", "p");
-    rig.attach("raw");
-    rig.ticks(3);
-    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), Vec::<&str>::new());
-    rig.only(&[]);
-    rig.ticks(3);
-    let whole = ["stage raw", "publish raw p", "map raw p", "unmap raw p", "unpublish raw p", "unstage raw"];
-    assert_eq!(rig.log(), whole);
-}
-
-#[test]
-fn a_raw_device_that_cannot_be_mapped_is_taken_down_with_its_pod() {
-    let mut rig = Rig::new();
-    rig.want("raw", "p");
-    rig.attach("raw");
-    rig.script.insert(Step::Map, vec![Answer::Final; 9]);
-    rig.ticks(3);
-    assert_eq!(rig.events[0], "MapVolume.MapBlockVolume failed for volume \"pv-raw\" : no");
-    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), ["raw"]);
-    rig.only(&[]);
-    rig.ticks(9);
-    let (log, down) = (rig.log(), ["unmap raw p", "unpublish raw p", "unstage raw"]);
-    assert_eq!(log[log.len() - 3..], down);
-}
-
-#[test]
-fn a_raw_device_that_may_be_mapped_is_unmapped_although_the_next_publish_is_refused() {
-    let mut rig = Rig::new();
-    rig.want("raw", "p");
-    rig.attach("raw");
-    rig.script.insert(Step::Map, vec![Answer::Uncertain]);
-    rig.ticks(3);
-    rig.script.insert(Step::Publish, vec![Answer::Final]);
-    rig.ticks(6);
-    assert_eq!(rig.events.last().map(String::as_str), Some("MapVolume.MapPodDevice failed for volume \"pv-raw\" : no"));
-    rig.only(&[]);
-    rig.ticks(20);
-    let (log, down) = (rig.log(), ["unmap raw p", "unpublish raw p", "unstage raw"]);
-    assert_eq!(log[log.len() - 3..], down);
-    assert!(rig.mapped.is_empty());
-}
-
-#[test]
-fn a_raw_device_that_grew_before_is_expanded_once_it_is_mapped() {
-    let mut rig = Rig::new();
-    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
-    rig.script.insert(Step::Expand, vec![Answer::Final]);
-    rig.want("raw", "p");
-    rig.attach("raw");
-    rig.ticks(20);
-    let again = ["publish raw p", "map raw p", "expand raw"];
-    assert_eq!(rig.log(), [&["stage raw"][..], &again, &again].concat());
-    assert_eq!(rig.events, ["MapVolume.MarkVolumeAsMounted failed while expanding volume for volume \"pv-raw\" : no"]);
-    assert_eq!(rig.vm.unmounted("p", &["raw".to_owned()]), Vec::<&str>::new());
-}
-
-#[test]
-fn raw_devices_have_step_names_of_their_own() {
-    let mut rig = Rig::new();
-    rig.want_mode("raw", "p", "ReadWriteOncePod");
-    rig.attach("raw");
-    for step in [Step::WaitForAttach, Step::Stage, Step::Publish] {
-        rig.script.insert(step, vec![Answer::Final]);
-    }
-    rig.ticks(40);
-    rig.want_mode("raw", "q", "ReadWriteOncePod");
-    rig.ticks(2);
-    let failed = |what: &str, why: &str| format!("MapVolume.{what} failed for volume \"pv-raw\" : {why}");
-    let twice = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
-    assert_eq!(
-        rig.events,
-        [
-            failed("WaitForAttach", "no"),
-            failed("SetUpDevice", "no"),
-            failed("MapPodDevice", "no"),
-            failed("SetUpDevice", twice)
-        ]
-    );
 }
 
 #[test]
@@ -437,13 +362,13 @@ fn a_failing_mount_backs_off_and_says_when_to_look_again() {
 fn found(uid: &str, handle: &str) -> FoundMount {
     let (driver, pv) = ("d".to_owned(), format!("pv-{handle}"));
     let uid = Some(uid.to_owned());
-    FoundMount { uid, driver, handle: handle.to_owned(), pv, block: handle.starts_with("raw") }
+    FoundMount { uid, driver, handle: handle.to_owned(), pv, block: handle.starts_with("raw"), inline: false }
 }
 
 #[test]
 fn a_restarted_agent_unmounts_what_belongs_to_no_pod_and_mounts_anew_what_does() {
     let mut vm = VolumeManager::new(INITIAL, MAX);
-    vm.reconstruct(&[found("gone", "v"), found("p", "w")]);
+    vm.reconstruct(&[found("gone", "v"), found("p", "w")], Vec::new());
     let mut rig = Rig::of(vm);
     for (handle, uid) in [("v", "gone"), ("w", "p")] {
         rig.staged.insert(VolumeName::new("d", handle));
@@ -543,49 +468,6 @@ proptest! {
 }
 
 const GIB: i64 = 1 << 30;
-
-#[test]
-fn a_volume_that_grew_while_pods_use_it_is_expanded_once() {
-    let mut rig = Rig::new();
-    rig.sizes = Sizes { volume: GIB, claim: GIB };
-    rig.want("v", "p");
-    rig.want("v", "q");
-    rig.attach("v");
-    rig.ticks(8);
-    let mounted = rig.log().len();
-    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
-    rig.want("v", "p");
-    rig.want("v", "q");
-    rig.ticks(8);
-    assert_eq!(rig.log()[mounted..], ["expand v"]);
-}
-
-#[test]
-fn a_volume_that_grew_before_is_expanded_between_staging_and_publishing() {
-    let mut rig = Rig::new();
-    rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
-    rig.script.insert(Step::Expand, vec![Answer::Final]);
-    rig.want("v", "p");
-    rig.attach("v");
-    rig.ticks(20);
-    // A failed expansion fails the mount, and the next one begins with the device.
-    assert_eq!(rig.log(), ["stage v", "expand v", "stage v", "expand v", "publish v p"]);
-    assert_eq!(rig.events, ["MountVolume.MountDevice failed while expanding volume for volume \"pv-v\" : no"]);
-}
-
-#[test]
-fn an_expansion_that_is_refused_while_the_volume_is_in_use_is_not_asked_for_again() {
-    let mut rig = Rig::new();
-    rig.sizes = Sizes { volume: GIB, claim: GIB };
-    rig.want("v", "p");
-    rig.attach("v");
-    rig.ticks(8);
-    rig.sizes.volume = 2 * GIB;
-    rig.want("v", "p");
-    rig.vm.refuse_expansion(&VolumeName::new("d", "v"));
-    rig.ticks(8);
-    assert_eq!(rig.log(), ["stage v", "publish v p"]);
-}
 
 /// kubernetes#89173, `MarkVolumeAttachability`.
 #[test]

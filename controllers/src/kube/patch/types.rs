@@ -1,0 +1,289 @@
+//! What Go's types and tags say of the fields of the kinds that loops patch: which lists merge and by which key
+//! (`patchStrategy`, `patchMergeKey`), and what Go writes of a field that was never set.
+//!
+//! Only fields of which there is something to say are listed, and what leads to them. A test compares the table with
+//! that of the API server.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::events;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use substrate::json::{Map, to_value};
+
+use crate::kube::error::ApiError;
+use crate::kube::object::Kind;
+
+/// A struct of the API.
+#[derive(Debug)]
+pub struct Type {
+    /// Its name in the API server's table.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the test compares by it"))]
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [Field],
+}
+
+impl Type {
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The type of a member, or of a member's items.
+    pub(super) fn below(&self, name: &str) -> Option<&'static Self> {
+        self.field(name).and_then(|field| field.of)
+    }
+
+    /// Whether Go writes the list although it is empty.
+    pub(super) fn always(&self, name: &str) -> bool {
+        self.field(name).is_some_and(|field| field.unset == Unset::Always)
+    }
+}
+
+/// A field of a struct.
+#[derive(Debug)]
+pub struct Field {
+    pub(super) name: &'static str,
+    pub(super) list: List,
+    pub(super) unset: Unset,
+    pub(super) of: Option<&'static Type>,
+}
+
+/// How a list changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    /// As one value. Of a field that is no list it says nothing.
+    Replace,
+    /// As a set of scalars.
+    Set,
+    /// Entry by entry.
+    By { key: &'static str, retain_keys: bool },
+}
+
+/// What Go writes of a field that was never set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unset {
+    /// Nothing (`omitempty`).
+    Absent,
+    /// The null of a time that is no pointer, or of a pointer without `omitempty`.
+    Null,
+    /// The `{}` of a struct that is no pointer.
+    Empty,
+    /// An empty list without `omitempty`.
+    Always,
+}
+
+const fn field(name: &'static str) -> Field {
+    Field { name, list: List::Replace, unset: Unset::Absent, of: None }
+}
+
+const fn null(name: &'static str) -> Field {
+    Field { unset: Unset::Null, ..field(name) }
+}
+
+const fn of(name: &'static str, of: &'static Type) -> Field {
+    Field { of: Some(of), ..field(name) }
+}
+
+const fn empty(name: &'static str, of: Option<&'static Type>) -> Field {
+    Field { unset: Unset::Empty, of, ..field(name) }
+}
+
+const fn set(name: &'static str) -> Field {
+    Field { list: List::Set, ..field(name) }
+}
+
+const fn by(name: &'static str, key: &'static str, of: Option<&'static Type>) -> Field {
+    Field { list: List::By { key, retain_keys: false }, of, ..field(name) }
+}
+
+const fn retained(name: &'static str, key: &'static str) -> Field {
+    Field { list: List::By { key, retain_keys: true }, ..field(name) }
+}
+
+static META: Type =
+    Type { name: "meta/v1.ObjectMeta", fields: &[set("finalizers"), by("ownerReferences", "uid", None)] };
+
+static POD: Type =
+    Type { name: "core/v1.Pod", fields: &[of("metadata", &META), of("spec", &POD_SPEC), of("status", &POD_STATUS)] };
+
+static POD_SPEC: Type = Type {
+    name: "core/v1.PodSpec",
+    fields: &[
+        Field { unset: Unset::Always, ..by("containers", "name", Some(&CONTAINER)) },
+        by("ephemeralContainers", "name", Some(&EPHEMERAL_CONTAINER)),
+        by("hostAliases", "ip", None),
+        by("imagePullSecrets", "name", None),
+        by("initContainers", "name", Some(&CONTAINER)),
+        retained("resourceClaims", "name"),
+        by("schedulingGates", "name", None),
+        by("topologySpreadConstraints", "topologyKey", None),
+        retained("volumes", "name"),
+    ],
+};
+
+const CONTAINER_FIELDS: &[Field] = &[
+    by("env", "name", None),
+    by("ports", "containerPort", None),
+    empty("resources", None),
+    by("volumeDevices", "devicePath", None),
+    by("volumeMounts", "mountPath", None),
+];
+static CONTAINER: Type = Type { name: "core/v1.Container", fields: CONTAINER_FIELDS };
+static EPHEMERAL_CONTAINER: Type = Type { name: "core/v1.EphemeralContainer", fields: CONTAINER_FIELDS };
+
+static POD_STATUS: Type = Type {
+    name: "core/v1.PodStatus",
+    fields: &[
+        by("conditions", "type", Some(&POD_CONDITION)),
+        of("containerStatuses", &CONTAINER_STATUS),
+        of("ephemeralContainerStatuses", &CONTAINER_STATUS),
+        by("hostIPs", "ip", None),
+        of("initContainerStatuses", &CONTAINER_STATUS),
+        by("podIPs", "ip", None),
+        retained("resourceClaimStatuses", "name"),
+    ],
+};
+
+static POD_CONDITION: Type =
+    Type { name: "core/v1.PodCondition", fields: &[null("lastProbeTime"), null("lastTransitionTime")] };
+
+static CONTAINER_STATUS: Type = Type {
+    name: "core/v1.ContainerStatus",
+    fields: &[
+        by("allocatedResourcesStatus", "name", None),
+        empty("lastState", Some(&CONTAINER_STATE)),
+        empty("state", Some(&CONTAINER_STATE)),
+        by("volumeMounts", "mountPath", None),
+    ],
+};
+
+static CONTAINER_STATE: Type = Type {
+    name: "core/v1.ContainerState",
+    fields: &[of("running", &CONTAINER_RUNNING), of("terminated", &CONTAINER_TERMINATED)],
+};
+static CONTAINER_RUNNING: Type = Type { name: "core/v1.ContainerStateRunning", fields: &[null("startedAt")] };
+static CONTAINER_TERMINATED: Type =
+    Type { name: "core/v1.ContainerStateTerminated", fields: &[null("finishedAt"), null("startedAt")] };
+
+static NODE: Type =
+    Type { name: "core/v1.Node", fields: &[of("metadata", &META), of("spec", &NODE_SPEC), of("status", &NODE_STATUS)] };
+static NODE_SPEC: Type = Type { name: "core/v1.NodeSpec", fields: &[set("podCIDRs")] };
+static NODE_STATUS: Type = Type {
+    name: "core/v1.NodeStatus",
+    fields: &[by("addresses", "type", None), by("conditions", "type", Some(&NODE_CONDITION))],
+};
+static NODE_CONDITION: Type =
+    Type { name: "core/v1.NodeCondition", fields: &[null("lastHeartbeatTime"), null("lastTransitionTime")] };
+
+static VOLUME: Type = Type { name: "core/v1.PersistentVolume", fields: &[of("metadata", &META)] };
+
+static CLAIM: Type = Type {
+    name: "core/v1.PersistentVolumeClaim",
+    fields: &[of("metadata", &META), of("spec", &CLAIM_SPEC), of("status", &CLAIM_STATUS)],
+};
+static CLAIM_SPEC: Type = Type {
+    name: "core/v1.PersistentVolumeClaimSpec",
+    fields: &[of("dataSource", &LOCAL_SOURCE), of("dataSourceRef", &SOURCE), empty("resources", None)],
+};
+static LOCAL_SOURCE: Type = Type { name: "core/v1.TypedLocalObjectReference", fields: &[null("apiGroup")] };
+static SOURCE: Type = Type { name: "core/v1.TypedObjectReference", fields: &[null("apiGroup")] };
+static CLAIM_STATUS: Type =
+    Type { name: "core/v1.PersistentVolumeClaimStatus", fields: &[by("conditions", "type", Some(&CLAIM_CONDITION))] };
+static CLAIM_CONDITION: Type = Type {
+    name: "core/v1.PersistentVolumeClaimCondition",
+    fields: &[null("lastProbeTime"), null("lastTransitionTime")],
+};
+
+static ATTACHMENT: Type =
+    Type { name: "storage/v1.VolumeAttachment", fields: &[of("metadata", &META), of("status", &ATTACHMENT_STATUS)] };
+static ATTACHMENT_STATUS: Type = Type {
+    name: "storage/v1.VolumeAttachmentStatus",
+    fields: &[of("attachError", &VOLUME_ERROR), of("detachError", &VOLUME_ERROR)],
+};
+static VOLUME_ERROR: Type = Type { name: "storage/v1.VolumeError", fields: &[null("time")] };
+
+static LEASE: Type = Type { name: "coordination/v1.Lease", fields: &[of("metadata", &META)] };
+
+static EVENT: Type = Type {
+    name: "core/v1.Event",
+    fields: &[
+        null("eventTime"),
+        null("firstTimestamp"),
+        null("lastTimestamp"),
+        of("metadata", &META),
+        of("series", &EVENT_SERIES),
+        empty("source", None),
+    ],
+};
+
+static EVENT_SERIES: Type = Type { name: "core/v1.EventSeries", fields: &[null("lastObservedTime")] };
+static NEW_EVENT: Type = Type {
+    name: "events/v1.Event",
+    fields: &[
+        null("deprecatedFirstTimestamp"),
+        null("deprecatedLastTimestamp"),
+        empty("deprecatedSource", None),
+        null("eventTime"),
+        of("metadata", &META),
+        empty("regarding", None),
+    ],
+};
+
+/// A kind that is patched: what its Go type says of its fields is known.
+pub trait Patched: Kind {
+    /// Its type.
+    #[doc(hidden)]
+    const TYPE: Option<&'static Type>;
+
+    /// The parts of both objects that differ, and may be more.
+    ///
+    /// # Errors
+    /// The object cannot be written as JSON.
+    #[doc(hidden)]
+    fn differing(old: &Self, new: &Self) -> Result<(Map, Map), ApiError>;
+}
+
+/// Objects are mostly equal in all but one part, and comparing a part costs much less than writing it.
+macro_rules! patched {
+    ($kind:ty: $of:ident { $($part:ident),+ }) => {
+        impl Patched for $kind {
+            const TYPE: Option<&'static Type> = Some(&$of);
+
+            fn differing(old: &Self, new: &Self) -> Result<(Map, Map), ApiError> {
+                let (mut before, mut after) = (Map::new(), Map::new());
+                let fail = |e| ApiError::Encode(format!("{}: {e}", <$kind as k8s_openapi::Resource>::KIND));
+                $(if old.$part != new.$part {
+                    before.insert(camel(stringify!($part)), to_value(&old.$part).map_err(fail)?);
+                    after.insert(camel(stringify!($part)), to_value(&new.$part).map_err(fail)?);
+                })+
+                Ok((before, after))
+            }
+        }
+    };
+}
+
+/// A field's name in JSON.
+fn camel(name: &str) -> String {
+    let mut words = name.trim_end_matches('_').split('_');
+    let mut all = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(1);
+        all.push_str(&first.to_uppercase());
+        all.push_str(rest);
+    }
+    all
+}
+
+patched!(Pod: POD { metadata, spec, status });
+patched!(Node: NODE { metadata, spec, status });
+patched!(PersistentVolume: VOLUME { metadata, spec, status });
+patched!(PersistentVolumeClaim: CLAIM { metadata, spec, status });
+patched!(VolumeAttachment: ATTACHMENT { metadata, spec, status });
+patched!(Lease: LEASE { metadata, spec });
+patched!(Event: EVENT {
+    action, count, event_time, first_timestamp, involved_object, last_timestamp, message, metadata, reason, related,
+    reporting_component, reporting_instance, series, source, type_
+});
+patched!(events::v1::Event: NEW_EVENT {
+    action, deprecated_count, deprecated_first_timestamp, deprecated_last_timestamp, deprecated_source, event_time,
+    metadata, note, reason, regarding, related, reporting_controller, reporting_instance, series, type_
+});

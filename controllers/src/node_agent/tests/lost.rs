@@ -1,0 +1,79 @@
+//! `vol_data.json` of a pod's volume is lost while the kubelet is down.
+
+use std::path::PathBuf;
+
+use super::*;
+
+impl Rig {
+    fn volume_dir(pod: &str) -> PathBuf {
+        format!("/var/lib/kubelet/pods/uid-of-{pod}/volumes/kubernetes.io~csi/pv-1").into()
+    }
+
+    async fn lose_metadata(&self, pod: &str) {
+        let file = Self::volume_dir(pod).join(names::VOL_DATA);
+        self.disk.remove_file(&file).await.expect("removed");
+    }
+
+    fn failures(&self) -> Vec<String> {
+        let events = self.world.trace().events();
+        events.iter().filter_map(|e| e.get::<events::OperationFailed>()).map(|e| e.error.clone()).collect()
+    }
+}
+
+#[test]
+fn a_pod_that_runs_gets_its_volume_published_anew_and_its_metadata_with_it() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        rig.node.kubelet.crash();
+        rig.lose_metadata("p").await;
+        rig.node.kubelet.restart();
+        rig.until("mounted", 30, || rig.count("node-agent.mounted") == 2).await;
+        assert_eq!((rig.count("workload.started"), rig.count("disk.unpublished")), (1, 0), "{}", rig.tail());
+        assert!(rig.disk.read(&Rig::volume_dir("p").join(names::VOL_DATA)).await.expect("a file").is_some());
+        rig.delete_gracefully("p");
+        rig.until("deleted", 3, || rig.toy.get("pods", "default", "p").is_null()).await;
+        rig.until("unstaged", 3, || rig.count("disk.unstaged") == 1).await;
+    });
+}
+
+#[test]
+fn a_pod_whose_mount_nobody_can_take_down_stays_until_an_administrator_does() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        rig.node.kubelet.crash();
+        rig.node.machine.crash();
+        rig.lose_metadata("p").await;
+        rig.delete_gracefully("p");
+        rig.node.machine.restart();
+        rig.node.kubelet.restart();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let told = rig.failures();
+        let text = "UnmountVolume.NewUnmounter failed for volume \"pv-1\" : kubernetes.io/csi: unmounter failed to load \
+                    volume data file [/var/lib/kubelet/pods/uid-of-p/volumes/kubernetes.io~csi/pv-1/mount]";
+        assert_eq!(told.iter().filter(|error| error.starts_with(text)).count(), 1, "{told:?}");
+        assert!(!rig.toy.get("pods", "default", "p").is_null(), "something is mounted for the pod");
+        rig.disk.unpublish("vol-1", &Rig::volume_dir("p").join("mount")).await.expect("unpublished");
+        rig.until("deleted", 3, || rig.toy.get("pods", "default", "p").is_null()).await;
+    });
+}
+
+#[test]
+fn directories_without_metadata_of_a_pod_that_is_gone_go_when_nothing_is_mounted_there() {
+    story(async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.run_pod("p").await;
+        rig.node.crash();
+        rig.disk.crash().await.expect("crashed");
+        rig.lose_metadata("p").await;
+        rig.toy.delete("pods", "default", "p");
+        rig.node.restart();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let left = rig.disk.list_dir("/var/lib/kubelet/pods".as_ref()).await.expect("a listing");
+        assert_eq!(left.unwrap_or_default(), Vec::<String>::new(), "{}", rig.tail());
+    });
+}

@@ -1,0 +1,35 @@
+//! Volumes of which a restarted kubelet finds a directory and no metadata.
+
+use super::*;
+
+fn lost(uid: &str, pv: &str) -> FailedMount {
+    FailedMount { uid: uid.to_owned(), pv: pv.to_owned() }
+}
+
+#[test]
+fn what_could_not_be_reconstructed_is_cleaned_up_once_it_is_known_that_nobody_wants_it() {
+    let mut vm = VolumeManager::new(INITIAL, MAX);
+    vm.reconstruct(&[], vec![lost("gone", "pv-v"), lost("p", "pv-w")]);
+    let mut rig = Rig::of(vm);
+    rig.want("w", "p");
+    rig.ticks(3);
+    assert_eq!(rig.log(), Vec::<String>::new(), "not before the desired state is complete");
+    rig.vm.set_populated();
+    rig.script.insert(Step::CleanUp, vec![Answer::Final]);
+    rig.ticks(30);
+    assert_eq!(rig.log(), ["clean up pv-v gone"], "once, and not what a pod wants");
+}
+
+#[test]
+fn what_could_not_be_reconstructed_waits_for_containers_whose_pod_is_gone() {
+    let mut vm = VolumeManager::new(INITIAL, MAX);
+    vm.reconstruct(&[], vec![lost("gone", "pv-v")]);
+    vm.set_populated();
+    vm.set_strays(BTreeSet::from(["gone".to_owned()]));
+    let mut rig = Rig::of(vm);
+    rig.ticks(3);
+    assert_eq!(rig.log(), Vec::<String>::new());
+    rig.vm.set_strays(BTreeSet::new());
+    rig.ticks(3);
+    assert_eq!(rig.log(), ["clean up pv-v gone"]);
+}

@@ -1,0 +1,297 @@
+//! The scheduler's Events, which are of events.k8s.io/v1 (client-go `tools/events`): what is the same but for its text is
+//! one Event, with a series from the second time on.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use rand_core::Rng;
+use substrate::process::Ctx;
+use substrate::seed::{between, unit};
+use tokio::sync::mpsc;
+
+use crate::events::{EventLost, EventRecorded};
+use crate::grid::Grid;
+use crate::kube::{ApiError, Client, Guard, Kind, reference};
+
+/// After how long without another occurrence a series is over (`finishTime`); as often it is looked at.
+const FINISH: Duration = Duration::from_secs(6 * 60);
+/// How often a series that goes on is written (`refreshTime`).
+const REFRESH: Duration = Duration::from_secs(30 * 60);
+/// How often a write is tried while the API server cannot be reached, and how long between tries, stretched by up to a
+/// quarter (`maxTriesPerEvent`, `defaultSleepDuration`).
+const TRIES: u32 = 12;
+const BETWEEN: (Duration, f64) = (Duration::from_secs(10), 0.25);
+/// The longest text of an Event (`NoteLengthLimit`), and how a longer one ends.
+const MAX_NOTE: usize = 1024;
+const CUT: &str = " ...";
+
+/// Records events in the background. Clones are the same recorder.
+#[derive(Clone)]
+pub struct Recorder {
+    ctx: Ctx,
+    controller: Arc<str>,
+    instance: Arc<str>,
+    sender: mpsc::UnboundedSender<Event>,
+    names: Arc<Mutex<Box<dyn Rng + Send>>>,
+}
+
+impl Recorder {
+    /// A recorder whose events say that `controller` reports them.
+    pub fn new(client: &Client, controller: &str) -> Self {
+        let ctx = client.ctx().clone();
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let writer = Arc::new(Writer { client: client.clone(), cache: Mutex::default() });
+        ctx.spawn(writer.run(inbox));
+        Self {
+            // Upstream puts the host's name in.
+            instance: format!("{controller}-{}", ctx.name()).into(),
+            controller: controller.into(),
+            names: Arc::new(Mutex::new(Box::new(ctx.rng(&format!("events of {controller}"))))),
+            ctx,
+            sender,
+        }
+    }
+
+    /// Records what was done about a pod (`action`), and why. Never waits, never fails.
+    pub fn event(&self, pod: &Pod, kind: &'static str, reason: &'static str, action: &'static str, note: &str) {
+        let note = shortened(note);
+        self.ctx.emit(EventRecorded {
+            source: self.controller.clone(),
+            reason: reason.into(),
+            r#type: kind.into(),
+            object: format!("pod/{}/{}", pod.namespace(), pod.name()).into(),
+            message: note.as_str().into(),
+        });
+        let at = self.ctx.now().wall;
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(self.name(pod, at)),
+                namespace: Some(pod.namespace().to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(at)),
+            reporting_controller: Some(self.controller.to_string()),
+            reporting_instance: Some(self.instance.to_string()),
+            action: Some(action.to_owned()),
+            reason: Some(reason.to_owned()),
+            regarding: Some(reference(pod)),
+            note: Some(note),
+            type_: Some(kind.to_owned()),
+            ..Event::default()
+        };
+        // The writer ends only with the process.
+        let _ = self.sender.send(event);
+    }
+
+    /// The pod's name and the nanoseconds of the moment, of which virtual time has no part below a millisecond.
+    fn name(&self, pod: &Pod, at: Timestamp) -> String {
+        let mut rng = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
+        let nanos = millis.saturating_mul(1_000_000).saturating_add(between(&mut *rng, 0, 999_999));
+        format!("{}.{nanos:x}", pod.name())
+    }
+}
+
+fn shortened(note: &str) -> String {
+    if note.len() <= MAX_NOTE {
+        return note.to_owned();
+    }
+    let end = (0..=MAX_NOTE - CUT.len()).rev().find(|at| note.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}{CUT}", &note[..end])
+}
+
+/// What makes two occurrences one Event (`eventKey`). The text is not in it; the object's version is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    kind: Option<String>,
+    action: Option<String>,
+    reason: Option<String>,
+    regarding: [Option<String>; 4],
+}
+
+impl Key {
+    fn of(event: &Event) -> Self {
+        let ObjectReference { namespace, name, uid, resource_version, .. } =
+            event.regarding.clone().unwrap_or_default();
+        Self {
+            kind: event.type_.clone(),
+            action: event.action.clone(),
+            reason: event.reason.clone(),
+            regarding: [namespace, name, uid, resource_version],
+        }
+    }
+}
+
+/// An Event as it was, or will be, written.
+struct Known {
+    event: Event,
+    /// When it occurred last.
+    at: Duration,
+}
+
+#[derive(Default)]
+struct Cache(BTreeMap<Key, Known>);
+
+impl Cache {
+    /// Takes another occurrence. Answers what is to be written: a first one at once, a second one as the begin of a
+    /// series; more are only counted until the series is written anew.
+    fn take(&mut self, event: Event, wall: Timestamp, now: Duration) -> Option<Event> {
+        let key = Key::of(&event);
+        let Some(known) = self.0.get_mut(&key) else {
+            self.0.insert(key, Known { event: event.clone(), at: now });
+            return Some(event);
+        };
+        known.at = now;
+        if let Some(series) = &mut known.event.series {
+            series.count = series.count.saturating_add(1);
+            series.last_observed_time = MicroTime(wall);
+            return None;
+        }
+        known.event.series = Some(EventSeries { count: 2, last_observed_time: MicroTime(wall) });
+        Some(known.event.clone())
+    }
+
+    /// Drops what did not occur since `before`; answers the series among it, which are written a last time.
+    fn finish(&mut self, before: Duration) -> Vec<Event> {
+        let over: Vec<_> = self.0.iter().filter(|(_, known)| known.at < before).map(|(key, _)| key.clone()).collect();
+        let over = over.iter().filter_map(|key| self.0.remove(key)).map(|known| known.event);
+        over.filter(|event| event.series.is_some()).collect()
+    }
+
+    fn series(&self) -> Vec<Event> {
+        self.0.values().map(|known| &known.event).filter(|event| event.series.is_some()).cloned().collect()
+    }
+}
+
+struct Writer {
+    client: Client,
+    cache: Mutex<Cache>,
+}
+
+impl Writer {
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(self: Arc<Self>, mut inbox: mpsc::UnboundedReceiver<Event>) {
+        let ctx = self.client.ctx().clone();
+        let begun = ctx.now().mono;
+        let (finish, refresh) = (Grid::new(begun, ctx.scaled(FINISH)), Grid::new(begun, ctx.scaled(REFRESH)));
+        let later = |grid: &Grid| grid.at_or_after(ctx.now().mono, Some(ctx.now().mono));
+        let (mut next_finish, mut next_refresh) = (later(&finish), later(&refresh));
+        loop {
+            // Nobody is woken for nothing.
+            let idle = self.cache().0.is_empty();
+            tokio::select! { biased;
+                event = inbox.recv() => {
+                    let Some(event) = event else { return pending().await };
+                    if idle {
+                        (next_finish, next_refresh) = (later(&finish), later(&refresh));
+                    }
+                    let now = ctx.now();
+                    let due = self.cache().take(event, now.wall, now.mono);
+                    due.into_iter().for_each(|event| self.clone().write(event));
+                }
+                () = ctx.sleep_until(next_finish), if !idle => {
+                    let over = self.cache().finish(ctx.now().mono.saturating_sub(ctx.scaled(FINISH)));
+                    over.into_iter().for_each(|event| self.clone().write(event));
+                    next_finish = later(&finish);
+                }
+                () = ctx.sleep_until(next_refresh), if !idle => {
+                    let series = self.cache().series();
+                    series.into_iter().for_each(|event| self.clone().write(event));
+                    next_refresh = later(&refresh);
+                }
+            }
+        }
+    }
+
+    /// Writes an Event in the background: as a patch of its series, or as a new object (`attemptRecording`).
+    fn write(self: Arc<Self>, event: Event) {
+        let ctx = self.client.ctx().clone();
+        ctx.clone().spawn(async move {
+            let mut rng = ctx.rng(&format!("retries of event {}", event.name()));
+            for _ in 0..TRIES {
+                match self.record(&event).await {
+                    Ok(()) => return,
+                    // The Event of which this is a series is on its way, or it was not and now is.
+                    Err(e) if e.is_already_exists() && event.series.is_some() => {}
+                    Err(e @ ApiError::Transport(_)) => lost(&ctx, &event, &e),
+                    Err(e) => return lost(&ctx, &event, &e),
+                }
+                ctx.sleep(BETWEEN.0 + BETWEEN.0.mul_f64(BETWEEN.1 * unit(&mut rng))).await;
+            }
+        });
+    }
+
+    async fn record(&self, event: &Event) -> Result<(), ApiError> {
+        let api = self.client.namespaced::<Event>(event.namespace());
+        if event.series.is_some() {
+            let before = Event { series: None, ..event.clone() };
+            match api.strategic_patch(&before, event, Guard::None).await {
+                // Its time to live is over: it begins anew.
+                Err(e) if e.is_not_found() => {}
+                written => return written.map(drop),
+            }
+        }
+        api.create(event).await.map(drop)
+    }
+}
+
+fn lost(ctx: &Ctx, event: &Event, error: &ApiError) {
+    let reason = event.reason.as_deref().unwrap_or_default().into();
+    ctx.trace().trace(ctx.name(), || EventLost { reason, error: error.to_string() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn event(version: &str, note: &str) -> Event {
+        let regarding = ObjectReference {
+            name: Some("p".to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectReference::default()
+        };
+        Event { regarding: Some(regarding), note: Some(note.to_owned()), ..Event::default() }
+    }
+
+    #[test]
+    fn the_second_occurrence_begins_a_series_and_more_are_counted() {
+        let (mut cache, wall) = (Cache::default(), Timestamp::UNIX_EPOCH);
+        assert_eq!(cache.take(event("1", "why"), wall, S(0)).and_then(|e| e.series), None);
+        let second = cache.take(event("1", "another why"), wall, S(1)).expect("a series");
+        assert_eq!((second.note.as_deref(), second.series.map(|s| s.count)), (Some("why"), Some(2)));
+        assert_eq!(cache.take(event("1", "why"), wall, S(2)), None);
+        assert_eq!(cache.series()[0].series.as_ref().map(|s| s.count), Some(3));
+        assert!(cache.take(event("2", "why"), wall, S(3)).is_some_and(|e| e.series.is_none()), "another version");
+    }
+
+    #[test]
+    fn what_occurs_no_more_is_forgotten_and_a_series_written_a_last_time() {
+        let (mut cache, wall) = (Cache::default(), Timestamp::UNIX_EPOCH);
+        for at in 0..3 {
+            cache.take(event("1", "why"), wall, S(at));
+        }
+        cache.take(event("2", "why"), wall, S(5));
+        assert_eq!(cache.finish(S(2)), Vec::new());
+        let last: Vec<_> = cache.finish(S(6)).into_iter().map(|e| e.series.map(|s| s.count)).collect();
+        assert_eq!((last, cache.0.len()), (vec![Some(3)], 0));
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let long = "é".repeat(600);
+        let short = shortened(&long);
+        assert!(short.len() <= MAX_NOTE && short.ends_with(CUT), "{}", short.len());
+        assert_eq!(shortened("why"), "why");
+    }
+}
