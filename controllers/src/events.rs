@@ -118,12 +118,6 @@ substrate::events! {
         pub error: String,
     }
 
-    /// external-provisioner does not reach its driver yet. Only at the trace level.
-    pub struct ProvisionerUnreached = "provisioner.connect" {
-        /// What went wrong.
-        pub error: String,
-    }
-
     /// external-provisioner could not write something. Only at the trace level.
     pub struct ProvisionerError = "provisioner.error" {
         /// `save`, `delete` or `finalizer`.

@@ -7,6 +7,7 @@ pub mod attach_detach;
 pub mod attacher;
 pub mod binder;
 pub mod cli;
+pub mod csi;
 pub mod election;
 pub mod events;
 pub mod expander;

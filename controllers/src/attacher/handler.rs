@@ -1,19 +1,19 @@
 //! One VolumeAttachment or PersistentVolume at a time (`csi_handler.go` and `trivial_handler.go` upstream).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use k8s_openapi::api::core::v1::{PersistentVolume, Secret, SecretReference};
 use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
-use substrate::json::json;
 use substrate::mutant;
 use substrate::process::Ctx;
 
-use super::driver::{Capabilities, Driver, RpcError, volume_capability};
+use super::driver::{Capabilities, Driver};
 use super::patches::{self, NODE_ID_ANNOTATION};
+use crate::csi::{RpcError, volume_capability};
 use crate::events::AttacherError;
-use crate::kube::{Api, Client, Informer, Kind, Outcome, Patch};
+use crate::kube::{Api, ApiError, Client, Informer, Kind, Outcome, Patch};
 
 /// What the workers share.
 pub struct Handler {
@@ -43,7 +43,7 @@ impl Handler {
         }
         let done = match (self.capabilities.publish, attachment.is_deleting()) {
             (false, _) => self.attach_trivially(&attachment).await,
-            (true, false) => self.sync_attach(&attachment).await,
+            (true, false) => self.sync_attach(attachment).await,
             (true, true) => self.sync_detach(&attachment).await,
         };
         if done { Outcome::Done } else { Outcome::Retry }
@@ -53,35 +53,45 @@ impl Handler {
         self.force.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 
+    /// Sends what `new` changes of the attachment, even when that is nothing.
+    async fn patch(&self, old: &VolumeAttachment, new: &VolumeAttachment) -> Result<Arc<VolumeAttachment>, ApiError> {
+        self.api().patch(old.name(), &Patch::merge(old, new)?).await
+    }
+
+    /// The same to its status.
+    async fn patch_status(&self, old: &VolumeAttachment, new: &VolumeAttachment) -> Result<(), ApiError> {
+        self.api().patch_status_unread(old.name(), &Patch::merge(old, new)?).await
+    }
+
     /// A driver without ControllerPublish: attached at once, no finalizer.
     async fn attach_trivially(&self, attachment: &VolumeAttachment) -> bool {
         if attachment.is_deleting() || attachment.status.as_ref().is_some_and(|s| s.attached) {
             return true;
         }
-        let patch = Patch::Merge(json!({ "status": { "attached": true } }));
-        self.api().patch_status_unread(attachment.name(), &patch).await.is_ok()
+        self.patch_status(attachment, &patches::attached(attachment, BTreeMap::new())).await.is_ok()
     }
 
-    async fn sync_attach(&self, attachment: &VolumeAttachment) -> bool {
+    async fn sync_attach(&self, mut attachment: Arc<VolumeAttachment>) -> bool {
         let forced = self.take_force(attachment.name());
         if !forced && attachment.status.as_ref().is_some_and(|s| s.attached) {
             return true;
         }
         if mutant!(self.ctx, "attached-before-publish") {
-            let early = patches::attached(&BTreeMap::new());
+            let early = patches::attached(&attachment, BTreeMap::new());
             // It is written again when it is true.
-            let _ = self.api().patch_status_unread(attachment.name(), &early).await;
+            let _ = self.patch_status(&attachment, &early).await;
         }
-        match self.attach(attachment).await {
-            Ok(context) => {
-                self.api().patch_status_unread(attachment.name(), &patches::attached(&context)).await.is_ok()
+        match self.attach(&mut attachment).await {
+            Ok(context) => self.patch_status(&attachment, &patches::attached(&attachment, context)).await.is_ok(),
+            Err(e) => {
+                self.save(&attachment, &patches::attach_failed(&attachment, &e, self.ctx.now().wall), &e).await;
+                false
             }
-            Err(e) => self.save("attachError", attachment, &e).await,
         }
     }
 
     /// Everything that can fail without side effects is looked at before the finalizer blocks deletion.
-    async fn attach(&self, attachment: &VolumeAttachment) -> Result<BTreeMap<String, String>, RpcError> {
+    async fn attach(&self, attachment: &mut Arc<VolumeAttachment>) -> Result<BTreeMap<String, String>, RpcError> {
         let pv = self.volume_of(attachment)?;
         if pv.is_deleting() {
             return Err(format!("PersistentVolume \"{}\" is marked for deletion", pv.name()).into());
@@ -89,20 +99,18 @@ impl Handler {
         if let Some(patch) = patches::add_pv_finalizer(&pv, &self.finalizer) {
             self.client
                 .all::<PersistentVolume>()
-                .patch(pv.name(), &patch)
+                .patch_unread(pv.name(), &patch)
                 .await
                 .map_err(|e| format!("could not add PersistentVolume finalizer: {e}"))?;
         }
-        let spec = pv.spec.as_ref().ok_or_else(|| format!("PersistentVolume \"{}\" has no spec", pv.name()))?;
-        let csi = spec.csi.as_ref().ok_or_else(|| not_csi(&pv))?;
+        let spec = pv.spec.as_ref().ok_or_else(not_csi)?;
+        let csi = spec.csi.as_ref().ok_or_else(not_csi)?;
         let capability = volume_capability(spec, self.capabilities.single_node_multi_writer)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
         let node_id = self.node_id(&attachment.spec.node_name, None)?;
-        if let Some(patch) = patches::prepare_attachment(attachment, &self.finalizer, &node_id) {
-            self.api()
-                .patch(attachment.name(), &patch)
-                .await
-                .map_err(|e| format!("could not save VolumeAttachment: {e}"))?;
+        if let Some(prepared) = patches::prepared(attachment, &self.finalizer, &node_id) {
+            *attachment =
+                self.patch(attachment, &prepared).await.map_err(|e| format!("could not save VolumeAttachment: {e}"))?;
         }
         self.driver
             .publish(ControllerPublishVolumeRequest {
@@ -121,54 +129,59 @@ impl Handler {
         if !forced && !attachment.has_finalizer(&self.finalizer) {
             return true;
         }
-        // The finalizer goes first; the other order caused a second Unpublish (att#587).
-        let release = patches::release_attachment(attachment, &self.finalizer);
         if mutant!(self.ctx, "finalizer-removed-early") {
-            let _ = self.api().patch_unread(attachment.name(), &release).await;
+            let _ = self.patch(attachment, &patches::released(attachment, &self.finalizer)).await;
         }
-        if let Err(e) = self.detach(attachment).await {
+        let result = match self.detach(attachment).await {
+            Ok(()) => self.mark_detached(attachment).await,
             // Any error, NOT_FOUND included, means that the volume may still be attached (att#165).
-            let done = self.save("detachError", attachment, &e).await;
-            return done || mutant!(self.ctx, "never-retries-detach");
-        }
-        match self.api().patch_unread(attachment.name(), &release).await {
-            Ok(_) => {}
-            Err(e) if e.is_not_found() => return true,
-            Err(e) => {
-                let error = RpcError::Other(format!("could not mark as detached: {e}"));
-                return self.save("detachError", attachment, &error).await;
-            }
-        }
-        match self.api().patch_status_unread(attachment.name(), &patches::detached()).await {
-            Ok(_) => true,
-            // Usual: without its finalizer the object is gone.
-            Err(e) => e.is_not_found(),
-        }
+            Err(e) => Err(e),
+        };
+        let Err(e) = result else { return true };
+        self.save(attachment, &patches::detach_failed(attachment, &e, self.ctx.now().wall), &e).await;
+        mutant!(self.ctx, "never-retries-detach")
     }
 
     async fn detach(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
         let pv = self.volume_of(attachment)?;
-        let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(|| not_csi(&pv))?;
+        let csi = pv.spec.as_ref().and_then(|spec| spec.csi.as_ref()).ok_or_else(not_csi)?;
         let secrets = self.secrets(csi.controller_publish_secret_ref.as_ref()).await?;
         let node_id = self.node_id(&attachment.spec.node_name, Some(attachment))?;
         let volume_id = csi.volume_handle.clone();
         self.driver.unpublish(ControllerUnpublishVolumeRequest { volume_id, node_id, secrets }).await
     }
 
-    /// Writes the error into the status; false, so that the attachment is tried again.
-    async fn save(&self, field: &str, attachment: &VolumeAttachment, error: &RpcError) -> bool {
-        let patch = patches::failed(field, error, self.ctx.now().wall);
-        if let Err(e) = self.api().patch_status_unread(attachment.name(), &patch).await {
+    /// The finalizer goes first; the other order caused a second Unpublish (att#587).
+    async fn mark_detached(&self, attachment: &VolumeAttachment) -> Result<(), RpcError> {
+        let unmarked = |e: ApiError| RpcError::Other(format!("could not mark as detached: {e}"));
+        let is_attached = attachment.status.as_ref().is_some_and(|s| s.attached);
+        let released = if attachment.has_finalizer(&self.finalizer) {
+            let released = patches::released(attachment, &self.finalizer);
+            self.patch(attachment, &released).await.map_err(unmarked)?
+        } else if is_attached {
+            Arc::new(attachment.clone())
+        } else {
+            return Ok(());
+        };
+        match self.patch_status(&released, &patches::detached(&released)).await {
+            // Usual: without its finalizer the object is gone.
+            Err(e) if e.is_not_found() => Ok(()),
+            written => written.map_err(unmarked),
+        }
+    }
+
+    /// Writes an error into the status.
+    async fn save(&self, old: &VolumeAttachment, new: &VolumeAttachment, error: &RpcError) {
+        if let Err(e) = self.patch_status(old, new).await {
             self.ctx.trace().trace(self.ctx.name(), || AttacherError {
-                attachment: attachment.name().into(),
+                attachment: old.name().into(),
                 error: error.to_string(),
                 saving: e.to_string(),
             });
         }
-        false
     }
 
-    fn volume_of(&self, attachment: &VolumeAttachment) -> Result<std::sync::Arc<PersistentVolume>, RpcError> {
+    fn volume_of(&self, attachment: &VolumeAttachment) -> Result<Arc<PersistentVolume>, RpcError> {
         let Some(name) = attachment.spec.source.persistent_volume_name.as_deref() else {
             return Err("neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"
                 .to_owned()
@@ -222,8 +235,7 @@ impl Handler {
         }
         let Some(patch) = patches::remove_pv_finalizer(&pv, &self.finalizer) else { return Outcome::Done };
         match self.client.all::<PersistentVolume>().patch_unread(name, &patch).await {
-            Ok(_) => Outcome::Done,
-            Err(e) if e.is_not_found() => Outcome::Done,
+            Ok(()) => Outcome::Done,
             Err(_) => Outcome::Retry,
         }
     }
@@ -247,6 +259,6 @@ impl Handler {
     }
 }
 
-fn not_csi(pv: &PersistentVolume) -> String {
-    format!("pv \"{}\" is not a CSI volume", pv.name())
+fn not_csi() -> String {
+    "pv spec contained non-csi source that was not migrated".to_owned()
 }

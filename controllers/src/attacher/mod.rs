@@ -7,6 +7,4 @@ mod handler;
 mod patches;
 mod shell;
 
-pub(crate) use driver::volume_capability;
-pub use driver::{Capabilities, Driver, RpcError};
 pub use shell::{Reached, run};

@@ -1,14 +1,15 @@
-//! The attacher's writes, as patches.
+//! The attacher's writes: attachments as they shall be, and the patches of volumes (upstream `util.go`).
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolume;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentStatus, VolumeError};
 use substrate::json::{Value, json};
 
-use super::driver::RpcError;
-use crate::kube::{Kind, Patch, time};
+use crate::binder::object::annotate;
+use crate::csi::RpcError;
+use crate::kube::{Kind, Operation, Patch, time};
 
 /// The annotation that keeps the node's id for the time when the CSINode is gone.
 pub const NODE_ID_ANNOTATION: &str = "csi.alpha.kubernetes.io/node-id";
@@ -22,71 +23,95 @@ pub fn finalizer(driver: &str) -> String {
     format!("external-attacher/{name}")
 }
 
-/// JSON patch that adds the PV's finalizer; nothing when it is there.
+/// JSON patch that adds the PV's finalizer; nothing when it is there. Not a merge patch, which would put back what others
+/// have taken away since the cache was filled (`addFinalizerPatch`).
 pub fn add_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Patch> {
     if pv.has_finalizer(finalizer) {
         return None;
     }
-    let empty = pv.metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
-    let add = if empty {
-        json!({ "op": "add", "path": "/metadata/finalizers", "value": [finalizer] })
-    } else {
-        json!({ "op": "add", "path": "/metadata/finalizers/-", "value": finalizer })
-    };
-    Some(Patch::Json(json!([add])))
+    let all = "/metadata/finalizers".to_owned();
+    let one = json!([finalizer]);
+    Some(Patch::json(&match pv.metadata.finalizers.as_deref() {
+        None | Some([]) => {
+            vec![Operation::Test { path: all.clone(), value: Value::Null }, Operation::Add { path: all, value: one }]
+        }
+        Some(_) => vec![Operation::Add { path: format!("{all}/-"), value: finalizer.into() }],
+    }))
 }
 
 /// JSON patch that removes the PV's finalizer by index, guarded by a test; nothing when it is not there.
 pub fn remove_pv_finalizer(pv: &PersistentVolume, finalizer: &str) -> Option<Patch> {
     let index = pv.metadata.finalizers.as_ref()?.iter().position(|f| f == finalizer)?;
     let path = format!("/metadata/finalizers/{index}");
-    Some(Patch::Json(json!([
-        { "op": "test", "path": path, "value": finalizer },
-        { "op": "remove", "path": path },
-    ])))
+    let test = Operation::Test { path: path.clone(), value: finalizer.into() };
+    Some(Patch::json(&[test, Operation::Remove { path }]))
 }
 
-/// Merge patch with finalizer and node id; nothing when both are there.
-pub fn prepare_attachment(attachment: &VolumeAttachment, finalizer: &str, node_id: &str) -> Option<Patch> {
-    let mut metadata = substrate::json::Map::new();
-    if !attachment.has_finalizer(finalizer) {
-        let mut all = attachment.metadata.finalizers.clone().unwrap_or_default();
-        all.push(finalizer.to_owned());
-        metadata.insert("finalizers", json!(all));
+/// The attachment with finalizer and node id; nothing when both are there.
+pub fn prepared(attachment: &VolumeAttachment, finalizer: &str, node_id: &str) -> Option<VolumeAttachment> {
+    let (has_finalizer, has_node) =
+        (attachment.has_finalizer(finalizer), attachment.annotation(NODE_ID_ANNOTATION) == Some(node_id));
+    if has_finalizer && has_node {
+        return None;
     }
-    if attachment.annotation(NODE_ID_ANNOTATION) != Some(node_id) {
-        metadata.insert("annotations", json!({ NODE_ID_ANNOTATION: node_id }));
+    let mut attachment = attachment.clone();
+    if !has_finalizer {
+        attachment.metadata.finalizers.get_or_insert_default().push(finalizer.to_owned());
     }
-    (!metadata.is_empty()).then(|| Patch::Merge(json!({ "metadata": metadata })))
-}
-
-/// Merge patch that removes the attachment's finalizer: the first write after Unpublish (att#587).
-pub fn release_attachment(attachment: &VolumeAttachment, finalizer: &str) -> Patch {
-    let rest: Vec<&String> =
-        attachment.metadata.finalizers.iter().flatten().filter(|f| f.as_str() != finalizer).collect();
-    let rest = if rest.is_empty() { Value::Null } else { json!(rest) };
-    Patch::Merge(json!({ "metadata": { "finalizers": rest } }))
-}
-
-/// Merge patch of the status after ControllerPublish.
-pub fn attached(publish_context: &BTreeMap<String, String>) -> Patch {
-    // An empty context is left out, as Go's omitempty does.
-    let metadata = if publish_context.is_empty() { Value::Null } else { json!(publish_context) };
-    Patch::Merge(json!({ "status": { "attached": true, "attachmentMetadata": metadata, "attachError": null } }))
-}
-
-/// Merge patch of the status after ControllerUnpublish: the second write.
-pub fn detached() -> Patch {
-    Patch::Merge(json!({ "status": { "attached": false, "detachError": null, "attachmentMetadata": null } }))
-}
-
-/// Merge patch of the status after a failure; `field` is `attachError` or `detachError`.
-pub fn failed(field: &str, error: &RpcError, now: Timestamp) -> Patch {
-    let mut value = json!({ "message": error.to_string(), "time": time(now) });
-    if let (Some(code), "attachError") = (error.code(), field) {
-        value["errorCode"] = code.into();
+    if !has_node {
+        annotate(&mut attachment.metadata, NODE_ID_ANNOTATION, node_id);
     }
-    Patch::Merge(json!({ "status": { field: value } }))
+    Some(attachment)
+}
+
+/// The attachment without its finalizer: the first write after Unpublish (att#587).
+pub fn released(attachment: &VolumeAttachment, finalizer: &str) -> VolumeAttachment {
+    let mut attachment = attachment.clone();
+    let finalizers = attachment.metadata.finalizers.take().unwrap_or_default();
+    let rest: Vec<String> = finalizers.into_iter().filter(|f| f != finalizer).collect();
+    attachment.metadata.finalizers = (!rest.is_empty()).then_some(rest);
+    attachment
+}
+
+/// The attachment after ControllerPublish.
+pub fn attached(attachment: &VolumeAttachment, publish_context: BTreeMap<String, String>) -> VolumeAttachment {
+    changed(attachment, |status| {
+        status.attached = true;
+        status.attachment_metadata = Some(publish_context).filter(|context| !context.is_empty());
+        status.attach_error = None;
+    })
+}
+
+/// The attachment after ControllerUnpublish: the second write.
+pub fn detached(attachment: &VolumeAttachment) -> VolumeAttachment {
+    changed(attachment, |status| {
+        status.attached = false;
+        status.detach_error = None;
+        status.attachment_metadata = None;
+    })
+}
+
+/// The attachment after an attach that failed. The code says what of the driver's errors it was, which the scheduler's
+/// count of volumes goes by.
+pub fn attach_failed(attachment: &VolumeAttachment, error: &RpcError, now: Timestamp) -> VolumeAttachment {
+    let error_code = error.code().map(i32::from);
+    changed(attachment, |status| {
+        status.attach_error = Some(VolumeError { error_code, message: Some(error.to_string()), time: Some(time(now)) });
+    })
+}
+
+/// The attachment after a detach that failed.
+pub fn detach_failed(attachment: &VolumeAttachment, error: &RpcError, now: Timestamp) -> VolumeAttachment {
+    changed(attachment, |status| {
+        status.detach_error =
+            Some(VolumeError { error_code: None, message: Some(error.to_string()), time: Some(time(now)) });
+    })
+}
+
+fn changed(attachment: &VolumeAttachment, change: impl FnOnce(&mut VolumeAttachmentStatus)) -> VolumeAttachment {
+    let mut attachment = attachment.clone();
+    change(attachment.status.get_or_insert_default());
+    attachment
 }
 
 #[cfg(test)]
@@ -103,18 +128,67 @@ mod tests {
     fn the_pv_finalizer_is_removed_by_index_under_a_test() {
         let pv = json!({ "metadata": { "name": "pv", "finalizers": ["kubernetes.io/pv-protection", "external-attacher/d"] } });
         let pv: PersistentVolume = substrate::json::from_value(pv).expect("a volume");
-        let Some(Patch::Json(patch)) = remove_pv_finalizer(&pv, "external-attacher/d") else { panic!() };
-        assert_eq!(patch[0], json!({ "op": "test", "path": "/metadata/finalizers/1", "value": "external-attacher/d" }));
-        assert_eq!(patch[1], json!({ "op": "remove", "path": "/metadata/finalizers/1" }));
+        let patch = remove_pv_finalizer(&pv, "external-attacher/d").expect("a patch");
+        let expected = json!([
+            { "op": "test", "path": "/metadata/finalizers/1", "value": "external-attacher/d" },
+            { "op": "remove", "path": "/metadata/finalizers/1" },
+        ]);
+        assert_eq!(*patch.value(), expected);
         assert_eq!(add_pv_finalizer(&pv, "external-attacher/d"), None);
     }
 
     #[test]
+    fn the_first_finalizer_of_a_volume_is_added_only_while_there_is_none() {
+        let pv = json!({ "metadata": { "name": "pv" } });
+        let pv: PersistentVolume = substrate::json::from_value(pv).expect("a volume");
+        let expected = json!([
+            { "op": "test", "path": "/metadata/finalizers", "value": null },
+            { "op": "add", "path": "/metadata/finalizers", "value": ["external-attacher/d"] },
+        ]);
+        assert_eq!(*add_pv_finalizer(&pv, "external-attacher/d").expect("a patch").value(), expected);
+    }
+
+    fn attachment(status: Value) -> VolumeAttachment {
+        let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } });
+        let metadata = json!({ "name": "csi-1", "finalizers": ["external-attacher/d"] });
+        substrate::json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).expect("one")
+    }
+
+    fn patch(old: &VolumeAttachment, new: &VolumeAttachment) -> Value {
+        Patch::merge(old, new).expect("a patch").value().clone()
+    }
+
+    #[test]
     fn only_attach_errors_carry_a_code() {
+        let before = attachment(json!({ "attached": false }));
         let error = RpcError::from(tonic::Status::resource_exhausted("full"));
-        let Patch::Merge(attach) = failed("attachError", &error, Timestamp::UNIX_EPOCH) else { panic!() };
-        assert_eq!(attach["status"]["attachError"]["errorCode"], 8);
-        let Patch::Merge(detach) = failed("detachError", &error, Timestamp::UNIX_EPOCH) else { panic!() };
-        assert_eq!(detach["status"]["detachError"].get("errorCode"), None);
+        let said =
+            json!({ "message": "rpc error: code = ResourceExhausted desc = full", "time": "1970-01-01T00:00:00Z" });
+        let detach = detach_failed(&before, &error, Timestamp::UNIX_EPOCH);
+        assert_eq!(patch(&before, &detach), json!({ "status": { "detachError": said.clone() } }));
+        let mut with_code = said;
+        with_code["errorCode"] = 8.into();
+        let attach = attach_failed(&before, &error, Timestamp::UNIX_EPOCH);
+        assert_eq!(patch(&before, &attach), json!({ "status": { "attachError": with_code } }));
+        let early = attach_failed(&before, &RpcError::Other("no".to_owned()), Timestamp::UNIX_EPOCH);
+        assert_eq!(patch(&before, &early)["status"]["attachError"].get("errorCode"), None);
+    }
+
+    #[test]
+    fn a_status_says_only_what_changes() {
+        let before = attachment(json!({ "attached": false }));
+        let after = attached(&before, BTreeMap::new());
+        assert_eq!(patch(&before, &after), json!({ "status": { "attached": true } }));
+        let context = BTreeMap::from([("devicePath".to_owned(), "/dev/xvdaa".to_owned())]);
+        let failed = attachment(json!({ "attached": false, "attachError": { "message": "no" } }));
+        let expected = json!({ "status": {
+            "attached": true, "attachError": null, "attachmentMetadata": { "devicePath": "/dev/xvdaa" },
+        } });
+        let after = attached(&failed, context);
+        assert_eq!(patch(&failed, &after), expected);
+        let free = released(&after, "external-attacher/d");
+        assert_eq!(patch(&after, &free), json!({ "metadata": { "finalizers": null } }));
+        let expected = json!({ "status": { "attached": false, "attachmentMetadata": null } });
+        assert_eq!(patch(&free, &detached(&free)), expected);
     }
 }

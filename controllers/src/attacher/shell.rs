@@ -12,6 +12,7 @@ use substrate::process::Ctx;
 use super::driver::{Capabilities, Driver};
 use super::handler::Handler;
 use super::patches::finalizer;
+use crate::csi::Connection;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams, WorkQueue};
 use crate::timers::Timers;
 
@@ -28,9 +29,9 @@ pub struct Reached {
 impl Reached {
     /// Waits until the driver whose controller socket is `csi` answers.
     pub async fn connect(ctx: &Ctx, csi: HttpService, timers: &Timers) -> Self {
-        let driver = Driver::new(ctx, csi, timers.attacher_timeout);
-        let (driver_name, capabilities) = driver.connect().await;
-        Self { driver, driver_name, capabilities }
+        let connection = Connection::new(ctx, csi, timers.attacher_timeout);
+        let driver = connection.driver().await;
+        Self { capabilities: Capabilities::from(&driver), driver_name: driver.name, driver: Driver(connection) }
     }
 
     /// The driver's name.

@@ -111,6 +111,19 @@ impl<K: Kind> Informer<K> {
         self.state().objects.values().flat_map(BTreeMap::values).for_each(&mut read);
     }
 
+    /// Puts an object that this process has just written into the cache, without telling anybody, so that it is not
+    /// worked on in its older state until the watch has caught up (`cache.Store.Update`). One that is newer there stays.
+    pub fn update(&self, object: &Arc<K>) {
+        let version = |of: &K| of.resource_version().parse::<u128>().unwrap_or_default();
+        let mut state = self.state();
+        let names = state.objects.get_mut(object.namespace());
+        if let Some(slot) = names.and_then(|names| names.get_mut(object.name()))
+            && version(slot) < version(object)
+        {
+            slot.clone_from(object);
+        }
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.state().objects.values().map(BTreeMap::len).sum()

@@ -1,31 +1,28 @@
 //! kubelet's side of the CSI node calls: requests, deadlines, and which errors are final (storage-controllers §9).
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use csi_proto::Channel;
-use csi_proto::csi::node_client::NodeClient;
-use csi_proto::csi::node_service_capability::{self, rpc};
+use csi_proto::csi::node_service_capability::rpc;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{
-    CapacityRange, NodeExpandVolumeRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, NodeGetInfoResponse,
-    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
-    VolumeCapability,
+    CapacityRange, NodeExpandVolumeRequest, NodeGetInfoRequest, NodeGetInfoResponse, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 use substrate::{Ctx, HttpService};
-use tonic::{Code, Response, Status};
+use tonic::{Response, Status};
 
 use super::volume_manager::{StepError, VolumeSpec};
+use crate::csi::{Connection, RpcError, within};
 use crate::kube::client::patience;
 
 /// A registered CSI driver of this node.
 #[derive(Clone)]
 pub struct Driver {
     /// Answers `csi.v1.Node`.
-    pub service: HttpService,
+    connection: Connection,
     /// Node capability STAGE_UNSTAGE_VOLUME.
     pub stage_unstage: bool,
     /// Node capability EXPAND_VOLUME.
@@ -34,8 +31,6 @@ pub struct Driver {
     pub single_node_multi_writer: bool,
     /// Node capability VOLUME_MOUNT_GROUP.
     pub mount_group: bool,
-    /// Longest call (`csiTimeout`, 2 min), before scaling.
-    pub timeout: Duration,
 }
 
 /// The publish_context of a volume: `status.attachmentMetadata` of its VolumeAttachment.
@@ -55,31 +50,21 @@ pub struct Carried {
 }
 
 impl Driver {
-    /// A driver at `service` whose capabilities are asked for.
+    /// A driver at `service` whose capabilities are asked for. A call takes at most `timeout` (`csiTimeout`, 2 min),
+    /// before scaling.
     ///
     /// # Errors
     /// The call's error.
     pub async fn connect(ctx: &Ctx, service: HttpService, timeout: Duration) -> Result<Self, StepError> {
-        let service = csi_proto::with_deadline(service, patience(ctx, timeout));
-        let mut client = NodeClient::new(Channel(service.clone()));
-        let answer = bounded(ctx, timeout, client.node_get_capabilities(NodeGetCapabilitiesRequest {})).await?;
-        let has = |wanted: rpc::Type| {
-            answer.capabilities.iter().any(|c| {
-                matches!(&c.r#type, Some(node_service_capability::Type::Rpc(rpc)) if rpc.r#type == i32::from(wanted))
-            })
-        };
+        let connection = Connection::new(ctx, service, timeout);
+        let node = connection.node_capabilities().await?;
         Ok(Self {
-            service,
-            stage_unstage: has(rpc::Type::StageUnstageVolume),
-            expand_volume: has(rpc::Type::ExpandVolume),
-            single_node_multi_writer: has(rpc::Type::SingleNodeMultiWriter),
-            mount_group: has(rpc::Type::VolumeMountGroup),
-            timeout,
+            connection,
+            stage_unstage: node.can(rpc::Type::StageUnstageVolume),
+            expand_volume: node.can(rpc::Type::ExpandVolume),
+            single_node_multi_writer: node.can(rpc::Type::SingleNodeMultiWriter),
+            mount_group: node.can(rpc::Type::VolumeMountGroup),
         })
-    }
-
-    fn client(&self) -> NodeClient<Channel> {
-        NodeClient::new(Channel(self.service.clone()))
     }
 
     fn capability(&self, spec: &VolumeSpec, group: Option<u32>) -> VolumeCapability {
@@ -102,15 +87,15 @@ impl Driver {
     ///
     /// # Errors
     /// The call's error.
-    pub async fn info(&self, ctx: &Ctx) -> Result<NodeGetInfoResponse, StepError> {
-        bounded(ctx, self.timeout, self.client().node_get_info(NodeGetInfoRequest {})).await
+    pub async fn info(&self) -> Result<NodeGetInfoResponse, StepError> {
+        Ok(self.connection.call(self.connection.node().node_get_info(NodeGetInfoRequest {})).await?)
     }
 
     /// NodeStageVolume.
     ///
     /// # Errors
     /// The call's error.
-    pub async fn stage(&self, ctx: &Ctx, spec: &VolumeSpec, staging: &Path, carried: Carried) -> Result<(), StepError> {
+    pub async fn stage(&self, spec: &VolumeSpec, staging: &Path, carried: Carried) -> Result<(), StepError> {
         let request = NodeStageVolumeRequest {
             volume_id: spec.handle.clone(),
             publish_context: carried.publish_context,
@@ -119,7 +104,7 @@ impl Driver {
             volume_context: spec.attributes.clone(),
             secrets: carried.secrets,
         };
-        bounded(ctx, self.timeout, self.client().node_stage_volume(request)).await.map(drop)
+        Ok(self.connection.call(self.connection.node().node_stage_volume(request)).await.map(drop)?)
     }
 
     /// NodePublishVolume.
@@ -128,7 +113,6 @@ impl Driver {
     /// The call's error.
     pub async fn publish(
         &self,
-        ctx: &Ctx,
         spec: &VolumeSpec,
         (staging, target): (&Path, &Path),
         readonly: bool,
@@ -146,7 +130,7 @@ impl Driver {
             volume_context,
             secrets: carried.secrets,
         };
-        bounded(ctx, self.timeout, self.client().node_publish_volume(request)).await.map(drop)
+        Ok(self.connection.call(self.connection.node().node_publish_volume(request)).await.map(drop)?)
     }
 
     /// NodeExpandVolume to at least `bytes`. `path` is where a pod sees the volume, or the staging path.
@@ -155,7 +139,6 @@ impl Driver {
     /// The call's status, of which some codes mean more than failure.
     pub async fn expand(
         &self,
-        ctx: &Ctx,
         spec: &VolumeSpec,
         (staging, path): (&Path, &Path),
         bytes: i64,
@@ -169,25 +152,26 @@ impl Driver {
             volume_capability: Some(self.capability(spec, None)),
             secrets,
         };
-        within(ctx, self.timeout, self.client().node_expand_volume(request)).await.map(drop)
+        let answer = self.connection.call(self.connection.node().node_expand_volume(request)).await;
+        answer.map(drop).map_err(|e| Status::from(&e))
     }
 
     /// NodeUnpublishVolume.
     ///
     /// # Errors
     /// The call's error.
-    pub async fn unpublish(&self, ctx: &Ctx, handle: &str, target: &Path) -> Result<(), StepError> {
+    pub async fn unpublish(&self, handle: &str, target: &Path) -> Result<(), StepError> {
         let request = NodeUnpublishVolumeRequest { volume_id: handle.to_owned(), target_path: text(target) };
-        bounded(ctx, self.timeout, self.client().node_unpublish_volume(request)).await.map(drop)
+        Ok(self.connection.call(self.connection.node().node_unpublish_volume(request)).await.map(drop)?)
     }
 
     /// NodeUnstageVolume.
     ///
     /// # Errors
     /// The call's error.
-    pub async fn unstage(&self, ctx: &Ctx, handle: &str, staging: &Path) -> Result<(), StepError> {
+    pub async fn unstage(&self, handle: &str, staging: &Path) -> Result<(), StepError> {
         let request = NodeUnstageVolumeRequest { volume_id: handle.to_owned(), staging_target_path: text(staging) };
-        bounded(ctx, self.timeout, self.client().node_unstage_volume(request)).await.map(drop)
+        Ok(self.connection.call(self.connection.node().node_unstage_volume(request)).await.map(drop)?)
     }
 }
 
@@ -204,45 +188,19 @@ pub fn bounded<T>(
     limit: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> impl Future<Output = Result<T, StepError>> {
-    let answer = within(ctx, limit, call);
-    async move { answer.await.map_err(|status| classify(&status)) }
+    let answer = within(ctx, patience(ctx, limit), call);
+    async move { Ok(answer.await?) }
 }
 
-/// The same, with the status as it came. The call is boxed at once: it is kilobytes, and whatever waits for it would
-/// be as large.
-fn within<T>(
-    ctx: &Ctx,
-    limit: Duration,
-    call: impl Future<Output = Result<Response<T>, Status>>,
-) -> impl Future<Output = Result<T, Status>> {
-    let call = Box::pin(call);
-    let deadline = ctx.now().mono + patience(ctx, limit);
-    async move {
-        let answer = tokio::select! { biased;
-            answer = call => answer,
-            () = ctx.sleep_until(deadline) => Err(Status::deadline_exceeded("context deadline exceeded")),
-        };
-        answer.map(Response::into_inner)
+impl From<RpcError> for StepError {
+    fn from(error: RpcError) -> Self {
+        if error.is_final() { Self::Final(error.to_string()) } else { Self::Uncertain(error.to_string()) }
     }
 }
 
 /// Sorts a gRPC status as kubelet does, and words it as Go's gRPC does.
 pub fn classify(status: &Status) -> StepError {
-    // tonic keeps the source of what did not come from the peer: a connection that failed.
-    if let Some(source) = status.source() {
-        return StepError::Uncertain(format!("rpc error: code = Unavailable desc = {source}"));
-    }
-    let code = match status.code() {
-        Code::Cancelled => "Canceled".to_owned(),
-        other => format!("{other:?}"),
-    };
-    let message = format!("rpc error: code = {code} desc = {}", status.message());
-    match status.code() {
-        Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::ResourceExhausted | Code::Aborted => {
-            StepError::Uncertain(message)
-        }
-        _ => StepError::Final(message),
-    }
+    RpcError::new(status, false).into()
 }
 
 #[cfg(test)]

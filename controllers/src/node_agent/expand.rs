@@ -155,7 +155,7 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
     let node = &agent.config.node_name;
     let secrets =
         secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;
-    if let Err(status) = driver.expand(&agent.ctx, spec, (&staging, &path), bytes, secrets).await {
+    if let Err(status) = driver.expand(spec, (&staging, &path), bytes, secrets).await {
         let error = classify(&status);
         if status.code() == Code::FailedPrecondition {
             agent.volumes().refuse_expansion(&spec.name);

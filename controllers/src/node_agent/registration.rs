@@ -147,7 +147,7 @@ async fn install(
     validate(plugin)?;
     let driver = Driver::connect(&agent.ctx, dial(&plugin.endpoint), agent.config.timers.kubelet_csi_timeout).await?;
     // Mounts may begin before Node and CSINode are updated, as upstream's driver store is filled first.
-    let info = driver.info(&agent.ctx).await?;
+    let info = driver.info().await?;
     agent.drivers().insert(plugin.name.clone(), driver);
     agent.driver_registered.notify_one();
     agent.changed();
@@ -302,7 +302,7 @@ async fn update_csi_node(
 /// When the driver or the API server refuses.
 pub(super) async fn update_allocatable(agent: &Agent, driver: &str) -> Result<(), RegistrationError> {
     let Some(known) = agent.drivers().get(driver).cloned() else { return Ok(()) };
-    let info = known.info(&agent.ctx).await?;
+    let info = known.info().await?;
     let name = &agent.config.node_name;
     let node = agent.client.all::<Node>().get(name).await.map_err(|e| api_error("Node", Some(e)))?;
     update_csi_node(agent, &node, |csi_node| install_driver(csi_node, driver, &info)).await

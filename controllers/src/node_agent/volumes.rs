@@ -269,7 +269,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
     agent.config.disk.make_dir(&staging).await.map_err(|e| disk_error(&e))?;
     if spec.block {
         block::remember(agent, spec).await?;
-        let result = driver.stage(&agent.ctx, spec, &staging, carried).await;
+        let result = driver.stage(spec, &staging, carried).await;
         if matches!(result, Err(StepError::Final(_))) {
             block::clear(agent, spec).await;
         }
@@ -284,7 +284,7 @@ async fn stage(agent: &Agent, task: &Task) -> Result<(), StepError> {
         volume_lifecycle_mode: String::new(),
     };
     write_data(agent, &staging, &encoded(&data)?).await?;
-    let result = driver.stage(&agent.ctx, spec, &staging, carried).await;
+    let result = driver.stage(spec, &staging, carried).await;
     if matches!(result, Err(StepError::Final(_))) {
         // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
         let _ = clear(agent, &staging).await;
@@ -305,12 +305,12 @@ async fn publish(agent: &Agent, uid: &str, task: &Task) -> Result<(), StepError>
         block::remember(agent, spec).await?;
         let parent = agent.paths.device_publish_dir(&spec.pv);
         agent.config.disk.make_dir(&parent).await.map_err(|e| disk_error(&e))?;
-        return driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
+        return driver.publish(spec, (&staging, &target), readonly, carried).await;
     }
     agent.config.disk.make_dir(&agent.paths.volume_dir(uid, &spec.pv)).await.map_err(|e| disk_error(&e))?;
     write_data(agent, &target, &volume_data(agent, spec, spec.life_cycle.word())?).await?;
     let group = carried.group.filter(|_| !driver.mount_group);
-    let result = driver.publish(&agent.ctx, spec, (&staging, &target), readonly, carried).await;
+    let result = driver.publish(spec, (&staging, &target), readonly, carried).await;
     // A pod that has it keeps it, whatever becomes of a repeat.
     if matches!(result, Err(StepError::Final(_))) && !agent.volumes().is_mounted(uid, &spec.name) {
         // Upstream logs what it cannot remove: the call itself has failed, and is what is repeated.
@@ -387,7 +387,7 @@ async fn give(agent: &Agent, task: &Task, target: &Path, group: u32) -> Result<(
 async fn unpublish(agent: &Agent, uid: &str, spec: &VolumeSpec) -> Result<(), StepError> {
     let driver = driver(agent, spec, "Unmounter.TearDownAt failed to get CSI client")?;
     let target = agent.target_path(uid, spec);
-    driver.unpublish(&agent.ctx, &spec.handle, &target).await?;
+    driver.unpublish(&spec.handle, &target).await?;
     if spec.block { Ok(()) } else { clear(agent, &target).await }
 }
 
@@ -415,7 +415,7 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
     if spec.block {
         block::unreferenced(agent, spec).await?;
         if driver.stage_unstage {
-            driver.unstage(&agent.ctx, &spec.handle, &staging).await?;
+            driver.unstage(&spec.handle, &staging).await?;
         }
         block::clear(agent, spec).await;
         return Ok(());
@@ -430,7 +430,7 @@ async fn unstage(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepError> {
         )));
     }
     if driver.stage_unstage {
-        driver.unstage(&agent.ctx, &spec.handle, &staging).await?;
+        driver.unstage(&spec.handle, &staging).await?;
     }
     clear(agent, &staging).await
 }

@@ -1,15 +1,13 @@
 //! Whether a claim is ours to provision and a volume ours to delete (lib `shouldProvision`, `shouldDelete`,
 //! `isProvisionerForVolume`; external-provisioner `canDeleteVolume`).
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
-use substrate::json::{Value, json};
-
 use super::persistent_volume::FINALIZER;
 use crate::binder::annotations::{
     BETA_STORAGE_PROVISIONER, MIGRATED_TO, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,
 };
 use crate::binder::object::{annotation, claim_class, name, volume_name, volume_phase, volume_spec};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 
 /// Whether the driver shall make a volume for the claim.
 ///
@@ -67,25 +65,16 @@ pub fn finalizer_change(volume: &PersistentVolume) -> Option<FinalizerChange> {
     }
 }
 
-/// The strategic merge patch that client-go makes of it: primitive list directives, with the order of what stays.
-pub fn finalizer_patch(volume: &PersistentVolume, change: FinalizerChange) -> Value {
-    let mut finalizers = volume.metadata.finalizers.clone().unwrap_or_default();
+/// The volume with or without the finalizer.
+pub fn with_finalizer(volume: &PersistentVolume, change: FinalizerChange) -> PersistentVolume {
+    let mut volume = volume.clone();
+    let mut finalizers = volume.metadata.finalizers.take().unwrap_or_default();
     match change {
-        FinalizerChange::Add => {
-            finalizers.push(FINALIZER.to_owned());
-            json!({ "metadata": { "$setElementOrder/finalizers": finalizers, "finalizers": [FINALIZER] } })
-        }
-        FinalizerChange::Remove => {
-            finalizers.retain(|f| f != FINALIZER);
-            if finalizers.is_empty() {
-                return json!({ "metadata": { "finalizers": null } });
-            }
-            json!({ "metadata": {
-                "$deleteFromPrimitiveList/finalizers": [FINALIZER],
-                "$setElementOrder/finalizers": finalizers,
-            } })
-        }
+        FinalizerChange::Add => finalizers.push(FINALIZER.to_owned()),
+        FinalizerChange::Remove => finalizers.retain(|f| f != FINALIZER),
     }
+    volume.metadata.finalizers = (!finalizers.is_empty()).then_some(finalizers);
+    volume
 }
 
 /// The node that a VolumeAttachment still ties the volume to.
@@ -110,8 +99,10 @@ fn policy(volume: &PersistentVolume) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use substrate::json::json;
 
     use super::*;
+    use crate::kube::Patch;
 
     const DRIVER: &str = "ebs.csi.aws.com";
 
@@ -184,13 +175,12 @@ mod tests {
     #[test]
     fn the_finalizer_is_removed_by_a_primitive_list_directive() {
         let volume = volume("Released", "Delete", true, &["kubernetes.io/pv-protection", FINALIZER]);
-        assert_eq!(
-            finalizer_patch(&volume, FinalizerChange::Remove),
-            json!({ "metadata": {
-                "$deleteFromPrimitiveList/finalizers": [FINALIZER],
-                "$setElementOrder/finalizers": ["kubernetes.io/pv-protection"],
-            } })
-        );
+        let patch = Patch::strategic(&volume, &with_finalizer(&volume, FinalizerChange::Remove)).unwrap();
+        let expected = json!({ "metadata": {
+            "$deleteFromPrimitiveList/finalizers": [FINALIZER],
+            "$setElementOrder/finalizers": ["kubernetes.io/pv-protection"],
+        } });
+        assert_eq!(*patch.value(), expected);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! those that were released.
 //!
 //! Pure parts: [`decide`] (whether to act), [`topology`], [`parameters`], [`request`] (what CreateVolume is asked),
-//! [`outcome`] (what an error means), [`persistent_volume`] (the object that is written). `shell` runs them.
+//! [`source`] (what a volume is made from), [`outcome`] (what an error means), [`persistent_volume`] (the object that is
+//! written). `shell` runs them.
 
 pub mod decide;
 pub mod outcome;
@@ -10,6 +11,8 @@ pub mod parameters;
 pub mod persistent_volume;
 pub mod request;
 mod shell;
+pub mod snapshot;
+pub mod source;
 pub mod topology;
 
 pub use shell::{Config, Reached, run};

@@ -1,8 +1,6 @@
 //! What a failed CreateVolume means (external-provisioner `checkError`, lib `provisionVolumeErrorHandling`).
 
-use std::error::Error;
-
-use tonic::{Code, Status};
+use tonic::Code;
 
 /// What is known about the volume after a try (`ProvisioningState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,38 +30,6 @@ pub fn infeasible(code: Code) -> bool {
     code == Code::InvalidArgument
 }
 
-/// The code as grpc-go sees it: a call that did not reach the driver is UNAVAILABLE, whatever broke.
-pub fn code(status: &Status) -> Code {
-    match status.code() {
-        Code::Unknown if status.source().is_some() => Code::Unavailable,
-        code => code,
-    }
-}
-
-/// The error as grpc-go prints it; events carry this text.
-pub fn text(status: &Status) -> String {
-    let name = match code(status) {
-        Code::Ok => "OK",
-        Code::Cancelled => "Canceled",
-        Code::Unknown => "Unknown",
-        Code::InvalidArgument => "InvalidArgument",
-        Code::DeadlineExceeded => "DeadlineExceeded",
-        Code::NotFound => "NotFound",
-        Code::AlreadyExists => "AlreadyExists",
-        Code::PermissionDenied => "PermissionDenied",
-        Code::ResourceExhausted => "ResourceExhausted",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::Aborted => "Aborted",
-        Code::OutOfRange => "OutOfRange",
-        Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
-        Code::Unavailable => "Unavailable",
-        Code::DataLoss => "DataLoss",
-        Code::Unauthenticated => "Unauthenticated",
-    };
-    format!("rpc error: code = {name} desc = {}", status.message())
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -81,11 +47,5 @@ mod tests {
     #[case(Code::Internal, true, State::Finished)]
     fn codes(#[case] code: Code, #[case] may_reschedule: bool, #[case] expected: State) {
         assert_eq!(classify(code, may_reschedule), expected);
-    }
-
-    #[test]
-    fn errors_print_as_in_go() {
-        let status = Status::resource_exhausted("no capacity in us-east-1a");
-        assert_eq!(text(&status), "rpc error: code = ResourceExhausted desc = no capacity in us-east-1a");
     }
 }

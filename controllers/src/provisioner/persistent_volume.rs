@@ -24,8 +24,10 @@ pub const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer
 pub const DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
 /// Where DeleteVolume finds its secret: the namespace.
 pub const DELETION_SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
-const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
-const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
+/// Where ControllerModifyVolume finds its secret: the name.
+pub const MODIFY_SECRET_NAME: &str = "volume.kubernetes.io/controller-modify-secret-name";
+/// Where ControllerModifyVolume finds its secret: the namespace.
+pub const MODIFY_SECRET_NAMESPACE: &str = "volume.kubernetes.io/controller-modify-secret-namespace";
 /// Volume attribute that says which provisioner process made the volume.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::controller_service_capability::rpc::Type as Rpc;
+use csi_proto::csi::plugin_capability::service::Type as Service;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, SecretReference};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::parameters::{self, ParameterError, Secret};
+use super::source::{self, Source};
 use crate::binder::object::{claim_modes, requested_bytes};
+use crate::csi::{Driver, access_mode};
 
 /// What the driver said it can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,20 @@ pub struct Capabilities {
     pub clone_volume: bool,
     /// Controller MODIFY_VOLUME.
     pub modify_volume: bool,
+}
+
+impl From<&Driver> for Capabilities {
+    fn from(driver: &Driver) -> Self {
+        Self {
+            controller_service: driver.serves(Service::ControllerService),
+            topology: driver.serves(Service::VolumeAccessibilityConstraints),
+            create_delete_volume: driver.can(Rpc::CreateDeleteVolume),
+            single_node_multi_writer: driver.can(Rpc::SingleNodeMultiWriter),
+            create_delete_snapshot: driver.can(Rpc::CreateDeleteSnapshot),
+            clone_volume: driver.can(Rpc::CloneVolume),
+            modify_volume: driver.can(Rpc::ModifyVolume),
+        }
+    }
 }
 
 /// Flags of the sidecar that change requests.
@@ -56,25 +73,30 @@ pub enum PrepareError {
     NoClones,
     /// CSI driver does not support VolumeAttributesClass: controller MODIFY_VOLUME capability is not reported
     NoModify,
-    /// this provisioner does not serve the data source {0} of the claim
-    DataSource(String),
+    /// the PVC source not found for PVC {0}
+    NoSourceName(String),
+    /// the PVC source does not belong to the right APIGroup. Expected snapshot.storage.k8s.io, Got {0}
+    SourceGroup(String),
+    /// dataSourceRef namespace specified but the CrossNamespaceVolumeDataSource feature is disabled
+    OtherNamespace,
     /// data source ({0}) is not handled by the provisioner, assuming an external populator will provision it
     Populator(String),
-    /// this provisioner does not serve the VolumeAttributesClass {0} of the claim
-    AttributesClass(String),
     /// corrupted PVC object, it is missing UID
     NoUid,
     /// {0}
-    Parameters(#[from] ParameterError),
+    FsType(ParameterError),
+    /// {0}
+    Secret(ParameterError),
     /// failed to strip CSI Parameters of prefixed keys: {0}
     Strip(ParameterError),
     /// Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume
     OncePodWithOthers,
-    /// unsupported AccessMode combination: {0}
+    /// {0}
     AccessMode(String),
 }
 
-/// A prepared request, without topology and secrets' contents.
+/// A prepared request, without what is in other objects: topology, secrets' contents, the source's handle and the
+/// parameters of a VolumeAttributesClass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// The request.
@@ -83,6 +105,10 @@ pub struct Prepared {
     pub fs_type: String,
     /// The secrets that the class names.
     pub secrets: BTreeMap<Secret, SecretReference>,
+    /// What the volume is made from.
+    pub source: Option<Source>,
+    /// The VolumeAttributesClass that the volume is born with.
+    pub attributes_class: Option<String>,
 }
 
 /// Name of the volume and of its PersistentVolume.
@@ -95,7 +121,7 @@ pub fn is_block(claim: &PersistentVolumeClaim) -> bool {
     claim.spec.as_ref().and_then(|s| s.volume_mode.as_deref()) == Some("Block")
 }
 
-/// Prepares the request for a claim.
+/// Prepares the request for a claim, up to where the sidecar begins to look at other objects.
 ///
 /// # Errors
 /// When the driver, the class or the claim cannot be served.
@@ -105,22 +131,10 @@ pub fn prepare(
     capabilities: Capabilities,
     flags: &Flags,
 ) -> Result<Prepared, PrepareError> {
-    if !capabilities.controller_service {
-        return Err(PrepareError::NoControllerService);
-    }
-    if !capabilities.create_delete_volume {
-        return Err(PrepareError::NoCreateDelete);
-    }
+    let source = source::of(claim)?;
     let spec = claim.spec.as_ref();
-    check_source(claim, capabilities)?;
-    let attributes_class = spec.and_then(|s| s.volume_attributes_class_name.as_deref()).unwrap_or_default();
-    if !attributes_class.is_empty() {
-        return Err(if capabilities.modify_volume {
-            PrepareError::AttributesClass(attributes_class.to_owned())
-        } else {
-            PrepareError::NoModify
-        });
-    }
+    let attributes_class = spec.and_then(|s| s.volume_attributes_class_name.clone()).filter(|name| !name.is_empty());
+    check_capabilities(capabilities, source.as_ref(), attributes_class.is_some())?;
     if spec.is_some_and(|s| s.selector.is_some()) {
         return Err(PrepareError::Selector);
     }
@@ -130,7 +144,7 @@ pub fn prepare(
     let name = volume_name(&flags.volume_name_prefix, claim);
     let none = BTreeMap::new();
     let given = class.parameters.as_ref().unwrap_or(&none);
-    let fs_type = match parameters::fs_type(given)? {
+    let fs_type = match parameters::fs_type(given).map_err(PrepareError::FsType)? {
         "" => flags.default_fs_type.clone(),
         chosen => chosen.to_owned(),
     };
@@ -139,7 +153,8 @@ pub fn prepare(
         return Err(PrepareError::OncePodWithOthers);
     }
     let capability = |mode: &String| {
-        let mode = access_mode(mode, capabilities.single_node_multi_writer)?;
+        let mode = access_mode(std::slice::from_ref(mode), capabilities.single_node_multi_writer)
+            .map_err(PrepareError::AccessMode)?;
         let access_type = if is_block(claim) {
             AccessType::Block(BlockVolume {})
         } else {
@@ -153,7 +168,28 @@ pub fn prepare(
         Ok(VolumeCapability { access_mode, access_type: Some(access_type) })
     };
     let volume_capabilities = modes.iter().map(capability).collect::<Result<_, PrepareError>>()?;
-    let mut secrets = BTreeMap::new();
+    let request = CreateVolumeRequest {
+        name,
+        capacity_range: Some(CapacityRange { required_bytes: requested_bytes(claim), limit_bytes: 0 }),
+        volume_capabilities,
+        ..CreateVolumeRequest::default()
+    };
+    Ok(Prepared { request, fs_type, secrets: BTreeMap::new(), source, attributes_class })
+}
+
+/// Adds the secrets and the parameters that the class has.
+///
+/// # Errors
+/// When the class cannot be served.
+pub fn add_parameters(
+    prepared: &mut Prepared,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+    flags: &Flags,
+) -> Result<(), PrepareError> {
+    let none = BTreeMap::new();
+    let given = class.parameters.as_ref().unwrap_or(&none);
+    let name = &prepared.request.name;
     for purpose in [
         Secret::Provisioner,
         Secret::ControllerPublish,
@@ -163,8 +199,8 @@ pub fn prepare(
         Secret::NodeExpand,
         Secret::ControllerModify,
     ] {
-        if let Some(reference) = parameters::secret(purpose, given, &name, claim)? {
-            secrets.insert(purpose, reference);
+        if let Some(reference) = parameters::secret(purpose, given, name, claim).map_err(PrepareError::Secret)? {
+            prepared.secrets.insert(purpose, reference);
         }
     }
     let mut ours = parameters::for_driver(given).map_err(PrepareError::Strip)?;
@@ -174,44 +210,33 @@ pub fn prepare(
         ours.insert("csi.storage.k8s.io/pvc/namespace".to_owned(), text(&claim.metadata.namespace));
         ours.insert("csi.storage.k8s.io/pv/name".to_owned(), name.clone());
     }
-    let request = CreateVolumeRequest {
-        name,
-        capacity_range: Some(CapacityRange { required_bytes: requested_bytes(claim), limit_bytes: 0 }),
-        volume_capabilities,
-        parameters: ours,
-        ..CreateVolumeRequest::default()
-    };
-    Ok(Prepared { request, fs_type, secrets })
+    prepared.request.parameters = ours;
+    Ok(())
 }
 
-/// Where the claim wants its content from. Kinds that are nobody's here are left to populators.
-fn check_source(claim: &PersistentVolumeClaim, capabilities: Capabilities) -> Result<(), PrepareError> {
-    let spec = claim.spec.as_ref();
-    let by_reference = spec.and_then(|s| s.data_source_ref.as_ref()).map(|source| (&source.kind, &source.name));
-    let source = by_reference.or_else(|| spec?.data_source.as_ref().map(|source| (&source.kind, &source.name)));
-    let Some((kind, name)) = source else { return Ok(()) };
-    Err(match kind.as_str() {
-        "VolumeSnapshot" if !capabilities.create_delete_snapshot => PrepareError::NoSnapshots,
-        "PersistentVolumeClaim" if !capabilities.clone_volume => PrepareError::NoClones,
-        "VolumeSnapshot" | "PersistentVolumeClaim" => PrepareError::DataSource(format!("{kind} {name}")),
-        other => PrepareError::Populator(other.to_owned()),
-    })
-}
-
-/// csi-lib-utils `accessmodes.ToCSIAccessMode` for one mode.
-fn access_mode(mode: &str, single_node_multi_writer: bool) -> Result<Mode, PrepareError> {
-    Ok(match (mode, single_node_multi_writer) {
-        ("ReadWriteOncePod", true) => Mode::SingleNodeSingleWriter,
-        ("ReadWriteOnce", true) => Mode::SingleNodeMultiWriter,
-        ("ReadWriteOncePod" | "ReadWriteOnce", false) => Mode::SingleNodeWriter,
-        ("ReadWriteMany", _) => Mode::MultiNodeMultiWriter,
-        ("ReadOnlyMany", _) => Mode::MultiNodeReaderOnly,
-        (other, _) => return Err(PrepareError::AccessMode(format!("[{other}]"))),
-    })
+/// `checkDriverCapabilities`.
+fn check_capabilities(
+    capabilities: Capabilities,
+    source: Option<&Source>,
+    attributes_class: bool,
+) -> Result<(), PrepareError> {
+    if !capabilities.controller_service {
+        return Err(PrepareError::NoControllerService);
+    }
+    if !capabilities.create_delete_volume {
+        return Err(PrepareError::NoCreateDelete);
+    }
+    match source {
+        Some(Source::Snapshot(_)) if !capabilities.create_delete_snapshot => Err(PrepareError::NoSnapshots),
+        Some(Source::Claim(_)) if !capabilities.clone_volume => Err(PrepareError::NoClones),
+        _ if attributes_class && !capabilities.modify_volume => Err(PrepareError::NoModify),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use csi_proto::csi::volume_capability::access_mode::Mode;
     use rstest::rstest;
     use substrate::json::{Value, json};
 
@@ -253,6 +278,18 @@ mod tests {
         Flags { default_fs_type: "ext4".into(), extra_create_metadata: true, volume_name_prefix: "pvc".into() }
     }
 
+    /// The whole request.
+    fn prepare(
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        capabilities: Capabilities,
+        flags: &Flags,
+    ) -> Result<Prepared, PrepareError> {
+        let mut prepared = super::prepare(claim, class, capabilities, flags)?;
+        add_parameters(&mut prepared, claim, class, flags)?;
+        Ok(prepared)
+    }
+
     #[test]
     fn a_request_carries_size_capabilities_and_the_drivers_parameters() {
         let prepared = prepare(&claim(json!({})), &class(), able(), &flags()).unwrap();
@@ -273,20 +310,9 @@ mod tests {
     }
 
     #[rstest]
-    #[case("ReadWriteOnce", false, Mode::SingleNodeWriter)]
-    #[case("ReadWriteOnce", true, Mode::SingleNodeMultiWriter)]
-    #[case("ReadWriteOncePod", false, Mode::SingleNodeWriter)]
-    #[case("ReadWriteOncePod", true, Mode::SingleNodeSingleWriter)]
-    #[case("ReadOnlyMany", true, Mode::MultiNodeReaderOnly)]
-    #[case("ReadWriteMany", false, Mode::MultiNodeMultiWriter)]
-    fn access_modes(#[case] mode: &str, #[case] multi_writer: bool, #[case] expected: Mode) {
-        assert_eq!(access_mode(mode, multi_writer), Ok(expected));
-    }
-
-    #[rstest]
     #[case(json!({ "selector": {} }), "claim Selector is not supported")]
     #[case(
-        json!({ "dataSource": { "kind": "VolumeSnapshot", "name": "s" } }),
+        json!({ "dataSource": { "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" } }),
         "CSI driver does not support snapshot restore: controller CREATE_DELETE_SNAPSHOT capability is not reported"
     )]
     #[case(

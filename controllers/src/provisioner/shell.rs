@@ -1,20 +1,15 @@
 //! The event-driven shell: one queue of claims, one of volumes, one of objects that could not be saved.
 
+mod clones;
 mod deletion;
+mod snapshots;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::Channel;
-use csi_proto::csi::controller_client::ControllerClient;
-use csi_proto::csi::controller_service_capability::{Type as ControllerType, rpc};
-use csi_proto::csi::identity_client::IdentityClient;
-use csi_proto::csi::plugin_capability::{Type as PluginType, service};
-use csi_proto::csi::{
-    ControllerGetCapabilitiesRequest, CreateVolumeRequest, DeleteVolumeRequest, GetPluginCapabilitiesRequest,
-    GetPluginInfoRequest, ProbeRequest, Volume,
-};
+use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest, Volume};
 use k8s_openapi::api::core::v1::{
     Node, PersistentVolume, PersistentVolumeClaim, Secret as SecretObject, SecretReference,
 };
@@ -28,13 +23,14 @@ use super::decide;
 use super::outcome::{self, State};
 use super::parameters::Secret;
 use super::persistent_volume::{Provisioner, persistent_volume};
-use super::request::{Capabilities, Flags, PrepareError, Prepared, prepare, volume_name};
+use super::request::{Capabilities, Flags, PrepareError, Prepared, add_parameters, prepare, volume_name};
+use super::source::Source;
 use super::topology::{Cluster, Remembered, TopologyError, requirement};
 use crate::Timers;
 use crate::binder::annotations::SELECTED_NODE;
 use crate::binder::object::{annotation, claim_class, remove_annotation, requested_bytes};
-use crate::events::{ProvisionerError, ProvisionerUnreached};
-use crate::kube::client::patience;
+use crate::csi::{Connection, RpcError};
+use crate::events::ProvisionerError;
 use crate::kube::queue::Outcome;
 use crate::kube::{ApiError, Client, Delta, EventRecorder, Informer, Kind, ListParams, WorkQueue, reference};
 
@@ -85,9 +81,10 @@ pub struct Reached {
 
 impl Reached {
     /// Waits until the driver answers.
-    pub async fn connect(ctx: &Ctx, mut config: Config) -> Self {
-        config.csi = csi_proto::with_deadline(config.csi, patience(ctx, config.timers.provisioner_timeout));
-        let driver = connect(ctx, &config).await;
+    pub async fn connect(ctx: &Ctx, config: Config) -> Self {
+        let connection = Connection::new(ctx, config.csi.clone(), config.timers.provisioner_timeout);
+        let driver = connection.driver().await;
+        let driver = Driver { capabilities: Capabilities::from(&driver), name: driver.name, connection };
         Self { config, driver }
     }
 
@@ -138,6 +135,12 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
         identity,
         sources,
     });
+    if controller.driver.capabilities.clone_volume {
+        ctx.spawn(clones::run(controller.clone()));
+    }
+    if controller.driver.capabilities.create_delete_snapshot {
+        ctx.spawn(snapshots::run(controller.clone()));
+    }
     let (mut claims, mut volumes) = (controller.sources.claims.subscribe(), controller.sources.volumes.subscribe());
     let worker = controller.clone();
     ctx.spawn(controller.claims.clone().run(WORKERS, move |uid| worker.clone().claim(uid)));
@@ -154,57 +157,9 @@ pub async fn run(ctx: Ctx, client: Client, reached: Reached) {
 }
 
 struct Driver {
+    connection: Connection,
     name: String,
     capabilities: Capabilities,
-}
-
-/// Waits until the driver is ready, and learns its name and what it can do.
-async fn connect(ctx: &Ctx, config: &Config) -> Driver {
-    loop {
-        match introduce(config).await {
-            Ok(Some(driver)) => return driver,
-            Ok(None) => {}
-            Err(status) => {
-                ctx.trace().trace(ctx.name(), || ProvisionerUnreached { error: outcome::text(&status) });
-            }
-        }
-        ctx.sleep(Duration::from_secs(1)).await;
-    }
-}
-
-/// Nothing while the driver says that it is not ready.
-async fn introduce(config: &Config) -> Result<Option<Driver>, Status> {
-    let mut identity = IdentityClient::new(Channel(config.csi.clone()));
-    if identity.probe(ProbeRequest {}).await?.into_inner().ready == Some(false) {
-        return Ok(None);
-    }
-    let name = identity.get_plugin_info(GetPluginInfoRequest {}).await?.into_inner().name;
-    let mut capabilities = Capabilities::default();
-    let plugin = identity.get_plugin_capabilities(GetPluginCapabilitiesRequest {}).await?.into_inner();
-    for capability in plugin.capabilities {
-        if let Some(PluginType::Service(offered)) = capability.r#type {
-            match offered.r#type() {
-                service::Type::ControllerService => capabilities.controller_service = true,
-                service::Type::VolumeAccessibilityConstraints => capabilities.topology = true,
-                _ => {}
-            }
-        }
-    }
-    let mut controller = ControllerClient::new(Channel(config.csi.clone()));
-    let answer = controller.controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await?.into_inner();
-    for capability in answer.capabilities {
-        if let Some(ControllerType::Rpc(offered)) = capability.r#type {
-            match offered.r#type() {
-                rpc::Type::CreateDeleteVolume => capabilities.create_delete_volume = true,
-                rpc::Type::SingleNodeMultiWriter => capabilities.single_node_multi_writer = true,
-                rpc::Type::CreateDeleteSnapshot => capabilities.create_delete_snapshot = true,
-                rpc::Type::CloneVolume => capabilities.clone_volume = true,
-                rpc::Type::ModifyVolume => capabilities.modify_volume = true,
-                _ => {}
-            }
-        }
-    }
-    Ok(Some(Driver { name, capabilities }))
 }
 
 struct Sources {
@@ -251,12 +206,16 @@ enum Failure {
     Prepare(PrepareError),
     /// error generating accessibility requirements: {0}
     Topology(TopologyError),
+    /// error getting handle for DataSource Type {0} by Name {1}: {2}
+    Source(&'static str, String, String),
     /// {0}
-    Secret(String),
+    Other(String),
     /// {0}
     Rpc(String, Code),
     /// created volume capacity {0} less than requested capacity {1}{2}
     TooSmall(i64, i64, String),
+    /// volume content source missing{0}
+    NoSource(String),
 }
 
 impl Controller {
@@ -398,6 +357,14 @@ impl Controller {
         let capabilities = self.driver.capabilities;
         let mut prepared =
             prepare(claim, class, capabilities, &self.flags).map_err(|e| (Failure::Prepare(e), State::Finished))?;
+        if let Some(source) = &prepared.source {
+            let found = self
+                .content(claim, class, source)
+                .await
+                .map_err(|e| (Failure::Source(source.kind(), source.name().to_owned(), e), State::NoChange))?;
+            prepared.request.volume_content_source = Some(found);
+            self.hold(claim, source).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
+        }
         let node = annotation(&claim.metadata, SELECTED_NODE).filter(|node| !node.is_empty());
         let asks_topology = node.is_some() || self.config.immediate_topology || class.allowed_topologies.is_some();
         if capabilities.topology && asks_topology {
@@ -407,27 +374,37 @@ impl Controller {
                 (Failure::Topology(e), if gone { State::Reschedule } else { State::NoChange })
             })?;
         }
+        add_parameters(&mut prepared, claim, class, &self.flags).map_err(|e| {
+            let state = if matches!(e, PrepareError::Secret(_)) { State::NoChange } else { State::Finished };
+            (Failure::Prepare(e), state)
+        })?;
         if let Some(secret) = prepared.secrets.get(&Secret::Provisioner) {
             prepared.request.secrets =
-                self.credentials(secret).await.map_err(|e| (Failure::Secret(e), State::NoChange))?;
+                self.credentials(secret).await.map_err(|e| (Failure::Other(e), State::NoChange))?;
         }
-        let volume = self.create_volume(prepared.request.clone()).await.map_err(|status| {
-            let state = outcome::classify(outcome::code(&status), capabilities.topology && node.is_some());
-            (Failure::Rpc(outcome::text(&status), outcome::code(&status)), state)
+        if let Some(name) = &prepared.attributes_class {
+            prepared.request.mutable_parameters = self.mutable_parameters(name).await?;
+        }
+        let volume = self.create_volume(prepared.request.clone()).await.map_err(|e| {
+            let code = e.code().unwrap_or(Code::Unknown);
+            (Failure::Rpc(e.to_string(), code), outcome::classify(code, capabilities.topology && node.is_some()))
         })?;
         let requested = requested_bytes(claim);
         if volume.capacity_bytes != 0 && volume.capacity_bytes < requested {
-            let orphan = match self.clean_up(&volume.volume_id, &prepared).await {
-                Ok(()) => String::new(),
-                Err(status) => format!(
-                    ". Cleanup of volume {} failed, volume is orphaned: {}",
-                    prepared.request.name,
-                    outcome::text(&status)
-                ),
-            };
+            let orphan = self.orphaned(&volume.volume_id, &prepared, "Cleanup").await;
             let failure = Failure::TooSmall(volume.capacity_bytes, requested, orphan);
             // Retried in the background, in the hope that the next DeleteVolume succeeds.
             return Err((failure, State::InBackground));
+        }
+        let has_source = claim.spec.as_ref().is_some_and(|s| s.data_source.is_some());
+        if has_source && volume.content_source.is_none() {
+            let orphan = self.orphaned(&volume.volume_id, &prepared, "cleanup").await;
+            return Err((Failure::NoSource(orphan), State::InBackground));
+        }
+        if let Some(Source::Snapshot(name)) = &prepared.source
+            && let Err(e) = self.release_snapshot(claim.namespace(), name).await
+        {
+            self.trace("release", name, &e);
         }
         Ok((prepared, volume))
     }
@@ -455,19 +432,27 @@ impl Controller {
         node.is_some_and(|node| self.sources.nodes.get("", node).is_none())
     }
 
-    async fn create_volume(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
-        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
-        let answer = self.within_timeout(driver.create_volume(request)).await?;
-        answer.into_inner().volume.ok_or_else(|| Status::internal("CreateVolume returned no volume"))
+    async fn create_volume(&self, request: CreateVolumeRequest) -> Result<Volume, RpcError> {
+        let driver = &self.driver.connection;
+        let answer = driver.call(driver.controller().create_volume(request)).await?;
+        answer.volume.ok_or_else(|| Status::internal("CreateVolume returned no volume").into())
     }
 
-    async fn delete_volume(&self, volume_id: &str, secrets: BTreeMap<String, String>) -> Result<(), Status> {
-        let mut driver = ControllerClient::new(Channel(self.config.csi.clone()));
+    async fn delete_volume(&self, volume_id: &str, secrets: BTreeMap<String, String>) -> Result<(), RpcError> {
+        let driver = &self.driver.connection;
         let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), secrets };
-        self.within_timeout(driver.delete_volume(request)).await.map(drop)
+        driver.call(driver.controller().delete_volume(request)).await.map(drop)
     }
 
-    async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), Status> {
+    /// Deletes a volume that came out wrong; says so when that fails.
+    async fn orphaned(&self, volume_id: &str, prepared: &Prepared, what: &str) -> String {
+        match self.clean_up(volume_id, prepared).await {
+            Ok(()) => String::new(),
+            Err(e) => format!(". {what} of volume {} failed, volume is orphaned: {e}", prepared.request.name),
+        }
+    }
+
+    async fn clean_up(&self, volume_id: &str, prepared: &Prepared) -> Result<(), RpcError> {
         let mut last = Ok(());
         for _ in 0..CLEANUP_TRIES {
             last = self.delete_volume(volume_id, prepared.request.secrets.clone()).await;
@@ -476,21 +461,6 @@ impl Controller {
             }
         }
         last
-    }
-
-    /// A call with the sidecar's `--timeout`. It is boxed at once: it is kilobytes, and whatever waits for it would be
-    /// as large.
-    fn within_timeout<T>(
-        &self,
-        call: impl Future<Output = Result<T, Status>>,
-    ) -> impl Future<Output = Result<T, Status>> {
-        let limit = patience(&self.ctx, self.config.timers.provisioner_timeout);
-        let call = Box::pin(call);
-        async move {
-            tokio::time::timeout(limit, call)
-                .await
-                .unwrap_or_else(|_| Err(Status::deadline_exceeded("context deadline exceeded")))
-        }
     }
 
     async fn credentials(&self, secret: &SecretReference) -> Result<BTreeMap<String, String>, String> {

@@ -1,12 +1,17 @@
 //! external-resizer (`csi-resizer`): ControllerExpandVolume for claims that ask for more, ControllerModifyVolume for
 //! claims that name another VolumeAttributesClass (storage-controllers §6).
 //!
-//! What is to be done is decided by [`plan`], from the two objects alone; the shell does it step by step, and each step
-//! leaves in the objects what the next one needs after a crash.
+//! Two loops, as upstream: [`size`] and [`class`] decide, from the two objects and from what is remembered of earlier
+//! tries, `size_status` and `class_status` change a copy of the claim, and the shells `expand` and `modify` call the
+//! driver and send the difference. Each step leaves in the objects what the next one needs after a crash.
 
-mod driver;
-mod patches;
-pub mod plan;
+pub mod class;
+mod class_status;
+mod expand;
+mod modify;
 mod shell;
+pub mod size;
+mod size_status;
+mod slow;
 
 pub use shell::{Reached, run};

@@ -71,7 +71,7 @@ pub struct Rig {
     pub client: Client,
     pub controllers: Vec<Process>,
     kubelets: Vec<Process>,
-    _servers: Vec<Process>,
+    servers: Vec<Process>,
     _user: Process,
 }
 
@@ -148,7 +148,7 @@ impl Rig {
         let ctx = user.ctx().expect("runs");
         let client = Client::new(&ctx, Link::connect(&ctx, "apiserver"), "test");
         let world = world.clone();
-        let mut rig = Self { writes, world, client, controllers, kubelets: Vec::new(), _servers: servers, _user: user };
+        let mut rig = Self { writes, world, client, controllers, kubelets: Vec::new(), servers, _user: user };
         for instance in ec2.instances() {
             rig.node(&instance.name, &instance.id).await;
         }
@@ -205,6 +205,11 @@ impl Rig {
 
     pub fn crash(&self, node: &str) {
         self.kubelets.iter().find(|p| &**p.name() == node).expect("a node").crash();
+    }
+
+    /// Ends a server for good: `mock-ec2`, `fake-apiserver` or `csi-controller`.
+    pub fn crash_server(&self, name: &str) {
+        self.servers.iter().find(|p| &**p.name() == name).expect("a server").crash();
     }
 
     /// Sets members of a node's status; conditions are set one by one.

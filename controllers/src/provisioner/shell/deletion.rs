@@ -7,13 +7,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Secret
 use substrate::mutant;
 
 use super::super::decide::{self, FinalizerChange};
-use super::super::outcome;
 use super::super::parameters::{Secret, secret};
 use super::super::persistent_volume::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER};
 use super::Controller;
 use crate::binder::object::volume_class;
 use crate::kube::queue::Outcome;
-use crate::kube::{ApiError, DeleteParams, Kind, Patch, reference};
+use crate::kube::{ApiError, DeleteParams, Guard, Kind, reference};
 
 impl Controller {
     /// One look at a volume (`syncVolume`).
@@ -24,9 +23,9 @@ impl Controller {
         }
         let mut current = volume;
         if let Some(change) = decide::finalizer_change(&current) {
-            let patch = Patch::Strategic(decide::finalizer_patch(&current, change));
-            match self.client.all::<PersistentVolume>().patch(&name, &patch).await {
-                Ok(patched) => current = patched,
+            let changed = decide::with_finalizer(&current, change);
+            match self.client.all().strategic_patch(&*current, &changed, Guard::None).await {
+                Ok(patched) => current = patched.unwrap_or(current),
                 Err(e) if e.is_not_found() => return Outcome::Done,
                 Err(e) => {
                     self.trace("finalizer", &name, &e);
@@ -63,7 +62,7 @@ impl Controller {
         if let Some(node) = decide::attached_to(volume, attachments.iter().map(|va| &**va)) {
             return Err(format!("persistentvolume {} is still attached to node {node}", volume.name()));
         }
-        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|status| outcome::text(&status))
+        self.delete_volume(&csi.volume_handle, secrets).await.map_err(|e| e.to_string())
     }
 
     /// The secret that the object's annotations name, else the one that its class names. One that is gone is done
@@ -102,8 +101,8 @@ impl Controller {
         if !current.has_finalizer(FINALIZER) {
             return Ok(());
         }
-        let patch = Patch::Strategic(decide::finalizer_patch(&current, FinalizerChange::Remove));
-        match volumes.patch_unread(volume.name(), &patch).await {
+        let changed = decide::with_finalizer(&current, FinalizerChange::Remove);
+        match volumes.strategic_patch(&*current, &changed, Guard::None).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }

@@ -1,0 +1,53 @@
+//! Access modes of Kubernetes as capabilities of CSI (csi-lib-utils `accessmodes`).
+
+use csi_proto::csi::VolumeCapability;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use k8s_openapi::api::core::v1::PersistentVolumeSpec;
+
+/// The one access mode of CSI that all of these come to (`ToCSIAccessMode`); `multi_writer` is the driver's
+/// SINGLE_NODE_MULTI_WRITER.
+///
+/// # Errors
+/// When the access modes have no counterpart in CSI.
+pub fn access_mode(modes: &[String], multi_writer: bool) -> Result<Mode, String> {
+    let has = |mode: &str| modes.iter().any(|m| m == mode);
+    if has("ReadWriteOncePod") {
+        if modes.iter().any(|m| m != "ReadWriteOncePod") {
+            let refusal = "Kubernetes does not support use of ReadWriteOncePod with other access modes on the same PersistentVolume";
+            return Err(refusal.to_owned());
+        }
+        return Ok(if multi_writer { Mode::SingleNodeSingleWriter } else { Mode::SingleNodeWriter });
+    }
+    if has("ReadWriteMany") {
+        Ok(Mode::MultiNodeMultiWriter)
+    } else if has("ReadOnlyMany") && has("ReadWriteOnce") {
+        Err("CSI does not support ReadOnlyMany and ReadWriteOnce on the same PersistentVolume".to_owned())
+    } else if has("ReadOnlyMany") {
+        Ok(Mode::MultiNodeReaderOnly)
+    } else if has("ReadWriteOnce") {
+        Ok(if multi_writer { Mode::SingleNodeMultiWriter } else { Mode::SingleNodeWriter })
+    } else {
+        Err(format!("unsupported AccessMode combination: [{}]", modes.join(" ")))
+    }
+}
+
+/// What a volume is attached or expanded as (`GetVolumeCapabilities`): the access type from its volume mode, the
+/// access mode from all of its access modes.
+///
+/// # Errors
+/// When the access modes have no counterpart in CSI.
+pub fn volume_capability(pv: &PersistentVolumeSpec, multi_writer: bool) -> Result<VolumeCapability, String> {
+    let Some(csi) = &pv.csi else { return Err("CSI volume source was nil".to_owned()) };
+    let mode = access_mode(pv.access_modes.as_deref().unwrap_or_default(), multi_writer)?;
+    let access_type = if pv.volume_mode.as_deref() == Some("Block") {
+        AccessType::Block(BlockVolume {})
+    } else {
+        AccessType::Mount(MountVolume {
+            fs_type: csi.fs_type.clone().unwrap_or_default(),
+            mount_flags: pv.mount_options.clone().unwrap_or_default(),
+            volume_mount_group: String::new(),
+        })
+    };
+    Ok(VolumeCapability { access_mode: Some(AccessMode { mode: mode.into() }), access_type: Some(access_type) })
+}

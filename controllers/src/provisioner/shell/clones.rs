@@ -1,0 +1,57 @@
+//! Lets a claim go that others were cloned from, once none of them is Pending any more (upstream `clone_controller.go`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+use super::super::source::CLONE_FINALIZER;
+use super::sources::without_finalizer;
+use super::{Controller, WORKERS};
+use crate::binder::object::claim_phase;
+use crate::kube::{Delta, Kind, Outcome, WorkQueue};
+
+/// Runs the loop for ever.
+pub(super) async fn run(controller: Arc<Controller>) {
+    let timers = &controller.config.timers;
+    let queue = WorkQueue::new(&controller.ctx, timers.sidecar_retry_start, timers.sidecar_retry_max);
+    let mut changes = controller.sources.claims.subscribe();
+    let worker = controller.clone();
+    controller.ctx.spawn(queue.clone().run(WORKERS, move |key: (String, String)| {
+        let worker = worker.clone();
+        async move { worker.release_claim(&key.0, &key.1).await }
+    }));
+    while let Some(delta) = changes.recv().await {
+        if let Delta::Applied { new, .. } = delta
+            && new.is_deleting()
+        {
+            queue.add((new.namespace().to_owned(), new.name().to_owned()));
+        }
+    }
+}
+
+/// Whether `other` is still being made from `claim`.
+fn is_being_cloned(claim: &PersistentVolumeClaim, other: &PersistentVolumeClaim) -> bool {
+    let source = other.spec.as_ref().and_then(|s| s.data_source.as_ref());
+    other.namespace() == claim.namespace()
+        && claim_phase(other) == "Pending"
+        && source.is_some_and(|s| s.kind == "PersistentVolumeClaim" && s.name == claim.name())
+}
+
+impl Controller {
+    async fn release_claim(&self, namespace: &str, name: &str) -> Outcome {
+        let Some(claim) = self.sources.claims.get(namespace, name) else { return Outcome::Done };
+        if !claim.has_finalizer(CLONE_FINALIZER) {
+            return Outcome::Done;
+        }
+        let mut cloned = false;
+        self.sources.claims.each(|other| cloned |= is_being_cloned(&claim, other));
+        if cloned {
+            return Outcome::Retry;
+        }
+        match self.client.namespaced(namespace).replace(&without_finalizer(&*claim, CLONE_FINALIZER)).await {
+            Ok(_) => Outcome::Done,
+            Err(e) if e.is_not_found() => Outcome::Done,
+            Err(_) => Outcome::Retry,
+        }
+    }
+}

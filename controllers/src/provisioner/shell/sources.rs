@@ -1,0 +1,136 @@
+//! Reads what a volume is made from, and holds it while it is made.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::VolumeContentSource;
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use k8s_openapi::Metadata;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
+
+use super::super::outcome::State;
+use super::super::snapshot::{VolumeSnapshot, VolumeSnapshotContent, refusal};
+use super::super::source::{self, CLONE_FINALIZER, SNAPSHOT_FINALIZER, Source};
+use super::{Controller, Failure};
+use crate::binder::object::volume_name;
+use crate::kube::{ApiError, Kind};
+
+impl Controller {
+    /// The source as the driver knows it (`getVolumeContentSource`).
+    pub(super) async fn content(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        source: &Source,
+    ) -> Result<VolumeContentSource, String> {
+        let found = match source {
+            Source::Claim(name) => {
+                Type::Volume(VolumeSource { volume_id: self.source_volume(claim, class, name).await? })
+            }
+            Source::Snapshot(name) => {
+                Type::Snapshot(SnapshotSource { snapshot_id: self.source_snapshot(claim, class, name).await? })
+            }
+        };
+        Ok(VolumeContentSource { r#type: Some(found) })
+    }
+
+    async fn source_volume(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        name: &str,
+    ) -> Result<String, String> {
+        let namespace = claim.namespace();
+        let from = self.sources.claims.get(namespace, name).ok_or_else(|| {
+            let missing = format!("persistentvolumeclaim {name:?} not found");
+            format!("error getting PVC {name} (namespace {namespace:?}) from api server: {missing}")
+        })?;
+        source::check_claim(claim, &from)?;
+        let volume = self.client.all::<PersistentVolume>().get(volume_name(&from)).await.ok();
+        source::volume_handle(claim, class, &from, volume.as_deref())
+    }
+
+    async fn source_snapshot(
+        &self,
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        name: &str,
+    ) -> Result<String, String> {
+        let snapshot = self.client.namespaced::<VolumeSnapshot>(claim.namespace()).get(name).await;
+        let snapshot = snapshot.map_err(|e| {
+            format!("error getting snapshot {name} from api server: {}", refusal::<VolumeSnapshot>(&e, name))
+        })?;
+        let content = source::content_name(&snapshot)?;
+        let found = self.client.all::<VolumeSnapshotContent>().get(content).await;
+        let content = found.map_err(|_| format!("error getting snapshotcontent {content} for snapshot {name}"))?;
+        source::snapshot_handle(claim, class, &snapshot, &content)
+    }
+
+    /// Puts the finalizer on the source, so that it does not go while the volume is made.
+    pub(super) async fn hold(&self, claim: &PersistentVolumeClaim, source: &Source) -> Result<(), String> {
+        let namespace = claim.namespace();
+        match source {
+            Source::Claim(name) => {
+                let from = self.sources.claims.get(namespace, name);
+                let from = from.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
+                if from.has_finalizer(CLONE_FINALIZER) {
+                    return Ok(());
+                }
+                let held = with_finalizer(&*from, CLONE_FINALIZER);
+                self.client.namespaced(namespace).replace(&held).await.map(drop).map_err(|e| e.to_string())
+            }
+            Source::Snapshot(name) => {
+                let snapshots = self.client.namespaced::<VolumeSnapshot>(namespace);
+                let refused = |e: ApiError| refusal::<VolumeSnapshot>(&e, name);
+                let from = snapshots.get(name).await.map_err(refused)?;
+                if from.has_finalizer(SNAPSHOT_FINALIZER) {
+                    return Ok(());
+                }
+                snapshots.replace(&with_finalizer(&*from, SNAPSHOT_FINALIZER)).await.map(drop).map_err(refused)
+            }
+        }
+    }
+
+    /// Takes the finalizer from a snapshot that was restored. One that stays is no failure of the volume.
+    pub(super) async fn release_snapshot(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        let snapshots = self.client.namespaced::<VolumeSnapshot>(namespace);
+        let gone = |e: ApiError| if e.is_not_found() { Ok(()) } else { Err(e) };
+        let held = match snapshots.get(name).await {
+            Ok(held) => held,
+            Err(e) => return gone(e),
+        };
+        if !held.has_finalizer(SNAPSHOT_FINALIZER) {
+            return Ok(());
+        }
+        snapshots.replace(&without_finalizer(&*held, SNAPSHOT_FINALIZER)).await.map(drop).or_else(gone)
+    }
+
+    /// What a VolumeAttributesClass says about a volume at its birth.
+    pub(super) async fn mutable_parameters(&self, name: &str) -> Result<BTreeMap<String, String>, (Failure, State)> {
+        let class = self.client.all::<VolumeAttributesClass>().get(name).await;
+        let class = class.map_err(|e| (Failure::Other(e.to_string()), State::NoChange))?;
+        if class.driver_name != self.driver.name {
+            let text = format!(
+                "VAC {name} referenced in PVC is for driver {} which does not match driver name {}",
+                class.driver_name, self.driver.name
+            );
+            return Err((Failure::Other(text), State::Finished));
+        }
+        Ok(class.parameters.clone().unwrap_or_default())
+    }
+}
+
+fn with_finalizer<K: Kind>(object: &K, finalizer: &str) -> K {
+    let mut object = object.clone();
+    Metadata::metadata_mut(&mut object).finalizers.get_or_insert_default().push(finalizer.to_owned());
+    object
+}
+
+/// The object without one of its finalizers.
+pub(super) fn without_finalizer<K: Kind>(object: &K, finalizer: &str) -> K {
+    let mut object = object.clone();
+    let finalizers = &mut Metadata::metadata_mut(&mut object).finalizers;
+    finalizers.get_or_insert_default().retain(|f| f != finalizer);
+    *finalizers = finalizers.take().filter(|all| !all.is_empty());
+    object
+}

@@ -1,0 +1,205 @@
+//! Whether a claim's volume is to be expanded, and to which size (upstream `expand_and_recover.go`, `controller.go`).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::binder::object::{capacity_bytes, claim_phase, requested_bytes, volume_name};
+use crate::binder::quantity;
+use crate::kube::Kind;
+
+/// Names the resizer of a claim whose volume was migrated to CSI.
+const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
+
+fn storage(map: Option<&BTreeMap<String, Quantity>>) -> Option<&Quantity> {
+    map?.get("storage")
+}
+
+/// How far the claim says that a resize has come (`status.allocatedResourceStatuses`).
+pub fn stage(claim: &PersistentVolumeClaim) -> &str {
+    let statuses = claim.status.as_ref().and_then(|s| s.allocated_resource_statuses.as_ref());
+    statuses.and_then(|s| s.get("storage")).map_or("", String::as_str)
+}
+
+/// The size that the claim says the driver was asked for last.
+pub fn allocated(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
+    storage(claim.status.as_ref().and_then(|s| s.allocated_resources.as_ref()))
+}
+
+/// The size that the claim has.
+pub fn has(claim: &PersistentVolumeClaim) -> Quantity {
+    let capacity = storage(claim.status.as_ref().and_then(|s| s.capacity.as_ref()));
+    capacity.cloned().unwrap_or_else(|| Quantity("0".to_owned()))
+}
+
+/// The size that the claim asks for.
+fn asked(claim: &PersistentVolumeClaim) -> Quantity {
+    let resources = claim.spec.as_ref().and_then(|s| s.resources.as_ref());
+    let requests = storage(resources.and_then(|r| r.requests.as_ref()));
+    requests.cloned().unwrap_or_else(|| Quantity("0".to_owned()))
+}
+
+/// Whether an update of the claim puts it into the queue (`updatePVC`).
+pub fn is_news(old: &PersistentVolumeClaim, new: &PersistentVolumeClaim) -> bool {
+    requested_bytes(old) != requested_bytes(new)
+        || old.annotation(RESIZER) != new.annotation(RESIZER)
+        // The cache has it already: it is the resizer's own write.
+        || old.resource_version() == new.resource_version()
+        || quantity::value(&has(new)) > quantity::value(&has(old))
+        || stage(old) != stage(new)
+}
+
+/// Whether the claim asks for more than it has (`pvcNeedResize`).
+pub fn asks_for_more(claim: &PersistentVolumeClaim) -> bool {
+    claim_phase(claim) == "Bound"
+        && !volume_name(claim).is_empty()
+        && requested_bytes(claim) > quantity::value(&has(claim))
+}
+
+/// Whether the two objects belong together, and the volume to `driver` (`pvCanBeExpanded`).
+pub fn is_ours(claim: &PersistentVolumeClaim, volume: &PersistentVolume, driver: &str) -> bool {
+    let spec = volume.spec.as_ref();
+    let bound = spec.and_then(|s| s.claim_ref.as_ref()).is_some_and(|r| {
+        r.uid.as_deref() == Some(claim.uid()) && r.namespace.as_deref() == claim.metadata.namespace.as_deref()
+    });
+    bound && spec.and_then(|s| s.csi.as_ref()).is_some_and(|csi| csi.driver == driver)
+}
+
+/// The size that the driver shall be asked for; nothing when it is a node's turn.
+///
+/// What was asked for before is finished first, unless the driver is certainly not at it any more: `final_error` says
+/// that this process saw the last try end so. `control_plane`: the driver expands volumes away from nodes.
+pub fn target(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    final_error: bool,
+    control_plane: bool,
+) -> Option<Quantity> {
+    let (asked, allocated) = (asked(claim), allocated(claim));
+    let size = capacity_bytes(volume);
+    let or_asked = |first: Option<&Quantity>| first.cloned().unwrap_or_else(|| asked.clone());
+    if size < quantity::value(&asked) {
+        return match stage(claim) {
+            "NodeResizeInfeasible" => Some(or_asked(allocated)),
+            // The node finishes before the next size is begun.
+            "NodeResizePending" | "NodeResizeInProgress" => {
+                Some(or_asked(allocated)).filter(|next| size < quantity::value(next))
+            }
+            // The driver may still be at it.
+            "ControllerResizeInProgress" if !final_error => Some(or_asked(allocated)),
+            _ => Some(asked),
+        };
+    }
+    match stage(claim) {
+        "NodeResizePending" | "NodeResizeInProgress" => None,
+        // The driver is asked again, so that the node may try again.
+        "NodeResizeInfeasible" => Some(or_asked(allocated.filter(|_| control_plane))),
+        // The volume is as large and the claim was not told, or less is asked for meanwhile.
+        "ControllerResizeInProgress" | "ControllerResizeInfeasible" | "" if allocated.is_some() => {
+            Some(or_asked(allocated))
+        }
+        "ControllerResizeInProgress" | "ControllerResizeInfeasible" => Some(asked),
+        _ if waits_for_node(claim) => None,
+        _ => Some(asked),
+    }
+}
+
+fn waits_for_node(claim: &PersistentVolumeClaim) -> bool {
+    let conditions = claim.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|c| c.type_ == "FileSystemResizePending" && c.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use substrate::json::json;
+
+    use super::*;
+
+    fn objects(
+        asked: &str,
+        has: &str,
+        size: &str,
+        allocated: &str,
+        stage: &str,
+    ) -> (PersistentVolumeClaim, PersistentVolume) {
+        let mut status = json!({ "phase": "Bound", "capacity": { "storage": has } });
+        if !allocated.is_empty() {
+            status["allocatedResources"] = json!({ "storage": allocated });
+        }
+        if !stage.is_empty() {
+            status["allocatedResourceStatuses"] = json!({ "storage": stage });
+        }
+        let claim = json!({
+            "metadata": { "name": "c", "uid": "u" },
+            "spec": { "volumeName": "pv", "resources": { "requests": { "storage": asked } } },
+            "status": status,
+        });
+        let volume = json!({ "metadata": { "name": "pv" }, "spec": { "capacity": { "storage": size } } });
+        (substrate::json::from_value(claim).expect("a claim"), substrate::json::from_value(volume).expect("a volume"))
+    }
+
+    #[rstest]
+    #[case("2Gi", "1Gi", "1Gi", "", "", false, Some("2Gi"))]
+    #[case::uncertain("2Gi", "1Gi", "1Gi", "4Gi", "ControllerResizeInProgress", false, Some("4Gi"))]
+    #[case::failed_for_good("3Gi", "1Gi", "1Gi", "9Gi", "ControllerResizeInProgress", true, Some("3Gi"))]
+    #[case::infeasible("2Gi", "1Gi", "1Gi", "4Gi", "ControllerResizeInfeasible", false, Some("2Gi"))]
+    #[case::a_node_is_at_it("2Gi", "1Gi", "2Gi", "2Gi", "NodeResizePending", false, None)]
+    #[case::more_is_asked_while_a_node_is_at_it("3Gi", "1Gi", "2Gi", "2Gi", "NodeResizePending", false, None)]
+    #[case::more_is_asked_while_a_node_works("3Gi", "1Gi", "2Gi", "2Gi", "NodeResizeInProgress", false, None)]
+    #[case::the_volume_is_behind("3Gi", "1Gi", "1Gi", "2Gi", "NodeResizePending", false, Some("2Gi"))]
+    #[case::the_node_could_not("2Gi", "1Gi", "2Gi", "2Gi", "NodeResizeInfeasible", false, Some("2Gi"))]
+    #[case::the_node_could_not_and_more("3Gi", "1Gi", "2Gi", "2Gi", "NodeResizeInfeasible", false, Some("2Gi"))]
+    #[case::less_while_the_node_could_not("2Gi", "1Gi", "4Gi", "4Gi", "NodeResizeInfeasible", false, Some("4Gi"))]
+    #[case::the_claim_was_not_told("2Gi", "1Gi", "4Gi", "4Gi", "ControllerResizeInProgress", false, Some("4Gi"))]
+    #[case::the_claim_was_not_told_anything("2Gi", "1Gi", "2Gi", "", "", false, Some("2Gi"))]
+    #[case::only_the_size_is_left("2Gi", "1Gi", "4Gi", "4Gi", "", false, Some("4Gi"))]
+    fn the_size_is_the_one_that_was_begun_until_it_has_ended(
+        #[case] asked: &str,
+        #[case] has: &str,
+        #[case] size: &str,
+        #[case] allocated: &str,
+        #[case] stage: &str,
+        #[case] final_error: bool,
+        #[case] expected: Option<&str>,
+    ) {
+        let (claim, volume) = objects(asked, has, size, allocated, stage);
+        assert_eq!(target(&claim, &volume, final_error, true).map(|q| q.0).as_deref(), expected);
+    }
+
+    #[test]
+    fn without_a_controller_the_request_counts_after_a_node_that_could_not() {
+        let (claim, volume) = objects("3Gi", "1Gi", "4Gi", "4Gi", "NodeResizeInfeasible");
+        assert_eq!(target(&claim, &volume, false, false).map(|q| q.0).as_deref(), Some("3Gi"));
+    }
+
+    #[test]
+    fn an_older_server_that_drops_the_stage_is_known_by_the_condition() {
+        let (mut claim, volume) = objects("2Gi", "1Gi", "2Gi", "", "");
+        let pending = json!([{ "type": "FileSystemResizePending", "status": "True" }]);
+        claim.status.as_mut().unwrap().conditions = Some(substrate::json::from_value(pending).unwrap());
+        assert_eq!(target(&claim, &volume, false, true), None);
+    }
+
+    #[rstest]
+    #[case::more("1Gi", "2Gi", "", "", "2", true)]
+    #[case::less("2Gi", "1Gi", "", "", "2", true)]
+    #[case::stage("1Gi", "1Gi", "NodeResizePending", "NodeResizeInfeasible", "2", true)]
+    #[case::own_write("1Gi", "1Gi", "", "", "1", true)]
+    #[case::a_label("1Gi", "1Gi", "", "", "2", false)]
+    fn updates_that_count(
+        #[case] before: &str,
+        #[case] after: &str,
+        #[case] old_stage: &str,
+        #[case] new_stage: &str,
+        #[case] version: &str,
+        #[case] expected: bool,
+    ) {
+        let (mut old, _) = objects(before, "1Gi", "1Gi", "", old_stage);
+        let (mut new, _) = objects(after, "1Gi", "1Gi", "", new_stage);
+        old.metadata.resource_version = Some("1".to_owned());
+        new.metadata.resource_version = Some(version.to_owned());
+        assert_eq!(is_news(&old, &new), expected);
+    }
+}

@@ -1,0 +1,58 @@
+//! Claims that are not tried again soon (csi-lib-utils `slowset`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::shell::Key;
+
+/// When each claim failed with an error that no retry helps.
+#[derive(Debug)]
+pub(super) struct SlowSet {
+    retention: Duration,
+    since: BTreeMap<Key, Duration>,
+}
+
+impl SlowSet {
+    /// A set whose items leave it after `retention`.
+    pub(super) fn new(retention: Duration) -> Self {
+        Self { retention, since: BTreeMap::new() }
+    }
+
+    /// Adds a claim; one that is there already keeps its time.
+    pub(super) fn add(&mut self, key: &Key, now: Duration) {
+        if self.remaining(key, now).is_none() {
+            self.since.insert(key.clone(), now);
+        }
+    }
+
+    /// Takes a claim out.
+    pub(super) fn remove(&mut self, key: &Key) {
+        self.since.remove(key);
+    }
+
+    /// How long a claim still waits; nothing when it does not.
+    pub(super) fn remaining(&self, key: &Key, now: Duration) -> Option<Duration> {
+        let end = *self.since.get(key)? + self.retention;
+        (now < end).then(|| end - now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_leaves_after_its_time_and_keeps_the_first() {
+        let (s, key) = (Duration::from_secs, ("shop".to_owned(), "data".to_owned()));
+        let mut slow = SlowSet::new(s(300));
+        assert_eq!(slow.remaining(&key, s(0)), None);
+        slow.add(&key, s(10));
+        slow.add(&key, s(200));
+        assert_eq!(slow.remaining(&key, s(200)), Some(s(110)));
+        assert_eq!(slow.remaining(&key, s(310)), None);
+        slow.add(&key, s(310));
+        assert_eq!(slow.remaining(&key, s(311)), Some(s(299)));
+        slow.remove(&key);
+        assert_eq!(slow.remaining(&key, s(311)), None);
+    }
+}
