@@ -10,6 +10,7 @@ pub mod cli;
 pub mod csi;
 pub mod election;
 pub mod events;
+pub mod expander;
 pub mod flags;
 pub mod grid;
 pub mod kube;

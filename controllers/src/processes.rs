@@ -11,7 +11,7 @@ use crate::kube::Client;
 use crate::metrics::Metrics;
 use crate::timers::Timers;
 use crate::{
-    attach_detach, attacher, binder, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
+    attach_detach, attacher, binder, expander, node_lifecycle, pod_gc, protection, provisioner, resizer, scheduler,
     taint_eviction,
 };
 
@@ -90,7 +90,7 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
 }
 
 /// All loops, in the order in which they start.
-pub(crate) const TABLE: [Loop; 12] = [
+pub(crate) const TABLE: [Loop; 13] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -107,6 +107,9 @@ pub(crate) const TABLE: [Loop; 12] = [
     ),
     managed("persistentvolume-attach-detach-controller", "attachdetach-controller", |ctx, client, timers, metrics| {
         attach_detach::run(ctx, client, timers, metrics).boxed()
+    }),
+    managed("persistentvolume-expander-controller", "expand-controller", |ctx, client, _, _| {
+        expander::run(ctx, client).boxed()
     }),
     managed("node-lifecycle-controller", "node-controller", |ctx, client, timers, _| {
         node_lifecycle::run(ctx, client, timers).boxed()
@@ -215,7 +218,7 @@ mod tests {
         let out = left_out(["kube-controller-manager", "csi-attacher"]).unwrap();
         assert!(out.contains("persistentvolume-binder-controller") && out.contains("pod-garbage-collector-controller"));
         assert!(!out.contains("kube-scheduler") && !out.contains("csi-provisioner") && out.contains("csi-attacher"));
-        assert_eq!(out.len(), 9);
+        assert_eq!(out.len(), 10);
         assert!(manager_is_left_out(&out) && !runs("csi-attacher", &out) && runs("kube-scheduler", &out));
         assert!(left_out(["kube-schedler"]).unwrap_err().contains("kube-scheduler"));
     }

@@ -400,7 +400,13 @@ fn told_of_start(agent: &Agent, pod: &Pod, object: &Arc<ObjectReference>) {
     for container in pod.spec.iter().flat_map(|s| &s.containers) {
         let object = Arc::new(of_container(object, &container.name));
         let image = container.image.as_deref().unwrap_or_default();
-        let pulled = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
+        let pulled = if container.image_pull_policy.as_deref() == Some("Always") {
+            // There is no registry: a pull finds everything there, at once.
+            agent.recorder.event(object.clone(), "Normal", "Pulling", format!("Pulling image \"{image}\""));
+            format!("Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes.")
+        } else {
+            format!("Container image \"{image}\" already present on machine and can be accessed by the pod")
+        };
         agent.recorder.event(object.clone(), "Normal", "Pulled", pulled);
         agent.recorder.event(object.clone(), "Normal", "Created", "Container created");
         agent.recorder.event(object, "Normal", "Started", "Container started");

@@ -201,7 +201,9 @@ impl Scheduler {
         let key = PodKey::of(&pod);
         if !volumes.is_empty() {
             // Without volumes to wait for it is bound so soon that nobody needs to know before.
-            self.write("nomination", pod.clone(), status::nominated(&pod, &node));
+            // Upstream waits for the answer, and goes on whatever it is.
+            let nominated = status::nominated(&pod, &node);
+            written(&self.ctx, &self.client, "nomination", &pod, nominated).await;
         }
         let bound = match self.bind_volumes(&pod, &node, &mut volumes).await {
             Err(error) => Err(format!("running PreBind plugin \"VolumeBinding\": {error}")),
@@ -285,12 +287,7 @@ impl Scheduler {
     /// Writes a pod's status in the background, as upstream's dispatcher of API calls does.
     fn write(&self, what: &'static str, pod: Arc<Pod>, status: PodStatus) {
         let (ctx, client) = (self.ctx.clone(), self.client.clone());
-        self.ctx.spawn(async move {
-            if let Err(e) = status::patch(&client, &pod, status).await {
-                let pod = pod.name().into();
-                ctx.trace().trace(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
-            }
-        });
+        self.ctx.spawn(async move { written(&ctx, &client, what, &pod, status).await });
     }
 
     fn happened(&self, state: &mut State, event: ClusterEvent<'_>) {
@@ -437,4 +434,12 @@ fn node_of(pod: &Pod) -> Option<&str> {
 fn is_ours(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     spec.scheduler_name.as_deref().unwrap_or(NAME) == NAME && spec.scheduling_gates.iter().flatten().next().is_none()
+}
+
+/// Writes a pod's status; when that fails, only the trace says so.
+async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
+    if let Err(e) = status::patch(client, pod, status).await {
+        let pod = pod.name().into();
+        ctx.trace().trace(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
+    }
 }

@@ -1,0 +1,182 @@
+//! Compares what was written with what a golden expects, and says what differs.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::flow::{ANY, Expected, May, Place};
+use super::shown::Shown;
+
+/// What differs; nothing when all is as expected.
+pub fn compare(expected: &[Expected], written: &[Shown]) -> Option<String> {
+    // Which writes each line stands for.
+    let mut found: Vec<Vec<usize>> = vec![Vec::new(); expected.len()];
+    let mut strange = Vec::new();
+    for (at, shown) in written.iter().enumerate() {
+        let fits = |i: &usize| expected[*i].shown.fits(shown);
+        let free = |i: &usize| found[*i].is_empty() || expected[*i].may.contains(&May::Repeat);
+        let mut lines: Vec<usize> = (0..expected.len()).filter(fits).filter(free).collect();
+        // A line that nothing stands for yet comes first.
+        lines.sort_by_key(|i| (!found[*i].is_empty(), *i));
+        match lines.first() {
+            Some(i) => found[*i].push(at),
+            None => strange.push(at),
+        }
+    }
+    let missing: Vec<usize> =
+        (0..expected.len()).filter(|i| found[*i].is_empty() && !expected[*i].may.contains(&May::Miss)).collect();
+    let disordered = disorder(expected, &found);
+    if missing.is_empty() && strange.is_empty() && disordered.is_empty() {
+        return None;
+    }
+    let mut report = String::new();
+    let mut told = vec![false; written.len()];
+    for i in missing {
+        let line = &expected[i];
+        let near = strange.iter().copied().find(|at| !told[*at] && line.shown.is_near(&written[*at]));
+        match near {
+            Some(at) => {
+                told[at] = true;
+                let _ = writeln!(report, "differs   {} {}", line.shown.by, line.shown.does);
+                for (path, wanted, is) in changes(&line.shown, &written[at]) {
+                    let _ = writeln!(report, "            {path}: {wanted}, and {is} was written");
+                }
+            }
+            None => {
+                let _ = writeln!(report, "missing   {}", line.shown.line());
+            }
+        }
+        let _ = writeln!(report, "            ({})", line.from);
+    }
+    for at in strange.into_iter().filter(|at| !told[*at]) {
+        let _ = writeln!(report, "unknown   {}", written[at].line());
+    }
+    for (first, second) in disordered {
+        let names = [first, second].map(|i: usize| format!("{} {}", expected[i].shown.by, expected[i].shown.name()));
+        let _ = writeln!(report, "order     {} comes before {}, and came after it", names[0], names[1]);
+    }
+    let _ = writeln!(report, "what was written:");
+    for shown in written {
+        let _ = writeln!(report, "  {}", shown.line());
+    }
+    Some(report)
+}
+
+/// Pairs of lines of which the second was written first.
+fn disorder(expected: &[Expected], found: &[Vec<usize>]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for (i, first) in expected.iter().enumerate() {
+        for (j, second) in expected.iter().enumerate().skip(i + 1) {
+            let (Some(a), Some(b)) = (found[i].first(), found[j].first()) else { continue };
+            if a > b && is_before(first, second) {
+                pairs.push((i, j));
+            }
+        }
+    }
+    pairs
+}
+
+/// Whether upstream writes `first`, which stands first in the file, before `second`. A recorder posts its Events from
+/// a queue of its own: an Event comes after what stands before it, and before nothing but the recorder's next Event.
+pub fn is_before(first: &Expected, second: &Expected) -> bool {
+    if first.is_event && !(second.is_event && first.shown.by == second.shown.by) {
+        return false;
+    }
+    in_order(&first.place, &second.place)
+}
+
+fn in_order(first: &Place, second: &Place) -> bool {
+    let same = first.iter().zip(second).take_while(|(a, b)| a == b).count();
+    // Even levels are lists in order, odd levels lists side by side.
+    same % 2 == 0 && first.get(same) < second.get(same)
+}
+
+impl Shown {
+    /// Whether a line that may hold [`ANY`] stands for `written`.
+    fn fits(&self, written: &Self) -> bool {
+        self.by == written.by
+            && self.does == written.does
+            && self.answer == written.answer
+            && fits(&self.fields, &written.fields)
+    }
+
+    /// Whether it is rather this than another one.
+    fn is_near(&self, written: &Self) -> bool {
+        let reason = |shown: &Self| shown.fields.get("reason").cloned();
+        self.name() == written.name() && (!self.does.contains(" events") || reason(self) == reason(written))
+    }
+
+    /// Resource and object, or of an Event its reason.
+    fn name(&self) -> String {
+        match self.fields.get("reason").filter(|_| self.does.contains(" events")).and_then(Value::as_str) {
+            Some(reason) => format!("event {reason}"),
+            None => {
+                let mut words: Vec<&str> = self.does.split(' ').collect();
+                if words.first() == Some(&"PATCH") && words.len() > 2 {
+                    words.remove(1);
+                }
+                words.join(" ")
+            }
+        }
+    }
+
+    fn line(&self) -> String {
+        let answer = self.answer.map(|code| format!(" -> {code}")).unwrap_or_default();
+        format!("{} {} {}{answer}", self.by, self.does, self.fields)
+    }
+}
+
+fn fits(wanted: &Value, is: &Value) -> bool {
+    match (wanted, is) {
+        (Value::String(text), _) if text == ANY => true,
+        (Value::Object(wanted), Value::Object(is)) => {
+            wanted.len() == is.len() && wanted.iter().all(|(name, w)| is.get(name).is_some_and(|i| fits(w, i)))
+        }
+        (Value::Array(wanted), Value::Array(is)) => {
+            wanted.len() == is.len() && wanted.iter().zip(is).all(|(w, i)| fits(w, i))
+        }
+        _ => wanted == is,
+    }
+}
+
+/// What differs between a line and a write: where, what was expected, what was there.
+fn changes(wanted: &Shown, is: &Shown) -> Vec<(String, String, String)> {
+    let mut list = Vec::new();
+    let mut say = |what: &str, wanted: String, is: String| {
+        if wanted != is {
+            list.push((what.to_owned(), wanted, is));
+        }
+    };
+    say("by", wanted.by.clone(), is.by.clone());
+    say("does", wanted.does.clone(), is.does.clone());
+    say("answer", format!("{:?}", wanted.answer), format!("{:?}", is.answer));
+    walk("", &wanted.fields, &is.fields, &mut list);
+    list
+}
+
+fn walk(path: &str, wanted: &Value, is: &Value, list: &mut Vec<(String, String, String)>) {
+    if fits(wanted, is) {
+        return;
+    }
+    let nothing = || "nothing".to_owned();
+    match (wanted, is) {
+        (Value::Object(w), Value::Object(i)) => {
+            for (name, value) in w {
+                let path = format!("{path}.{name}");
+                match i.get(name) {
+                    Some(other) => walk(&path, value, other, list),
+                    None => list.push((path, value.to_string(), nothing())),
+                }
+            }
+            for (name, value) in i.iter().filter(|(name, _)| !w.contains_key(*name)) {
+                list.push((format!("{path}.{name}"), nothing(), value.to_string()));
+            }
+        }
+        (Value::Array(w), Value::Array(i)) if w.len() == i.len() => {
+            for (n, (w, i)) in w.iter().zip(i).enumerate() {
+                walk(&format!("{path}[{n}]"), w, i, list);
+            }
+        }
+        _ => list.push((path.to_owned(), wanted.to_string(), is.to_string())),
+    }
+}
