@@ -226,3 +226,33 @@ fn a_node_has_no_empty_lists() {
         assert_eq!(client.get(&uri).await.1["spec"].get("taints"), None);
     });
 }
+
+#[test]
+fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
+    story(|client| async move {
+        let rule = |rule: &str, optional: bool| json!({"rule": rule, "optionalOldSelf": optional});
+        let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}},
+        "x-kubernetes-validations": [
+            rule("self.?size.orValue(1) >= 1", false),
+            rule("!oldSelf.hasValue() || self.?size.orValue(1) >= oldSelf.value().?size.orValue(1)", true),
+        ]});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let definition = json!({"metadata": {"name": "ropes.example.com"}, "spec": {"group": "example.com",
+            "scope": "Namespaced", "names": {"plural": "ropes", "kind": "Rope"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+        let (code, answer) = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        assert_eq!(code, 201, "{answer}");
+        let ropes = "/apis/example.com/v1/namespaces/default/ropes";
+        let rope = |name: &str, spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Rope", "metadata": {"name": name}, "spec": spec});
+        assert_eq!(client.post(ropes, rope("none", json!({}))).await.0, 201);
+        assert_eq!(client.post(ropes, rope("two", json!({"size": 2}))).await.0, 201);
+        let (code, refused) = client.post(ropes, rope("zero", json!({"size": 0}))).await;
+        assert_eq!(code, 422, "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("self.?size.orValue(1) >= 1"), "{refused}");
+        let size = async |name: &str, size: Value| {
+            client.merge(&format!("{ropes}/{name}"), json!({"spec": {"size": size}})).await.0
+        };
+        assert_eq!((size("two", json!(3)).await, size("two", json!(2)).await), (200, 422));
+        assert_eq!((size("two", Value::Null).await, size("none", json!(5)).await), (422, 200));
+    });
+}
