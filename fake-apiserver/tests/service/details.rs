@@ -1,5 +1,8 @@
 //! Answers and parameters as a real server has them, in details that clients and suites depend on.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 const NODES: &str = "/api/v1/nodes";
@@ -254,5 +257,39 @@ fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
         };
         assert_eq!((size("two", json!(3)).await, size("two", json!(2)).await), (200, 422));
         assert_eq!((size("two", Value::Null).await, size("none", json!(5)).await), (422, 200));
+    });
+}
+
+#[test]
+fn a_bad_continue_token_is_refused_in_upstreams_words() {
+    story(|client| async move {
+        for name in ["a", "b", "c"] {
+            client.post(CONFIGS, config(name)).await;
+        }
+        let token = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        for (token, why) in [
+            ("a?".to_owned(), ": illegal base64 data at input byte 1"),
+            ("abcde".to_owned(), ": illegal base64 data at input byte 4"),
+            (token(r#"{"v":"v2","rv":1,"start":"a"}"#), ": server does not recognize this encoded version v2"),
+            (token("{}"), ": server does not recognize this encoded version "),
+            (
+                token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#),
+                ": incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+            ),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1}"#), ": encoded start key empty (version meta.k8s.io/v1)"),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#), ": ../x"),
+            (token(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a//b"}"#), ": a//b"),
+        ] {
+            let (code, status) = client.get(&format!("{CONFIGS}?continue={token}")).await;
+            let message = format!("invalid continue token: continue key is not valid{why}");
+            assert_eq!((code, &status["message"]), (400, &json!(message)));
+        }
+        // A good one goes on, also with a slash before its key.
+        for start in ["b", "/b"] {
+            let token = token(&format!(r#"{{"v":"meta.k8s.io/v1","rv":-1,"start":"{start}"}}"#));
+            let (code, list) = client.get(&format!("{CONFIGS}?continue={token}")).await;
+            let names: Vec<&Value> = list["items"].as_array().unwrap().iter().map(|c| &c["metadata"]["name"]).collect();
+            assert_eq!((code, names), (200, vec![&json!("b"), &json!("c")]));
+        }
     });
 }
