@@ -495,6 +495,8 @@ fn rows_of_links_and_processes() {
 
 const NO_SNAPSHOTS: &str = "the loops that take snapshots are not there yet";
 const NO_CALLER: &str = "no loop and no driver of a cluster calls it in these stories";
+const LIST: &str = "it only lists, by the table that DescribeVpcs goes by";
+const OTHER_SERVICE: &str = "it is of another service than EC2, for which no step signs";
 const NO_CLASS: &str = "no step gives a claim another VolumeAttributesClass";
 
 /// Operations that no story reaches, and why.
@@ -517,6 +519,27 @@ const UNREACHED: &[(Plane, &str, &str)] = &[
     (Plane::Csi, "ValidateVolumeCapabilities", NO_CALLER),
     (Plane::Disk, "usage", "only NodeGetVolumeStats asks for it"),
     (Plane::Ec2, "Imds", "no component asks the metadata service in a simulation"),
+    (Plane::Ec2, "DescribeAccountAttributes", LIST),
+    (Plane::Ec2, "DescribeAddresses", LIST),
+    (Plane::Ec2, "DescribeDhcpOptions", LIST),
+    (Plane::Ec2, "DescribeImages", LIST),
+    (Plane::Ec2, "DescribeInstanceCreditSpecifications", LIST),
+    (Plane::Ec2, "DescribeInstanceTypeOfferings", LIST),
+    (Plane::Ec2, "DescribeInternetGateways", LIST),
+    (Plane::Ec2, "DescribeKeyPairs", LIST),
+    (Plane::Ec2, "DescribeLaunchTemplates", LIST),
+    (Plane::Ec2, "DescribeNatGateways", LIST),
+    (Plane::Ec2, "DescribeNetworkAcls", LIST),
+    (Plane::Ec2, "DescribeNetworkInterfaces", LIST),
+    (Plane::Ec2, "DescribeRouteTables", LIST),
+    (Plane::Ec2, "DescribeSecurityGroups", LIST),
+    (Plane::Ec2, "DescribeSubnets", LIST),
+    (Plane::Ec2, "DescribeVpcAttribute", LIST),
+    (Plane::Ec2, "DescribeVpcEndpoints", LIST),
+    (Plane::Ec2, "ListSnapshotsInRecycleBin", LIST),
+    (Plane::Ec2, "DescribeAutoScalingGroups", OTHER_SERVICE),
+    (Plane::Ec2, "DescribeLaunchConfigurations", OTHER_SERVICE),
+    (Plane::Ec2, "GetCallerIdentity", OTHER_SERVICE),
     (Plane::K8s, "deletecollection", "no loop deletes collections, and no step does"),
 ];
 

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use substrate::{Ctx, Now};
 
 use super::{Ec2, Inner};
@@ -122,9 +123,16 @@ impl Ec2 {
     /// Makes `copy`, which is noted. It ends with the process, and the next one makes it.
     pub(super) fn make(&self, ctx: &Ctx, target: Target, copy: Arc<Copy>) {
         let (ec2, own) = (self.clone(), ctx.clone());
+        let (worker, work) = (ctx.clone(), copy.clone());
+        let asking = ctx.clone();
+        let mut outcome = Box::pin(async move { asking.blocking(move || work.by_extents(&|| worker.is_down())).await });
+        // It begins now, not when the task has its turn: it is of the bytes of this moment.
+        let begun = outcome.as_mut().now_or_never();
         ctx.spawn(async move {
-            let (worker, work) = (own.clone(), copy.clone());
-            let outcome = own.blocking(move || work.by_extents(&|| worker.is_down())).await;
+            let outcome = match begun {
+                Some(outcome) => outcome,
+                None => outcome.await,
+            };
             ec2.change(&own, |inner, now| {
                 // After a reset, another volume may have its id.
                 if ec2.0.storage.forget_copy(&target, &copy) {

@@ -15,7 +15,7 @@ use crate::scenario::place::{Place, Placed};
 
 /// As many nodes as the design's largest figure times ten.
 const MAX_NODES: u32 = 1000;
-/// The instance type when the file names none: Nitro, 25 volumes besides the root volume and one interface.
+/// The instance type when the file names none: Nitro, 26 volumes besides the root volume, with one interface.
 const INSTANCE_TYPE: &str = "m5.large";
 /// As many replicas as make sense of anything that has one leader.
 const MAX_REPLICAS: u64 = 5;
