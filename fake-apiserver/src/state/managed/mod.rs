@@ -7,6 +7,8 @@
 mod compare;
 mod fields;
 mod last_applied;
+#[cfg(test)]
+mod model;
 mod prune;
 
 use substrate::Now;
@@ -14,8 +16,8 @@ use substrate::json::{Map, Value, json};
 
 use self::compare::compare;
 use self::fields::{Fields, Topology, fields_of, merge, repeated};
-use self::prune::prune;
 pub(super) use self::fields::{not_declared, undeclared};
+use self::prune::prune;
 use super::command::Part;
 use super::status::{Cause, Status};
 use super::value::{self, text};

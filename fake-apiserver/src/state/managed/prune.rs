@@ -45,7 +45,8 @@ fn remove(value: &mut Value, fields: &Fields, topology: Topology<'_>, emptied: E
         (Topology::Keyed(..) | Topology::Set, Value::Array(list)) if !list.is_empty() => {
             list.retain_mut(|value| {
                 let Some(inner) = fields.at(&topology.element(value)) else { return true };
-                !inner.has_itself() && !(remove(value, inner, topology.of_elements(), emptied) && emptied == Emptied::Gone)
+                !inner.has_itself()
+                    && !(remove(value, inner, topology.of_elements(), emptied) && emptied == Emptied::Gone)
             });
             list.is_empty()
         }
