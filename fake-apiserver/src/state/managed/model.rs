@@ -14,6 +14,11 @@ use crate::state::command::Part;
 /// A map as a manager wants it.
 type Data = BTreeMap<String, u8>;
 
+/// The managers of a key, each with its operation.
+type Owners = BTreeSet<(String, &'static str)>;
+/// The value and the managers of every key.
+type Keys = BTreeMap<String, (u8, Owners)>;
+
 /// One write of a manager.
 #[derive(Clone, Debug)]
 enum Step {
@@ -28,7 +33,7 @@ enum Step {
 /// Every key with its value and who has it, and by what.
 #[derive(Default)]
 struct Model {
-    keys: BTreeMap<String, (u8, BTreeSet<(String, &'static str)>)>,
+    keys: Keys,
 }
 
 impl Model {
@@ -91,7 +96,7 @@ fn updated(who: &str, live: &Value, wanted: &Data) -> Value {
 }
 
 /// What a server's object says of its keys, in the words of the model.
-fn told(object: &Value) -> BTreeMap<String, (u8, BTreeSet<(String, &'static str)>)> {
+fn told(object: &Value) -> Keys {
     let mut told = BTreeMap::new();
     for (key, value) in object["data"].as_object().into_iter().flatten() {
         let path = format!("f:{key}");

@@ -38,15 +38,15 @@ fn remove(value: &mut Value, fields: &Fields, topology: Topology<'_>, emptied: E
         (Topology::Struct(_) | Topology::Map(_), Value::Object(map)) if !map.is_empty() => {
             map.retain(|key, value| {
                 let Some(inner) = fields.at(&format!("f:{key}")) else { return true };
-                !inner.has_itself() && !(remove(value, inner, topology.below(key), emptied) && emptied == Emptied::Gone)
+                !(inner.has_itself() || remove(value, inner, topology.below(key), emptied) && emptied == Emptied::Gone)
             });
             map.is_empty()
         }
         (Topology::Keyed(..) | Topology::Set, Value::Array(list)) if !list.is_empty() => {
             list.retain_mut(|value| {
                 let Some(inner) = fields.at(&topology.element(value)) else { return true };
-                !inner.has_itself()
-                    && !(remove(value, inner, topology.of_elements(), emptied) && emptied == Emptied::Gone)
+                !(inner.has_itself()
+                    || remove(value, inner, topology.of_elements(), emptied) && emptied == Emptied::Gone)
             });
             list.is_empty()
         }
