@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 pub use cel::Value as CelValue;
+use cel::objects::OptionalValue;
 use cel::{Context, Env, Program, extensions};
 use substrate::json::Value;
 
@@ -32,6 +33,7 @@ const KNOWN: &[&str] = &[
     "exists_one",
     "filter",
     "has",
+    "hasValue",
     "indexOf",
     "int",
     "join",
@@ -39,6 +41,10 @@ const KNOWN: &[&str] = &[
     "lowerAscii",
     "map",
     "matches",
+    "optFlatMap",
+    "optMap",
+    "or",
+    "orValue",
     "replace",
     "size",
     "split",
@@ -49,7 +55,10 @@ const KNOWN: &[&str] = &[
     "type",
     "uint",
     "upperAscii",
+    "value",
 ];
+/// Functions that make optional values; they are called on `optional`.
+const OPTIONAL: &[&str] = &["none", "of", "ofNonZeroValue"];
 
 /// CEL with its functions of texts, as Kubernetes has them too.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
@@ -154,10 +163,16 @@ impl Expression {
             .map_err(|errors| Refusal::of(&errors))?;
         let unknown: Vec<String> = {
             let references = program.references();
+            let makes_optional = |f: &str| OPTIONAL.contains(&f) && references.has_variable("optional");
             let mut unknown: Vec<String> = references
                 .functions()
                 .into_iter()
-                .filter(|f| !f.starts_with(['_', '@', '!', '-']) && !KNOWN.contains(f) && !more.contains(f))
+                .filter(|f| {
+                    !f.starts_with(['_', '@', '!', '-'])
+                        && !KNOWN.contains(f)
+                        && !more.contains(f)
+                        && !makes_optional(f)
+                })
                 .map(str::to_owned)
                 .collect();
             unknown.sort();
@@ -184,10 +199,29 @@ impl Expression {
     /// # Errors
     /// Why there is no value.
     pub fn evaluate(&self, variables: &[(&str, &Value)]) -> Result<cel::Value, String> {
+        self.evaluate_with(variables, &[])
+    }
+
+    /// The same, with variables whose values are optional, too: the expression asks them by `hasValue()`.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn evaluate_with(
+        &self,
+        variables: &[(&str, &Value)],
+        optional: &[(&str, Option<&Value>)],
+    ) -> Result<cel::Value, String> {
         catch_unwind(AssertUnwindSafe(|| {
             let mut context = Context::with_env(self.env.clone());
             for (name, value) in variables {
                 context.add_variable_from_value(*name, to_cel(value, &self.escaped));
+            }
+            for (name, value) in optional {
+                let value = match value {
+                    Some(value) => OptionalValue::of(to_cel(value, &self.escaped)),
+                    None => OptionalValue::none(),
+                };
+                context.add_variable_from_value(*name, cel::Value::Opaque(Arc::new(value)));
             }
             self.program.execute(&context).map_err(|error| error.to_string())
         }))
@@ -276,7 +310,20 @@ pub fn place(source: &str, word: &str) -> Option<(usize, usize)> {
 }
 
 /// Names of types, which stand where variables may.
-const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+const TYPES: &[&str] = &[
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "optional",
+    "optional_type",
+    "string",
+    "type",
+    "uint",
+];
 
 /// How deep brackets of any kind stand in each other.
 fn depth(source: &str) -> usize {
@@ -371,6 +418,38 @@ mod tests {
         assert_eq!(unknown("self.a.all(n, n == m)").as_deref(), Some("m"));
         assert_eq!(unknown("self.a.all(n, true) && n == 1").as_deref(), Some("n"));
         assert_eq!(unknown("type(self.a) == int"), None);
+    }
+
+    #[test]
+    fn what_is_missing_has_an_optional_value() {
+        let value = json!({"spec": {"a": 1, "b": null}, "list": ["x"], "labels": {"k": "v"}});
+        for rule in [
+            "self.?spec.?a.orValue(7) == 1",
+            "self.?none.?a.orValue(7) == 7",
+            "self.spec[?'c'].orValue('d') == 'd'",
+            "self.list[?0].value() == 'x' && !self.list[?1].hasValue()",
+            "self.labels[?'x'].or(self.labels[?'k']).value() == 'v'",
+            "self.?spec.?a.optMap(a, a + 1).orValue(0) == 2",
+            "self.?list.optFlatMap(l, l[?3]).orValue('none') == 'none'",
+            "optional.of(1).hasValue() && !optional.none().hasValue() && !optional.ofNonZeroValue(0).hasValue()",
+            "{?'a': self.?spec.?a, ?'z': self.?z} == {'a': 1}",
+            "[?self.?z, self.spec.a] == [1]",
+        ] {
+            assert!(holds(rule, &value), "{rule}");
+            assert_eq!(Expression::compile(rule).unwrap().unknown_variable(&["self"]), None, "{rule}");
+        }
+        let value = Expression::compile("self.?z.value() == 1").unwrap().evaluate(&[("self", &value)]);
+        assert!(value.is_err(), "{value:?}");
+        assert!(Expression::compile("self.of(1)").is_err());
+    }
+
+    #[test]
+    fn a_variable_may_be_optional() {
+        let rule = Expression::compile("!oldSelf.hasValue() || oldSelf.value().a < self.a").unwrap();
+        let grows = |old: Option<&Value>| rule.evaluate_with(&[("self", &json!({"a": 2}))], &[("oldSelf", old)]);
+        assert_eq!(grows(None), Ok(cel::Value::Bool(true)));
+        assert_eq!(grows(Some(&json!({"a": 1}))), Ok(cel::Value::Bool(true)));
+        assert_eq!(grows(Some(&json!({"a": 3}))), Ok(cel::Value::Bool(false)));
     }
 
     #[test]

@@ -41,19 +41,18 @@ impl Rule {
 
     /// Adds an error when the rule does not hold.
     pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
-        let null = Value::Null;
         let mut variables = vec![("self", value)];
-        if self.expression.mentions("oldSelf") {
-            match old {
-                Some(old) => variables.push(("oldSelf", old)),
-                None if self.optional_old => variables.push(("oldSelf", &null)),
-                // A rule of changes says nothing of what is new.
-                None => return,
-            }
+        let mut optional = Vec::new();
+        match old {
+            _ if self.optional_old => optional.push(("oldSelf", old)),
+            Some(old) => variables.push(("oldSelf", old)),
+            // A rule of changes says nothing of what is new.
+            None if self.expression.mentions("oldSelf") => return,
+            None => {}
         }
-        let why = match self.expression.evaluate(&variables) {
+        let why = match self.expression.evaluate_with(&variables, &optional) {
             Ok(CelValue::Bool(true)) => return,
-            Ok(CelValue::Bool(false)) => self.say(&variables),
+            Ok(CelValue::Bool(false)) => self.say(&variables, &optional),
             Ok(_) => format!("rule {:?} gave no boolean", self.expression.source()),
             Err(error) => format!("rule evaluation error: {error}"),
         };
@@ -71,8 +70,9 @@ impl Rule {
         });
     }
 
-    fn say(&self, variables: &[(&str, &Value)]) -> String {
-        let said = self.message_expression.as_ref().and_then(|e| e.evaluate(variables).ok()).and_then(|v| match v {
+    fn say(&self, variables: &[(&str, &Value)], optional: &[(&str, Option<&Value>)]) -> String {
+        let said = self.message_expression.as_ref().and_then(|e| e.evaluate_with(variables, optional).ok());
+        let said = said.and_then(|value| match value {
             CelValue::String(text) => Some(text.to_string()),
             _ => None,
         });

@@ -44,7 +44,7 @@ impl Call {
             _ => return Ok(None),
         };
         let query = Query::parse(parts.uri.query());
-        let mut watch = query.flag("watch")?.unwrap_or(false);
+        let mut watch = query.flag("watch").unwrap_or(false);
         // The deprecated spelling of a watch: /api/v1/watch/pods.
         if rest[0] == "watch" && rest.len() > 1 {
             watch = true;

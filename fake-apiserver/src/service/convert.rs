@@ -204,7 +204,10 @@ impl Server {
                 let Some(end) = follow.partial.iter().rposition(|b| *b == b'\n') else { continue };
                 let lines = follow.partial.split_to(end + 1);
                 let told = match follow.server.events(&lines, &follow.call, follow.shown.clone()).await {
-                    Ok(told) => told,
+                    Ok(told) => {
+                        follow.shown.omit_columns();
+                        told
+                    }
                     // As any failure of a stream that has begun: one event, and the end.
                     Err(status) => {
                         follow.body = None;
@@ -218,7 +221,7 @@ impl Server {
     }
 
     /// Some lines of a watch, converted.
-    async fn events(&self, lines: &[u8], call: &Call, shown: Shown) -> Result<Bytes, Status> {
+    async fn events(&self, lines: &[u8], call: &Call, mut shown: Shown) -> Result<Bytes, Status> {
         let parse = |line| serde_json::from_slice::<Value>(line).ok();
         let events: Vec<Value> = lines.split(|b| *b == b'\n').filter_map(parse).collect();
         let is_object = |event: &&Value| !matches!(text(event, &["type"]), "BOOKMARK" | "ERROR");
@@ -236,6 +239,7 @@ impl Server {
                 }
                 _ => shown.object(&Object::transient(converted.next().unwrap_or_default()), now),
             };
+            shown.omit_columns();
             told.extend_from_slice(&shown.event(kind, &object));
         }
         Ok(told.freeze())

@@ -8,6 +8,7 @@ mod body;
 mod call;
 mod certificates;
 mod convert;
+mod deadline;
 mod escalation;
 mod fault;
 mod flaws;
@@ -308,7 +309,11 @@ impl Server {
             }
             return Ok(Box::pin(self.admin(&parts, body)).await);
         }
+        let in_time = deadline::check(&parts).map_err(|status| failure_to(&status, accepted(&parts)));
         if is_review(parts.uri.path()) {
+            if let Err(refused) = in_time {
+                return Ok(refused);
+            }
             return Ok(Box::pin(self.review(&parts, body)).await);
         }
         let find = |group: &str, version: &str, plural: &str| {
@@ -316,7 +321,16 @@ impl Server {
                 .map(KindRef::from)
                 .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
         };
-        match Call::parse(&parts, &find) {
+        let call = Call::parse(&parts, &find);
+        if let Err(refused) = in_time
+            && !matches!(&call, Ok(Some(call)) if deadline::is_long_running(call))
+        {
+            if let Ok(Some(call)) = &call {
+                self.tell(call, Some(refused.status().as_u16()));
+            }
+            return Ok(refused);
+        }
+        match call {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
                 Ok(()) => self.heard(&parts, call, body).await,
                 Err(status) => {
@@ -428,8 +442,9 @@ impl Server {
     }
 
     async fn list(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        let (limit, _) = list_numbers(call)?;
         let selector = selector(call)?;
-        if call.query.flag("sendInitialEvents")?.is_some() {
+        if call.query.flag("sendInitialEvents").is_some() {
             let error =
                 crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
             return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
@@ -437,7 +452,8 @@ impl Server {
         let mut options = ListOptions {
             version: Version::parse(call.query.get("resourceVersion"))?,
             matching: Match::parse(call.query.get("resourceVersionMatch"))?,
-            limit: call.query.number("limit")?.unwrap_or(0) as usize,
+            // Less than nothing is no limit.
+            limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
         };
         options.check()?;
@@ -531,6 +547,12 @@ fn version(version: &str) -> Value {
         "compiler": "rustc",
         "platform": "linux/amd64",
     })
+}
+
+/// The limit and the seconds that a list or a watch is given; 0 for none.
+fn list_numbers(call: &Call) -> Result<(i64, i64), Status> {
+    let timeout = call.query.integer("timeoutSeconds")?.unwrap_or(0);
+    Ok((call.query.integer("limit")?.unwrap_or(0), timeout))
 }
 
 fn selector(call: &Call) -> Result<Selector, Status> {

@@ -12,7 +12,7 @@ use super::call::Call;
 use super::fault::Twist;
 use super::respond::{Shown, typed};
 use super::watch::{Plan, Registration, WatchStream};
-use super::{Server, selector};
+use super::{Server, list_numbers, selector};
 use crate::events::{WatchOpened, WatchSpoiled};
 use crate::kinds;
 use crate::state::selector::Selector;
@@ -23,19 +23,20 @@ const LIFETIME_SECONDS: (u64, u64) = (1800, 3599);
 
 impl Server {
     pub(super) async fn watch(&self, call: &Call, shown: Shown, twist: Twist) -> Result<Response<Body>, Status> {
+        let (_, timeout) = list_numbers(call)?;
         let selector = selector(call)?;
         let options = WatchOptions {
             version: Version::parse(call.query.get("resourceVersion"))?,
             matching: Match::parse(call.query.get("resourceVersionMatch"))?,
-            send_initial_events: call.query.flag("sendInitialEvents")?,
-            allow_bookmarks: call.query.flag("allowWatchBookmarks")?.unwrap_or(false),
+            send_initial_events: call.query.flag("sendInitialEvents"),
+            allow_bookmarks: call.query.flag("allowWatchBookmarks").unwrap_or(false),
             continued: !call.query.get("continue").is_empty(),
         };
         options.check()?;
-        let lifetime = match call.query.number("timeoutSeconds")?.unwrap_or(0) {
+        let lifetime = match timeout {
             0 => between(&mut self.shared.lock().lifetimes, LIFETIME_SECONDS.0, LIFETIME_SECONDS.1),
-            // A year is as good as for ever, and far from any overflow.
-            seconds => seconds.min(365 * 24 * 3600),
+            // Less than nothing is over at once; a year is as good as for ever, and far from any overflow.
+            seconds => u64::try_from(seconds).unwrap_or(0).min(365 * 24 * 3600),
         };
         if let Some(revision) = options.needed() {
             self.fresh(revision).await?;

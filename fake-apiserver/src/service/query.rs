@@ -1,6 +1,7 @@
 //! The query string of a request.
 
 use std::borrow::Cow;
+use std::num::IntErrorKind;
 
 use crate::state::Status;
 
@@ -42,18 +43,28 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// A flag, as Go reads one in a query.
+    /// A flag, as upstream reads one: whatever is not `false` or `0` is true.
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        let value = self.get(key);
+        self.has(key).then(|| !value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    /// A whole number, as Go reads one.
     ///
     /// # Errors
-    /// 400 that names the parameter.
-    pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Status> {
-        match self.get(key) {
-            "" if self.has(key) => Ok(Some(true)),
-            "" => Ok(None),
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
-            other => Err(Status::bad_request(format!("{key}: `{other}` is neither true nor false"))),
+    /// 400 in the words of Go's `strconv.ParseInt`.
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, Status> {
+        if !self.has(key) {
+            return Ok(None);
         }
+        let text = self.get(key);
+        text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     }
 
     /// A whole number that is not negative.
@@ -104,16 +115,27 @@ mod tests {
             Query::parse(Some("fieldSelector=metadata.name%3Dx&labelSelector=a+in+%28b%29&watch&limit=5&x=%zz"));
         assert_eq!(query.get("fieldSelector"), "metadata.name=x");
         assert_eq!(query.get("labelSelector"), "a in (b)");
-        assert_eq!(query.flag("watch").unwrap(), Some(true));
-        assert_eq!(query.number("limit").unwrap(), Some(5));
+        assert_eq!(query.flag("watch"), Some(true));
+        assert_eq!(query.integer("limit").unwrap(), Some(5));
         assert_eq!(query.get("x"), "%zz");
         assert_eq!(query.get("absent"), "");
     }
 
     #[test]
-    fn wrong_flags_and_numbers_name_the_parameter() {
-        let query = Query::parse(Some("watch=yes&limit=-1"));
-        assert!(query.flag("watch").unwrap_err().message.starts_with("watch"));
-        assert!(query.number("limit").unwrap_err().message.starts_with("limit"));
+    fn flags_and_numbers_are_read_as_upstream_reads_them() {
+        let query = Query::parse(Some("a=yes&b=FALSE&c=0&d=&e=-1&f=x&g=9223372036854775808&h="));
+        assert_eq!(
+            ["a", "b", "c", "d", "z"].map(|key| query.flag(key)),
+            [Some(true), Some(false), Some(false), Some(true), None]
+        );
+        assert_eq!((query.integer("e").unwrap(), query.integer("z").unwrap()), (Some(-1), None));
+        for (key, why) in [
+            ("f", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+            ("g", "strconv.ParseInt: parsing \"9223372036854775808\": value out of range"),
+            ("h", "strconv.ParseInt: parsing \"\": invalid syntax"),
+        ] {
+            assert_eq!(query.integer(key).unwrap_err().message, why);
+        }
+        assert!(query.number("e").unwrap_err().message.starts_with("e: "));
     }
 }

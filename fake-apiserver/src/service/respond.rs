@@ -23,6 +23,8 @@ pub(crate) struct Shown {
     representation: Representation,
     encoding: Encoding,
     include: IncludeObject,
+    /// Whether a Table of one object comes without its columns: an earlier event of the stream had them.
+    headless: bool,
 }
 
 impl Shown {
@@ -37,13 +39,13 @@ impl Shown {
         let (representation, encoding) =
             chosen.map_err(|error| Status::new(406, "NotAcceptable", error.to_string()))?;
         let include = IncludeObject::parse(call.query.get("includeObject")).map_err(Status::bad_request)?;
-        Ok(Self { kind: call.kind.clone(), representation, encoding, include })
+        Ok(Self { kind: call.kind.clone(), representation, encoding, include, headless: false })
     }
 
     /// Objects of a kind as they are stored, in JSON.
     pub(crate) fn plain(kind: KindRef) -> Self {
         let (representation, encoding) = (Representation::Object, Encoding::Json);
-        Self { kind, representation, encoding, include: IncludeObject::default() }
+        Self { kind, representation, encoding, include: IncludeObject::default(), headless: false }
     }
 
     /// Whether stored objects are shown as they are.
@@ -64,6 +66,11 @@ impl Shown {
     /// Something other than an object of this kind: a `Status` that is no failure, a token.
     pub(crate) fn document(&self, code: u16, value: &Value) -> Response<Body> {
         document(code, value, self.encoding)
+    }
+
+    /// From here on Tables come without their columns: the first event of a stream has them.
+    pub(crate) fn omit_columns(&mut self) {
+        self.headless = true;
     }
 
     /// The media type of a watch stream.
@@ -130,7 +137,11 @@ impl Shown {
             Representation::PartialMetadata => table::partial_metadata(value),
             Representation::Table => {
                 let meta = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
-                table::table(&self.kind, std::iter::once(value), meta, now, self.include)
+                let mut table = table::table(&self.kind, std::iter::once(value), meta, now, self.include);
+                if self.headless {
+                    table["columnDefinitions"] = Value::Null;
+                }
+                table
             }
         }
     }
@@ -186,13 +197,14 @@ impl Shown {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
             Representation::Table => {
+                let columns = if self.headless { Value::Null } else { table::columns(&self.kind) };
                 let row =
                     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
                 json!({
                     "kind": "Table",
                     "apiVersion": "meta.k8s.io/v1",
                     "metadata": {"resourceVersion": revision.to_string()},
-                    "columnDefinitions": [],
+                    "columnDefinitions": columns,
                     "rows": [{"cells": [], "object": row}],
                 })
             }

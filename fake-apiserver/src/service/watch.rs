@@ -213,7 +213,9 @@ impl WatchStream {
         if let Initial::Missed(event, _) = event {
             self.sent = self.sent.max(event.revision);
         }
-        self.encode(event)
+        let line = self.encode(event);
+        self.plan.shown.omit_columns();
+        line
     }
 
     /// Tells observers what a fault did, to an event where it was one.
@@ -395,6 +397,7 @@ impl WatchStream {
         let revision = revision + u64::from(substrate::mutant!(self.plan.ctx, "bookmark-ahead"));
         self.say(Told::Bookmark, revision, None, initial);
         let bookmark = self.plan.shown.bookmark(revision, initial);
+        self.plan.shown.omit_columns();
         self.frame(self.plan.shown.event("BOOKMARK", &bookmark))
     }
 }

@@ -10,7 +10,7 @@ use super::body::Sent;
 use super::call::Call;
 use super::fault::Twist;
 use super::respond::{Shown, warning};
-use super::{Server, body, certificates, flaws, selector};
+use super::{Server, body, certificates, flaws, list_numbers, selector};
 use crate::patch::PatchKind;
 use crate::state::{
     Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
@@ -155,7 +155,7 @@ impl Server {
                     let error = FieldError::required("fieldManager", why);
                     return Err(Status::invalid_type("PatchOptions", "meta.k8s.io", "", vec![error]));
                 }
-                let force = call.query.flag("force")?.unwrap_or(false);
+                let force = call.query.flag("force").unwrap_or(false);
                 Command::Apply { target: target(), applied: sent, force, options }
             }
             ("patch", _) => {
@@ -166,12 +166,15 @@ impl Server {
             // What would have to reach into a pod or a node.
             (_, sub @ ("attach" | "exec" | "portforward" | "proxy")) => return Err(unreached(call.kind.plural, sub)),
             ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
-            _ => Command::DeleteCollection {
-                kind: call.kind.clone(),
-                namespace: call.namespace.clone(),
-                selector: selector(call)?,
-                options: delete_options(call, &sent, options)?,
-            },
+            _ => {
+                list_numbers(call)?;
+                Command::DeleteCollection {
+                    kind: call.kind.clone(),
+                    namespace: call.namespace.clone(),
+                    selector: selector(call)?,
+                    options: delete_options(call, &sent, options)?,
+                }
+            }
         })
     }
 }
@@ -209,11 +212,8 @@ pub(super) fn expected(call: &Call) -> (String, &'static str) {
 /// The options of a DELETE: from its body, or else from its query.
 fn delete_options(call: &Call, sent: &Value, options: WriteOptions) -> Result<DeleteOptions, Status> {
     let mut delete = DeleteOptions::parse(sent)?;
-    let grace = call.query.get("gracePeriodSeconds");
-    if delete.grace_period_seconds.is_none() && !grace.is_empty() {
-        let bad = || Status::bad_request(format!("gracePeriodSeconds: `{grace}` is not a whole number"));
-        delete.grace_period_seconds = Some(grace.parse().map_err(|_| bad())?);
-    }
+    let grace = call.query.integer("gracePeriodSeconds")?;
+    delete.grace_period_seconds = delete.grace_period_seconds.or(grace);
     let policy = call.query.get("propagationPolicy");
     if delete.propagation.is_none() && !policy.is_empty() {
         delete.set_propagation(policy)?;

@@ -7,6 +7,7 @@ use super::command::{Part, Reply, WriteOptions};
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
+use super::update::names_no_revision;
 use super::value::{self, name, text};
 use super::{Store, certificate, default, initial, managed, shape, validate, view, warnings};
 use crate::kinds::{self, Kind};
@@ -52,14 +53,20 @@ impl Store {
             let writer = managed::Writer { kind, part: Part::Main, manager: &options.manager, now };
             managed::first(&writer, &mut object);
         }
-        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+        if !names_no_revision(&object) {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let metadata = value::metadata(&mut object);
         // What only the server sets (R5).
-        for field in
-            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
-        {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "generation",
+            "resourceVersion",
+        ] {
             metadata.remove(field);
         }
         shape::tidy_metadata(metadata);

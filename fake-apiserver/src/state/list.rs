@@ -3,8 +3,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +162,8 @@ pub struct Listed {
 }
 
 /// What a continue token holds.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -176,19 +177,34 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, Status> {
-        let bad = |why: String| Status::bad_request(format!("continue key is not valid: {why}"));
-        let raw = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(e.to_string()))?;
-        let token: Self = serde_json::from_slice(&raw).map_err(|e| bad(e.to_string()))?;
+        let bad = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
+        let raw = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
+            let at = match error {
+                DecodeError::InvalidByte(at, _) => at,
+                _ => text.len().saturating_sub(1),
+            };
+            bad(format!(": illegal base64 data at input byte {at}"))
+        })?;
+        let token: Self = serde_json::from_slice(&raw).map_err(|error| bad(format!(": {error}")))?;
         if token.v != "meta.k8s.io/v1" {
-            return Err(bad(format!("server does not recognize this encoded version {:?}", token.v)));
+            return Err(bad(format!(": server does not recognize this encoded version {}", token.v)));
         }
-        if token.rv == 0 || token.rv < -1 {
-            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+        if token.rv == 0 {
+            return Err(bad(": incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
         }
-        if token.start.is_empty() || token.start.contains("..") {
-            return Err(bad("encoded start key empty or with path steps (version meta.k8s.io/v1)".to_owned()));
+        if token.start.is_empty() {
+            return Err(bad(": encoded start key empty (version meta.k8s.io/v1)".to_owned()));
+        }
+        // A key with steps leads out of what is listed.
+        if token.key().split('/').any(|step| matches!(step, "" | "." | "..")) {
+            return Err(bad(format!(": {}", token.start)));
         }
         Ok(token)
+    }
+
+    /// The key at which it goes on, within what is listed.
+    fn key(&self) -> &str {
+        self.start.strip_prefix('/').unwrap_or(&self.start)
     }
 }
 
@@ -221,8 +237,8 @@ impl Store {
         let mut revision = exact.unwrap_or(self.revision);
         if !options.token.is_empty() {
             let token = Token::decode(&options.token)?;
-            start.push_str(&token.start);
-            // -1 is the token of an expired list: it goes on with what is there now.
+            start.push_str(token.key());
+            // One below zero is that of an expired list: it goes on with what is there now.
             revision = u64::try_from(token.rv).unwrap_or(self.revision);
             if revision > self.revision {
                 return Err(Status::too_large_resource_version(revision, self.revision));

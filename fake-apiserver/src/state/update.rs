@@ -50,10 +50,7 @@ impl Store {
             }
             return Err(Status::not_found(served, &target.name));
         };
-        if resource_version(&object).is_empty() && !kind.allow_unconditional_update {
-            let error = FieldError::invalid_text("metadata.resourceVersion", "0x0", "must be specified for an update");
-            return Err(Status::invalid(served, &target.name, vec![error]));
-        }
+        check_unconditional(served, target, &object)?;
         let sent = uid(&object);
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
@@ -151,6 +148,7 @@ impl Store {
         self.judge_fields(&options, unknown).map_err(|why| refuse(&object, why))?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
+        check_unconditional(served, target, &object)?;
         self.replace(now, served, target, &old, object, options, false)
     }
 
@@ -170,8 +168,8 @@ impl Store {
         let kind = kinds::stored(served);
         let managed_as_sent = object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
         let sent_managers = managed::are_written(target.part, &object);
-        let sent = resource_version(&object);
-        if !sent.is_empty() && sent != resource_version(&old.value) && !self.defects.takes_stale_writes {
+        let is_stale = !names_no_revision(&object) && resource_version(&object) != resource_version(&old.value);
+        if is_stale && !self.defects.takes_stale_writes {
             return Err(Status::modified(served, &target.name));
         }
         default::apply(kind, &mut object);
@@ -260,6 +258,22 @@ impl Store {
         self.settle_charges(now, charges);
         Ok(Reply::Object(self.put(now, kind, target.key(), object)))
     }
+}
+
+/// Whether `metadata.resourceVersion` is missing or `"0"`: storage reads both as no revision.
+pub(super) fn names_no_revision(object: &Value) -> bool {
+    let sent = resource_version(object);
+    sent.is_empty() || sent.parse() == Ok(0_u64)
+}
+
+/// 422 for a write without a revision, where the kind wants one.
+fn check_unconditional(kind: &Kind, target: &Target, object: &Value) -> Result<(), Status> {
+    if kind.allow_unconditional_update || !names_no_revision(object) {
+        return Ok(());
+    }
+    let error = FieldError::invalid_text("metadata.resourceVersion", "0x0", "must be specified for an update");
+    // Upstream names the resource here, not the kind.
+    Err(Status::invalid_type(kind.plural, kind.group, &target.name, vec![error]))
 }
 
 /// 409 as storage words it; upstream shows the key under `/registry`.

@@ -1,5 +1,8 @@
 //! Discovery: what is served, in the plain form and in the aggregated form (apidiscovery.k8s.io, KEP-3352).
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
 use substrate::json::{Map, Value, json};
 
 use super::answer::Answer;
@@ -143,6 +146,9 @@ impl Served<'_> {
                 "verbs": kind.verbs,
             });
             names(kind, &mut entry);
+            if kind.is_stored() {
+                entry["storageVersionHash"] = storage_version_hash(kinds::stored(kind)).into();
+            }
             resources.push(entry);
             for sub in kind.subresources {
                 let (sub_group, sub_version, sub_kind) = sub.response;
@@ -164,6 +170,12 @@ impl Served<'_> {
         let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         with_type(json!({ "groupVersion": group_version, "resources": resources }), "APIResourceList")
     }
+}
+
+/// What tells clients that the version in which objects are stored has changed (apiserver `StorageVersionHash`).
+fn storage_version_hash(stored: &Kind) -> String {
+    let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
+    STANDARD.encode(&digest[..8])
 }
 
 /// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery

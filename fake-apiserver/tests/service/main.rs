@@ -10,6 +10,7 @@ mod certificates;
 mod client;
 mod conformance;
 mod conversion;
+mod details;
 mod events;
 mod faults;
 mod fields;

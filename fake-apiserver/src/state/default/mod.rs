@@ -127,6 +127,14 @@ fn node(node: &mut Value) {
     {
         default(spec, "podCIDRs", json!([cidr]));
     }
+    // Go leaves out lists that are empty.
+    if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) {
+        for field in ["podCIDRs", "taints"] {
+            if spec.get(field).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+                spec.remove(field);
+            }
+        }
+    }
     let Some(status) = map_mut(node, "status") else { return };
     if let Some(capacity) = status.get("capacity").cloned() {
         default(status, "allocatable", capacity);

@@ -28,14 +28,18 @@ pub fn table<T: Borrow<Value>>(
     include_object: IncludeObject,
 ) -> Value {
     let rows: Vec<Value> = objects.map(|object| row(kind, object.borrow(), now, include_object)).collect();
-    let columns: Vec<Value> = columns::of(kind).iter().map(columns::Column::definition).collect();
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": list_meta,
-        "columnDefinitions": columns,
+        "columnDefinitions": columns(kind),
         "rows": rows,
     })
+}
+
+/// What the columns of a Table of `kind` are.
+pub fn columns(kind: &Kind) -> Value {
+    columns::of(kind).iter().map(columns::Column::definition).collect()
 }
 
 fn row(kind: &Kind, object: &Value, now: Timestamp, include_object: IncludeObject) -> Value {
