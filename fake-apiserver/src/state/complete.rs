@@ -38,6 +38,12 @@ fn fields(of: &'static Type, map: &mut Map) {
     }
 }
 
+/// The fields of a struct that are written when nobody set them, and what is written then.
+pub(super) fn unset(of: &Type) -> impl Iterator<Item = (&str, Value)> {
+    let written_of = (of.name != METADATA).then_some(of).into_iter().flat_map(Type::unset);
+    written_of.map(|(field, unset)| (&*field.name, written(field, unset)))
+}
+
 fn below(shape: &'static Shape, value: &mut Value) {
     match (shape, value) {
         (Shape::Ref(of), Value::Object(map)) => fields(of.get(), map),
@@ -47,7 +53,7 @@ fn below(shape: &'static Shape, value: &mut Value) {
     }
 }
 
-fn written(field: &'static Field, unset: Unset) -> Value {
+fn written(field: &Field, unset: Unset) -> Value {
     if unset == Unset::Null {
         return Value::Null;
     }

@@ -29,7 +29,9 @@ impl Store {
         let unknown = shape::decode(served, &mut object)?;
         self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
         identify(served, namespace, None, &mut object)?;
-        let (_, object) = stored(served, object);
+        let (_, mut object) = stored(served, object);
+        // Nobody has managed what is not there yet.
+        value::metadata(&mut object).remove("managedFields");
         self.create_stored(now, served, namespace, object, &options)
     }
 

@@ -72,6 +72,7 @@ impl Store {
             // A Scale has one field: to apply it is to set it.
             return self.patch_scale(now, target, PatchKind::Merge, applied, options);
         }
+        let as_sent = applied.clone();
         let mut undeclared = if served.custom.is_none() { managed::undeclared(served, &applied) } else { Vec::new() };
         let unknown = shape::decode(served, &mut applied)?;
         if served.custom.is_some() {
@@ -93,7 +94,7 @@ impl Store {
             if target.part != Part::Main {
                 return Err(Status::not_found(served, &target.name));
             }
-            managed::created(&writer, &mut applied);
+            managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
             return self.create_stored(now, served, target.namespace.as_deref(), applied, &options);
         };
@@ -101,7 +102,7 @@ impl Store {
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
-        let object = managed::apply(&writer, &old.value, &applied, force)?;
+        let object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
         self.judge_applied(&options)?;
         self.replace(now, served, target, &old, object, options, true)
     }
@@ -166,6 +167,7 @@ impl Store {
     ) -> Result<Reply, Status> {
         let kind = kinds::stored(served);
         let managed_as_sent = object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
+        let sent_managers = managed::are_written(target.part, &object);
         let is_stale = !names_no_revision(&object) && resource_version(&object) != resource_version(&old.value);
         if is_stale && !self.defects.takes_stale_writes {
             return Err(Status::modified(served, &target.name));
@@ -231,7 +233,8 @@ impl Store {
             Part::Main | Part::Resize => self.charge(now, kind, &object, Some(&old.value))?,
             _ => Vec::new(),
         };
-        if managed::is_tracked(&old.value) && !applied {
+        let is_tracked = managed::is_tracked(&old.value) || sent_managers;
+        if is_tracked && !applied {
             copy_meta(&old.value, &mut object, "managedFields");
             let writer = managed::Writer { kind, part: target.part, manager: &options.manager, now };
             managed::update(&writer, &mut object, &old.value, managed_as_sent);

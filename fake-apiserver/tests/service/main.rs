@@ -19,6 +19,7 @@ mod linearizable;
 mod logs;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod ownership;
 mod pod_security;
 mod protobuf;
 mod quotas;

@@ -28,6 +28,51 @@ impl Fields {
         Self { own: true, below: BTreeMap::new() }
     }
 
+    /// Adds the field itself.
+    pub fn take_itself(&mut self) {
+        self.own = true;
+    }
+
+    /// Whether the field itself is in the set.
+    pub fn has_itself(&self) -> bool {
+        self.own
+    }
+
+    /// What is in the set at and below a path element.
+    pub fn at(&self, key: &str) -> Option<&Self> {
+        self.below.get(key)
+    }
+
+    /// Puts a set below a path element.
+    pub fn put(&mut self, key: Text, fields: Self) {
+        if !fields.is_empty() {
+            self.below.insert(key, fields);
+        }
+    }
+
+    /// With the fields of structs that something in the set is below of (`EnsureNamedFieldsAreMembers`).
+    pub fn with_named(&self, topology: Topology<'_>) -> Self {
+        let mut named = Self { own: self.own, below: BTreeMap::new() };
+        for (key, fields) in &self.below {
+            let mut fields = fields.with_named(topology.at(key));
+            fields.own |= !fields.below.is_empty() && topology.declares(key);
+            named.below.insert(key.clone(), fields);
+        }
+        named
+    }
+
+    /// As the schema has the fields now: what has become one value since the set was written is one field
+    /// (`ReconcileFieldSetWithSchema`).
+    pub fn reconciled(self, topology: Topology<'_>) -> Self {
+        let below = self.below.into_iter().map(|(key, fields)| {
+            let of = topology.at(&key);
+            let is_whole = matches!(of, Topology::Atomic) && topology.knows(&key) && !fields.below.is_empty();
+            let fields = if is_whole { Self::leaf() } else { fields.reconciled(of) };
+            (key, fields)
+        });
+        Self { own: self.own, below: below.collect() }
+    }
+
     /// Whether nothing is in the set.
     pub fn is_empty(&self) -> bool {
         !self.own && self.below.is_empty()
@@ -73,6 +118,21 @@ impl Fields {
         }
     }
 
+    /// Takes the field itself at a path of struct fields out, not what is below it.
+    pub fn release(&mut self, path: &[&str]) {
+        let Some((first, rest)) = path.split_first() else {
+            self.own = false;
+            return;
+        };
+        let key = format!("f:{first}");
+        if let Some(inner) = self.below.get_mut(key.as_str()) {
+            inner.release(rest);
+            if inner.is_empty() {
+                self.below.remove(key.as_str());
+            }
+        }
+    }
+
     /// What is in either set.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
@@ -110,10 +170,8 @@ impl Fields {
     }
 
     fn collect(&self, at: &str, paths: &mut Vec<String>) {
-        if self.own && self.below.is_empty() {
-            paths.push(at.to_owned());
-        }
-        for (key, fields) in &self.below {
+        paths.extend(self.below.iter().filter(|(_, fields)| fields.own).map(|(key, _)| format!("{at}{}", step(key))));
+        for (key, fields) in self.below.iter().filter(|(_, fields)| !fields.below.is_empty()) {
             fields.collect(&format!("{at}{}", step(key)), paths);
         }
     }
@@ -170,8 +228,39 @@ impl<'a> Topology<'a> {
         }
     }
 
+    /// The topology of what a path element leads to.
+    fn at(self, key: &str) -> Self {
+        match key.strip_prefix("f:") {
+            Some(name) => self.below(name),
+            None => self.of_elements(),
+        }
+    }
+
+    /// Whether a path element names a field of a struct.
+    fn declares(self, key: &str) -> bool {
+        let name = key.strip_prefix("f:");
+        matches!((self, name), (Self::Struct(of), Some(name)) if of.field(name).is_some())
+    }
+
+    /// Whether the schema has the type of what a path element leads to.
+    fn knows(self, key: &str) -> bool {
+        match self {
+            Self::Struct(_) => self.declares(key),
+            Self::Map(_) | Self::Keyed(..) | Self::Set => true,
+            Self::Atomic => false,
+        }
+    }
+
+    /// The topology of the elements of a list.
+    pub fn of_elements(self) -> Self {
+        match self {
+            Self::Keyed(_, element) => Self::of_shape(element),
+            _ => Self::Atomic,
+        }
+    }
+
     /// The topology of what stands under a key of an object.
-    fn below(self, name: &str) -> Self {
+    pub fn below(self, name: &str) -> Self {
         match self {
             Self::Struct(of) => of.field(name).map_or(Self::Atomic, Self::of_field),
             Self::Map(values) => Self::of_shape(values),
@@ -180,7 +269,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The path element that names an element of a list.
-    fn element(self, value: &Value) -> String {
+    pub fn element(self, value: &Value) -> String {
         match self {
             Self::Keyed(field, _) => {
                 let keys: Map = field
@@ -217,17 +306,37 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// The fields that a value has.
+/// The fields that a value has (`ToFieldSet`).
 pub fn fields_of(value: &Value, topology: Topology<'_>) -> Fields {
-    let Some(children) = topology.children(value) else { return Fields::leaf() };
-    // An element of a list is a field of its own, beside those that are in it.
-    let listed = matches!(topology, Topology::Keyed(..));
-    let below = children.into_iter().map(|(key, value, topology)| {
-        let mut fields = fields_of(value, topology);
-        fields.own |= listed;
-        (key, fields)
-    });
-    Fields { own: false, below: below.collect() }
+    let mut fields = Fields::default();
+    match (topology, value) {
+        (Topology::Struct(_) | Topology::Map(_), Value::Object(map)) => {
+            for (key, value) in map {
+                let mut below = fields_of(value, topology.below(key));
+                let path = Text::from_iter(["f:", key]);
+                let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+                // A struct's field is known by what is in it, a map's has itself.
+                below.own |= is_empty || !topology.declares(&path);
+                fields.put(path, below);
+            }
+        }
+        (Topology::Keyed(..) | Topology::Set, Value::Array(list)) => {
+            for value in list {
+                let key = Text::from(topology.element(value));
+                // What is in elements that have one name is nobody's.
+                let below = if fields.below.contains_key(&key) {
+                    Fields::default()
+                } else {
+                    fields_of(value, topology.of_elements())
+                };
+                fields.below.insert(key, Fields { own: true, ..below });
+            }
+        }
+        (Topology::Atomic, _) => return Fields::leaf(),
+        (_, Value::Null) => {}
+        _ => return Fields::leaf(),
+    }
+    fields
 }
 
 /// Where lists have two elements with the same keys or value, each with what is wrong there.
@@ -289,38 +398,6 @@ fn undeclared_below(shape: &Shape, topology: Topology<'_>, value: &Value, at: &s
     }
 }
 
-/// The fields in which two values differ; those that only one has count.
-pub fn changed(old: &Value, new: &Value, topology: Topology<'_>) -> Fields {
-    if old == new {
-        return Fields::default();
-    }
-    let (Some(before), Some(after)) = (topology.children(old), topology.children(new)) else {
-        return fields_of(old, topology).union(&fields_of(new, topology));
-    };
-    let listed = matches!(topology, Topology::Keyed(..));
-    let before: BTreeMap<_, _> = before.into_iter().map(|(key, value, of)| (key, (value, of))).collect();
-    let mut fields = Fields::default();
-    let mut seen = BTreeSet::new();
-    for (key, value, of) in after {
-        let difference = match before.get(&key) {
-            Some((was, _)) => changed(was, value, of),
-            None => Fields { own: listed, ..Fields::default() }.union(&fields_of(value, of)),
-        };
-        seen.insert(key.clone());
-        if !difference.is_empty() {
-            fields.below.insert(key, difference);
-        }
-    }
-    for (key, (was, of)) in before {
-        if !seen.contains(&key) {
-            let mut gone = fields_of(was, of);
-            gone.own |= listed;
-            fields.below.insert(key, gone);
-        }
-    }
-    fields
-}
-
 /// Puts what was applied into an object.
 pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
     match (topology, &mut *live, applied) {
@@ -339,6 +416,9 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
         (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Array(applied)) => {
             *live = merge_list(mem::take(live), applied, topology);
         }
+        // Nothing where there is something takes nothing away.
+        (Topology::Struct(_) | Topology::Map(_), Value::Object(live), Value::Null) if !live.is_empty() => {}
+        (Topology::Keyed(..) | Topology::Set, Value::Array(live), Value::Null) if !live.is_empty() => {}
         _ => live.clone_from(applied),
     }
 }
@@ -346,10 +426,7 @@ pub fn merge(live: &mut Value, applied: &Value, topology: Topology<'_>) {
 /// Puts what was applied into a list: its elements come in the order in which they were applied, and the others stay
 /// where they were among them (`visitListItems` of structured-merge-diff).
 fn merge_list(live: Vec<Value>, applied: &[Value], topology: Topology<'_>) -> Vec<Value> {
-    let element = match topology {
-        Topology::Keyed(_, element) => Topology::of_shape(element),
-        _ => Topology::Atomic,
-    };
+    let element = topology.of_elements();
     let ours: Vec<String> = live.iter().map(|value| topology.element(value)).collect();
     let theirs: Vec<String> = applied.iter().map(|value| topology.element(value)).collect();
     let wanted: BTreeSet<&str> = theirs.iter().map(String::as_str).collect();
@@ -419,40 +496,12 @@ pub fn wholes(value: &Value, topology: Topology<'_>, at: &str, found: &mut Vec<S
     }
 }
 
-/// Takes fields out of an object; whether nothing is left of it.
-pub fn prune(value: &mut Value, fields: &Fields, topology: Topology<'_>) -> bool {
-    if fields.own || fields.below.is_empty() {
-        return fields.own;
-    }
-    match value {
-        Value::Object(map) => {
-            for (key, inner) in &fields.below {
-                let Some(name) = key.strip_prefix("f:") else { continue };
-                if map.get_mut(name).is_some_and(|v| prune(v, inner, topology.below(name))) {
-                    map.remove(name);
-                }
-            }
-            map.is_empty()
-        }
-        Value::Array(list) => {
-            let element = match topology {
-                Topology::Keyed(_, element) => Topology::of_shape(element),
-                _ => Topology::Atomic,
-            };
-            list.retain_mut(|v| {
-                let gone = fields.below.get(topology.element(v).as_str()).is_some_and(|inner| prune(v, inner, element));
-                !gone
-            });
-            list.is_empty()
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::compare::compare;
+    use super::super::prune::prune;
     use super::*;
     use crate::kinds;
 
@@ -524,8 +573,9 @@ mod tests {
             let fields = Fields::parse(&set);
             prop_assert_eq!(Fields::parse(&fields.to_value()).to_value(), fields.to_value());
             let _ = (fields.paths(), fields.union(&fields_of(&a, pod())));
-            prune(&mut merged, &fields, pod());
-            prune(&mut merged, &changed(&a, &b, pod()), pod());
+            let difference = compare(Some(&a), Some(&b), pod());
+            prune(&mut merged, &fields, &difference.removed, pod());
+            prune(&mut merged, &difference.written, &fields_of(&b, pod()), pod());
         }
 
         #[test]
@@ -550,7 +600,8 @@ mod tests {
 
         #[test]
         fn what_is_equal_has_not_changed(a in tree()) {
-            prop_assert!(changed(&a, &a, pod()).is_empty());
+            let difference = compare(Some(&a), Some(&a), pod());
+            prop_assert!(difference.written.is_empty() && difference.removed.is_empty());
         }
     }
 }

@@ -4,13 +4,20 @@
 //! simulation, where nobody looks, only what was applied is: the first apply gives what is there to the manager
 //! `before-first-apply` (upstream's `SkipNonAppliedManager`), and from then on every write is tracked.
 
+mod compare;
 mod fields;
+mod last_applied;
+#[cfg(test)]
+mod model;
+mod prune;
 
 use substrate::Now;
 use substrate::json::{Map, Value, json};
 
-use self::fields::{Fields, Topology, changed, fields_of, merge, prune, repeated};
+use self::compare::compare;
+use self::fields::{Fields, Topology, fields_of, merge, repeated};
 pub(super) use self::fields::{not_declared, undeclared};
+use self::prune::prune;
 use super::command::Part;
 use super::status::{Cause, Status};
 use super::value::{self, text};
@@ -18,6 +25,12 @@ use crate::kinds::{Kind, schema};
 
 /// The manager of what an object had before it was applied.
 const BEFORE: &str = "before-first-apply";
+
+/// The fields that nobody manages (`stripMetaManager`).
+const NOBODYS: &[&str] = &["apiVersion", "kind"];
+/// Those of them that are in the metadata.
+const NOBODYS_METADATA: &[&str] =
+    &["name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion"];
 
 /// One entry of managedFields.
 #[derive(Clone, Debug)]
@@ -95,12 +108,13 @@ impl Writer<'_> {
     /// The fields of an object without those that nobody manages.
     fn managed(&self, fields: Fields) -> Fields {
         let mut fields = fields;
-        for name in ["apiVersion", "kind"] {
+        for name in NOBODYS {
             fields.remove(&[name]);
         }
-        for name in value::SERVERS_OWN {
-            fields.remove(&["metadata", *name]);
+        for name in NOBODYS_METADATA {
+            fields.remove(&["metadata", name]);
         }
+        fields.release(&["metadata"]);
         fields
     }
 }
@@ -141,27 +155,44 @@ fn store(object: &mut Value, mut managers: Vec<Manager>) {
     value::metadata(object).insert("managedFields", list.into());
 }
 
+/// The managers that a client wrote; nothing where there are none or they cannot be read (`DecodeManagedFields`).
+fn written(sent: &Value) -> Vec<Manager> {
+    let list = sent.as_array().map_or(&[][..], Vec::as_slice);
+    let is_readable = |entry: &Value| {
+        matches!(text(entry, &["operation"]), "Apply" | "Update")
+            && !text(entry, &["apiVersion"]).is_empty()
+            && text(entry, &["fieldsType"]) == "FieldsV1"
+    };
+    if list.iter().all(is_readable) { list.iter().map(Manager::parse).collect() } else { Vec::new() }
+}
+
+/// Whether a client wrote managers that count: a subresource takes none.
+pub(super) fn are_written(part: Part, object: &Value) -> bool {
+    part.subresource().is_empty() && !written(&object["metadata"]["managedFields"]).is_empty()
+}
+
 /// What a write that is no apply does to the managers: what changed is the writer's alone.
 pub(super) fn update(writer: &Writer<'_>, object: &mut Value, old: &Value, sent: Option<Value>) {
+    let is_main = writer.part.subresource().is_empty();
+    let sent = sent.filter(|_| is_main);
     // An empty list, or one of an empty entry, asks for no more tracking.
     let strips = sent.as_ref().and_then(Value::as_array).is_some_and(|l| l.iter().all(|e| *e == json!({})));
     if strips {
         value::metadata(object).remove("managedFields");
         return;
     }
-    let difference = writer.managed(changed(old, object, writer.topology()));
-    let mut all = managers(old);
-    if !difference.is_empty() {
-        let present = writer.managed(fields_of(object, writer.topology()));
-        let mut mine = writer.entry("Update", difference.common(&present));
-        for manager in &mut all {
-            if !manager.is(&mine) {
-                manager.fields = manager.fields.without(&difference);
-            }
-        }
+    let topology = writer.topology();
+    let difference = compare(Some(old), Some(object), topology);
+    // What a client wrote is what was before, so that managers can be put right.
+    let mut all = sent.as_ref().map(written).filter(|all| !all.is_empty()).unwrap_or_else(|| managers(old));
+    let mut mine = writer.entry("Update", writer.managed(difference.written.clone()));
+    for manager in &mut all {
+        let fields = std::mem::take(&mut manager.fields).reconciled(topology);
+        manager.fields = fields.without(&difference.written).without(&difference.removed);
+    }
+    if !mine.fields.is_empty() {
         if let Some(at) = all.iter().position(|m| m.is(&mine)) {
-            let before = all.remove(at);
-            mine.fields = before.fields.without(&difference).union(&mine.fields);
+            mine.fields = all.remove(at).fields.union(&mine.fields);
         }
         all.push(mine);
     }
@@ -188,20 +219,29 @@ pub(super) fn appliable(writer: &Writer<'_>, applied: &Value, undeclared: Vec<St
     Err(Status::new(500, "", message))
 }
 
-/// The managers of an object that is made by an apply.
-pub(super) fn created(writer: &Writer<'_>, applied: &mut Value) {
+/// The managers of an object that is made by an apply of what was `sent`.
+pub(super) fn created(writer: &Writer<'_>, applied: &mut Value, sent: &Value) {
     let fields = applied_fields(writer, applied);
+    last_applied::refresh(writer, applied, sent);
     store(applied, vec![writer.entry("Apply", fields)]);
 }
 
 /// The managers of an object that is made by a plain create.
 pub(super) fn first(writer: &Writer<'_>, object: &mut Value) {
-    let fields = applied_fields(writer, object);
-    store(object, vec![writer.entry("Update", fields)]);
+    let fields = writer.managed(compare(Some(&blank(writer)), Some(object), writer.topology()).written);
+    store(object, vec![writer.entry("Update", without_reset(writer, fields))]);
+}
+
+/// What an object is before anything is in it.
+fn blank(writer: &Writer<'_>) -> Value {
+    json!({"apiVersion": writer.kind.api_version(), "kind": writer.kind.kind, "metadata": {}})
 }
 
 fn applied_fields(writer: &Writer<'_>, applied: &Value) -> Fields {
-    let mut fields = writer.managed(fields_of(applied, writer.topology()));
+    without_reset(writer, writer.managed(fields_of(applied, writer.topology())))
+}
+
+fn without_reset(writer: &Writer<'_>, mut fields: Fields) -> Fields {
     // What this part of the API does not write is reset (`GetResetFields` of the strategies).
     match writer.part {
         Part::Main if writer.kind.has_status => fields.remove(&["status"]),
@@ -229,49 +269,65 @@ pub(super) fn overlay(kind: &Kind, live: &mut Value, made: &Value) -> Result<(),
     Ok(())
 }
 
-/// Applies a configuration to an object: gives the new object with its managers.
+/// Applies a configuration to an object, as it was `sent` and as it is understood: gives the new object with its
+/// managers.
 ///
 /// # Errors
 /// 409 with a cause for each field that another manager has and that would change, unless `force` takes them.
-pub(super) fn apply(writer: &Writer<'_>, live: &Value, applied: &Value, force: bool) -> Result<Value, Status> {
+pub(super) fn apply(
+    writer: &Writer<'_>,
+    live: &Value,
+    applied: &Value,
+    sent: &Value,
+    force: bool,
+) -> Result<Value, Status> {
     let topology = writer.topology();
     let mut all = managers(live);
     if all.is_empty() {
         let before = Writer { manager: BEFORE, part: Part::Main, ..*writer };
-        all.push(before.entry("Update", before.managed(fields_of(live, topology))));
+        let fields = compare(Some(&blank(writer)), Some(live), topology).written;
+        all.push(before.entry("Update", before.managed(fields)));
+    }
+    for manager in &mut all {
+        manager.fields = std::mem::take(&mut manager.fields).reconciled(topology);
     }
     let mut mine = writer.entry("Apply", applied_fields(writer, applied));
+    let before = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
     let mut object = live.clone();
     merge(&mut object, applied, topology);
-    let touched = changed(live, &object, topology).common(&mine.fields);
-    let mut causes = Vec::new();
-    for other in all.iter_mut().filter(|other| !other.is(&mine)) {
-        let contested = other.fields.common(&touched);
-        if contested.is_empty() {
-            continue;
-        }
-        if force {
-            other.fields = other.fields.without(&contested);
-        } else {
-            causes.extend(contested.paths().into_iter().map(|path| conflict(other, path)));
-        }
-    }
-    if !causes.is_empty() {
-        return Err(refuse(causes));
-    }
-    let before = all.iter().position(|m| m.is(&mine)).map(|at| all.remove(at));
-    if let Some(before) = before {
+    if let Some(before) = &before {
         // What the manager no longer applies goes, unless someone else has it too.
-        let others = all.iter().fold(Fields::default(), |sum, other| sum.union(&other.fields));
-        let dropped = before.fields.without(&mine.fields).without(&others);
-        prune(&mut object, &dropped, topology);
-        if before.fields == mine.fields && before.api_version == mine.api_version {
-            mine.time = before.time;
+        let managed = all.iter().fold(mine.fields.clone(), |sum, other| sum.union(&other.fields));
+        prune(&mut object, &before.fields, &managed, topology);
+    }
+    let difference = compare(Some(live), Some(&object), topology);
+    let contested: Vec<Fields> = all.iter().map(|other| other.fields.common(&difference.written)).collect();
+    if !force {
+        let allowed = last_applied::allowed(writer, live);
+        let contested = contested.iter().map(|fields| fields.without(&allowed));
+        let causes = all.iter().zip(contested).flat_map(|(other, fields)| {
+            let paths = fields.paths().into_iter();
+            paths.map(|path| conflict(other, path)).collect::<Vec<_>>()
+        });
+        let causes: Vec<Cause> = causes.collect();
+        if !causes.is_empty() {
+            return Err(refuse(causes));
         }
+    }
+    for (other, taken) in all.iter_mut().zip(contested) {
+        other.fields = other.fields.without(&taken).without(&difference.removed);
+    }
+    if let Some(before) = before
+        && object == *live
+        && before.fields == mine.fields
+        && before.api_version == mine.api_version
+    {
+        mine.time = before.time;
     }
     all.retain(|m| !m.fields.is_empty());
     // One who applies nothing is a manager all the same.
     all.push(mine);
+    last_applied::refresh(writer, &mut object, sent);
     store(&mut object, all);
     Ok(object)
 }

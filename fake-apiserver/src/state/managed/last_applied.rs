@@ -1,0 +1,66 @@
+//! How kubectl goes over to server-side apply from what it applied itself: the annotation in which it told what that
+//! was lets it take the fields that are still so, and is kept up to date (`lastAppliedManager`, `lastAppliedUpdater`).
+
+use substrate::json::{Map, Value};
+
+use super::Writer;
+use super::compare::compare;
+use super::fields::{Fields, fields_of};
+use crate::state::value::{self, text};
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The only manager that goes over.
+const MANAGER: &str = "kubectl";
+/// How long all annotations of an object may be.
+const MAX_ANNOTATIONS: usize = 256 << 10;
+
+/// The fields of others that an apply may take, as the client applied them before and they are still so.
+pub(super) fn allowed(writer: &Writer<'_>, live: &Value) -> Fields {
+    let told = text(live, &["metadata", "annotations", ANNOTATION]);
+    if writer.manager != MANAGER || told.is_empty() {
+        return Fields::default();
+    }
+    match serde_json::from_str::<Value>(told) {
+        Ok(told) if text(&told, &["apiVersion"]) == writer.kind.api_version() => {
+            let topology = writer.topology();
+            let differs = compare(Some(&told), Some(live), topology);
+            fields_of(&told, topology).without(&differs.written).without(&differs.removed)
+        }
+        _ => Fields::default(),
+    }
+}
+
+/// Tells in the annotation, where an object has it, what kubectl applied now.
+pub(super) fn refresh(writer: &Writer<'_>, object: &mut Value, sent: &Value) {
+    if writer.manager != MANAGER || text(object, &["metadata", "annotations", ANNOTATION]).is_empty() {
+        return;
+    }
+    let mut sent = sent.clone();
+    if let Some(annotations) = annotations(&mut sent) {
+        annotations.remove(ANNOTATION);
+    }
+    let told = as_go_writes(&sent);
+    let Some(annotations) = annotations(object) else { return };
+    annotations.insert(ANNOTATION, told.into());
+    let length: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if length > MAX_ANNOTATIONS {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+fn annotations(object: &mut Value) -> Option<&mut Map> {
+    value::metadata(object).get_mut("annotations")?.as_object_mut()
+}
+
+/// JSON as Go's encoder writes it: fit for HTML, and a line.
+fn as_go_writes(value: &Value) -> String {
+    let mut text = String::new();
+    for c in value.to_string().chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text.push('\n');
+    text
+}

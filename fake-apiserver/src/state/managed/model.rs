@@ -1,0 +1,175 @@
+//! Server-side apply of one flat map, said once more: who has which key, without sets of fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use substrate::Now;
+use substrate::json::{Map, Text, Value, json};
+
+use super::{Writer, apply, first, managers, update};
+use crate::kinds;
+use crate::state::command::Part;
+
+/// A map as a manager wants it.
+type Data = BTreeMap<String, u8>;
+
+/// The managers of a key, each with its operation.
+type Owners = BTreeSet<(String, &'static str)>;
+/// The value and the managers of every key.
+type Keys = BTreeMap<String, (u8, Owners)>;
+
+/// One write of a manager.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Applies a map, which is left out where it is empty and the second says so.
+    Apply(Data, bool, bool),
+    /// Puts a whole map in the place of what is there.
+    Update(Data),
+    /// Sets some keys and takes some away.
+    Patch(BTreeMap<String, Option<u8>>),
+}
+
+/// Every key with its value and who has it, and by what.
+#[derive(Default)]
+struct Model {
+    keys: Keys,
+}
+
+impl Model {
+    /// A write that is no apply: what is new or other is the writer's.
+    fn set(&mut self, who: &str, wanted: Data) {
+        self.keys.retain(|key, _| wanted.contains_key(key));
+        for (key, value) in wanted {
+            let mine = || BTreeSet::from([(who.to_owned(), "Update")]);
+            let entry = self.keys.entry(key).or_insert_with(|| (value, mine()));
+            if entry.0 != value {
+                *entry = (value, mine());
+            }
+        }
+    }
+
+    /// An apply; the keys of others that it would change, which are refused without force.
+    fn apply(&mut self, who: &str, wanted: &Data, force: bool) -> BTreeSet<String> {
+        let me = (who.to_owned(), "Apply");
+        let is_contested = |key: &String, value: &u8| {
+            self.keys.get(key).is_some_and(|(is, owners)| is != value && owners.iter().any(|owner| *owner != me))
+        };
+        let contested: BTreeSet<String> =
+            wanted.iter().filter(|(key, value)| is_contested(key, value)).map(|(key, _)| key.clone()).collect();
+        if !force && !contested.is_empty() {
+            return contested;
+        }
+        for (key, (_, owners)) in &mut self.keys {
+            if !wanted.contains_key(key) {
+                let was_mine = owners.remove(&me);
+                assert!(was_mine || !owners.is_empty(), "every key has an owner");
+            }
+        }
+        self.keys.retain(|_, (_, owners)| !owners.is_empty());
+        for (key, value) in wanted {
+            let entry = self.keys.entry(key.clone()).or_insert_with(|| (*value, BTreeSet::new()));
+            if entry.0 != *value {
+                *entry = (*value, BTreeSet::new());
+            }
+            entry.1.insert(me.clone());
+        }
+        BTreeSet::new()
+    }
+}
+
+fn object(data: &Data) -> Value {
+    let data: Map = data.iter().map(|(key, value)| (Text::from(key.as_str()), value.to_string().into())).collect();
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"l": "1"}}, "data": data})
+}
+
+fn writer(manager: &str) -> Writer<'_> {
+    let kind = kinds::find("", "v1", "configmaps").unwrap();
+    Writer { kind, part: Part::Main, manager, now: Now::at(Duration::ZERO) }
+}
+
+/// The object after a write that is no apply.
+fn updated(who: &str, live: &Value, wanted: &Data) -> Value {
+    let mut new = object(wanted);
+    update(&writer(who), &mut new, live, None);
+    new
+}
+
+/// What a server's object says of its keys, in the words of the model.
+fn told(object: &Value) -> Keys {
+    let mut told = BTreeMap::new();
+    for (key, value) in object["data"].as_object().into_iter().flatten() {
+        let path = format!("f:{key}");
+        let has_it = |fields: &Value| fields["f:data"].get(path.as_str()).is_some();
+        let owners = managers(object).into_iter().filter(|m| has_it(&m.fields.to_value()));
+        let owners = owners.map(|m| (m.name, if m.operation == "Apply" { "Apply" } else { "Update" })).collect();
+        told.insert(key.to_string(), (value.as_str().unwrap().parse().unwrap(), owners));
+    }
+    told
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    proptest::collection::btree_map("[a-d]", 0..3_u8, 0..4)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (data(), any::<bool>(), any::<bool>()).prop_map(|(data, out, force)| Step::Apply(data, out, force)),
+        1 => data().prop_map(Step::Update),
+        2 => proptest::collection::btree_map("[a-d]", proptest::option::of(0..3_u8), 0..3).prop_map(Step::Patch),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn three_managers_of_a_map_have_what_the_model_says(
+        mut start in data(),
+        steps in proptest::collection::vec(("[xyz]", step()), 1..12),
+    ) {
+        // One key stays, so that the map is never empty: who has an empty map is no matter of its keys.
+        start.insert("kept".to_owned(), 0);
+        let mut model = Model::default();
+        let mut live = object(&start);
+        first(&writer("maker"), &mut live);
+        model.set("maker", start);
+        for (who, step) in steps {
+            match step {
+                Step::Apply(wanted, leave_out, force) => {
+                    let mut sent = object(&wanted);
+                    sent["metadata"] = json!({"name": "a"});
+                    if wanted.is_empty() && leave_out {
+                        sent.as_object_mut().unwrap().remove("data");
+                    }
+                    let contested = model.apply(&who, &wanted, force);
+                    match apply(&writer(&who), &live, &sent, &sent, force) {
+                        Ok(new) => {
+                            prop_assert!(contested.is_empty(), "{contested:?} are others'");
+                            live = new;
+                        }
+                        Err(status) => {
+                            let fields = status.details.causes.iter().map(|cause| cause.field.replace(".data.", ""));
+                            prop_assert_eq!(fields.collect::<BTreeSet<_>>(), contested);
+                        }
+                    }
+                }
+                Step::Update(mut wanted) => {
+                    wanted.insert("kept".to_owned(), 0);
+                    live = updated(&who, &live, &wanted);
+                    model.set(&who, wanted);
+                }
+                Step::Patch(changes) => {
+                    let mut wanted: Data = model.keys.iter().map(|(key, (value, _))| (key.clone(), *value)).collect();
+                    for (key, value) in changes {
+                        match value {
+                            Some(value) => drop(wanted.insert(key, value)),
+                            None => drop(wanted.remove(&key)),
+                        }
+                    }
+                    live = updated(&who, &live, &wanted);
+                    model.set(&who, wanted);
+                }
+            }
+            prop_assert_eq!(told(&live), model.keys.clone());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What goes when its manager no longer applies it (`prune` of structured-merge-diff).
+
+use substrate::json::Value;
+
+use super::fields::{Fields, Topology, fields_of};
+
+/// Takes out of an object what a manager applied `before`, unless someone has it now: `managed` is what all managers
+/// have together, with what this one applies now.
+pub fn prune(object: &mut Value, before: &Fields, managed: &Fields, topology: Topology<'_>) {
+    if before.without(managed).is_empty() {
+        return;
+    }
+    let (before, managed) = (before.with_named(topology), managed.with_named(topology));
+    let whole = fields_of(object, topology).with_named(topology);
+    let mut pruned = object.clone();
+    remove(&mut pruned, &before, topology, Emptied::Null);
+    // What others have comes back, and what it is in.
+    let kept = fields_of(&pruned, topology).with_named(topology).union(&managed);
+    pruned.clone_from(object);
+    remove(&mut pruned, &whole.without(&kept), topology, Emptied::Null);
+    // What nobody has was not this manager's to take.
+    let kept = fields_of(&pruned, topology).with_named(topology);
+    remove(object, &whole.without(&kept).common(&before), topology, Emptied::Gone);
+}
+
+/// What becomes of a map or list of which all was taken.
+#[derive(Clone, Copy, PartialEq)]
+enum Emptied {
+    /// It is null, which is a field that its object still has.
+    Null,
+    /// It goes, too: a Go server writes no null where a map or list may be left out.
+    Gone,
+}
+
+/// Takes fields out of a value; whether nothing is left of it.
+fn remove(value: &mut Value, fields: &Fields, topology: Topology<'_>, emptied: Emptied) -> bool {
+    let is_empty = match (topology, &mut *value) {
+        (Topology::Struct(_) | Topology::Map(_), Value::Object(map)) if !map.is_empty() => {
+            map.retain(|key, value| {
+                let Some(inner) = fields.at(&format!("f:{key}")) else { return true };
+                !(inner.has_itself() || remove(value, inner, topology.below(key), emptied) && emptied == Emptied::Gone)
+            });
+            map.is_empty()
+        }
+        (Topology::Keyed(..) | Topology::Set, Value::Array(list)) if !list.is_empty() => {
+            list.retain_mut(|value| {
+                let Some(inner) = fields.at(&topology.element(value)) else { return true };
+                !(inner.has_itself()
+                    || remove(value, inner, topology.of_elements(), emptied) && emptied == Emptied::Gone)
+            });
+            list.is_empty()
+        }
+        _ => false,
+    };
+    if is_empty {
+        *value = Value::Null;
+    }
+    is_empty
+}
