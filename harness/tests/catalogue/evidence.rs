@@ -310,6 +310,10 @@ impl Scene<'_> {
             "pending" => Fact::Instance(InstancePhase::Running),
             "stopping" => Fact::Instance(InstancePhase::Stopped),
             "shutting-down" => Fact::Instance(InstancePhase::Terminated),
+            // No event tells of storage tiers.
+            "archival-in-progress" | "temporary-restore-in-progress" | "permanent-restore-in-progress" => {
+                return self.differs;
+            }
             other => panic!("what comes after {other}?"),
         };
         self.usual(|t| t.fact == next).is_some_and(|u| self.away(u, AWAY))
