@@ -3,12 +3,14 @@
 //! Names, scopes, short names, categories and subresources are those of a Kubernetes 1.36 server.
 
 pub mod describe;
+mod named;
 pub mod schema;
 mod table;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+pub use named::*;
 use table::{DISCOVERY, KINDS, STORED};
 
 use crate::custom::Custom;

@@ -4,8 +4,8 @@ use substrate::json::{Value, json};
 
 use super::status::Status;
 use super::value::{self, at, has, list, name, text};
-use super::{KNOWN, Store, quantity};
-use crate::kinds::Kind;
+use super::{Store, quantity};
+use crate::kinds::{self, Kind};
 
 /// Marks a storage class as the default one.
 const DEFAULT_CLASS: &[&str] =
@@ -81,7 +81,7 @@ impl Store {
         let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default().to_owned();
         // The field's old name is kept equal.
         spec.insert("serviceAccount", account.as_str().into());
-        if self.get(KNOWN.service_accounts, &format!("{namespace}/{account}")).is_none() {
+        if self.get(kinds::SERVICE_ACCOUNTS, &format!("{namespace}/{account}")).is_none() {
             let why = format!(
                 "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
             );
@@ -91,7 +91,7 @@ impl Store {
     }
 
     fn copy_topology(&self, pod: &mut Value, node: &str) {
-        let Some(node) = self.get(KNOWN.nodes, node).cloned() else { return };
+        let Some(node) = self.get(kinds::NODES, node).cloned() else { return };
         for label in ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"] {
             if let Some(found) = at(&node.value, &["metadata", "labels", label]) {
                 let slot = value::metadata(pod).entry("labels").or_insert_with(|| json!({}));
@@ -110,11 +110,11 @@ impl Store {
             (value::int(class, &["value"]).unwrap_or(0), if policy.is_empty() { PREEMPT } else { policy }.to_owned())
         };
         let ((priority, policy), named) = if class.is_empty() {
-            let default = self.all(KNOWN.priority_classes).find(|class| class.value["globalDefault"] == true);
+            let default = self.all(kinds::PRIORITY_CLASSES).find(|class| class.value["globalDefault"] == true);
             default.map_or(((0, PREEMPT.to_owned()), None), |class| {
                 (found(&class.value), Some(name(&class.value).to_owned()))
             })
-        } else if let Some(there) = self.get(KNOWN.priority_classes, &class) {
+        } else if let Some(there) = self.get(kinds::PRIORITY_CLASSES, &class) {
             (found(&there.value), None)
         } else if let Some((_, priority)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == class) {
             ((*priority, PREEMPT.to_owned()), None)
@@ -150,7 +150,7 @@ impl Store {
         let marked = |class: &Value| {
             text(class, &["metadata", "annotations", "ingressclass.kubernetes.io/is-default-class"]) == "true"
         };
-        let class = self.all(KNOWN.ingress_classes).find(|class| marked(&class.value));
+        let class = self.all(kinds::INGRESS_CLASSES).find(|class| marked(&class.value));
         if let (Some(class), Some(spec)) = (class, value::map_mut(ingress, "spec")) {
             spec.insert("ingressClassName", name(&class.value).into());
         }
@@ -167,7 +167,7 @@ impl Store {
             |class: &Value| DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true");
         let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
         let chosen = self
-            .all(KNOWN.storage_classes)
+            .all(kinds::STORAGE_CLASSES)
             .filter(|class| is_default(&class.value))
             // max_by_key takes the last of equals, and they come in the order of names.
             .rev_max_by(|class| created(&class.value));
@@ -188,7 +188,7 @@ impl Store {
         }
         let class = text(claim, &["spec", "storageClassName"]);
         let allows =
-            self.get(KNOWN.storage_classes, class).is_some_and(|class| class.value["allowVolumeExpansion"] == true);
+            self.get(kinds::STORAGE_CLASSES, class).is_some_and(|class| class.value["allowVolumeExpansion"] == true);
         if allows {
             return Ok(());
         }

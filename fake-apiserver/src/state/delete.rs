@@ -12,7 +12,7 @@ use super::object::Object;
 use super::selector::Selector;
 use super::status::{Status, success};
 use super::value::{self, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{KNOWN, ListOptions, Part, Store};
+use super::{ListOptions, Part, Store};
 use crate::kinds::{self, Kind, KindRef};
 
 /// Finalizer by which the garbage collector removes dependents first.
@@ -76,7 +76,8 @@ impl Store {
             })?;
         }
         // A definition waits for its objects.
-        let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
+        let waits =
+            kind == kinds::CUSTOM_RESOURCE_DEFINITIONS && !is_terminating(&old.value) && self.has_objects(&old.value);
         let held = waits.then(|| Self::held(&old.value));
         let mut outcome = mark(kind, held.as_ref().unwrap_or(&old.value), &options, now.wall);
         if self.defects.ignores_finalizers && kind.kind != "Pod" && kind.kind != "Namespace" {

@@ -12,7 +12,7 @@ use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::status::Status;
 use super::value::{self, copy, copy_meta, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{FieldError, KNOWN, Store, certificate, default, initial, managed, shape, validate, view, warnings};
+use super::{FieldError, Store, certificate, default, initial, managed, shape, validate, view, warnings};
 use crate::kinds::{self, Kind};
 use crate::patch::{self, PatchKind};
 
@@ -198,7 +198,7 @@ impl Store {
             Part::Resize if !is_terminating(&old.value) => self.check_limits(kind, &object)?,
             _ => {}
         }
-        if kind == KNOWN.definitions && self.turns_storage(&object, &old.value) {
+        if kind == kinds::CUSTOM_RESOURCE_DEFINITIONS && self.turns_storage(&object, &old.value) {
             let why = "this server does not convert stored objects: delete them first, or keep the storage version";
             errors.push(FieldError::forbidden("spec.versions", why));
         }
