@@ -122,7 +122,7 @@ pub fn render(resources: &[Resource]) -> String {
     );
     let _ = writeln!(
         out,
-        "/// How many of [`KINDS`], from the first on, are stored.\npub(super) const STORED: usize = {stored};\n"
+        "/// How many of [`KINDS`], from the first on, are stored.\npub(crate) const STORED: usize = {stored};\n"
     );
     let positions: Vec<String> = (0..resources.len()).map(|i| place(i).to_string()).collect();
     let _ = writeln!(

@@ -11,7 +11,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use named::*;
-use table::{DISCOVERY, KINDS, STORED};
+pub(crate) use table::STORED;
+use table::{DISCOVERY, KINDS};
 
 use crate::custom::Custom;
 

@@ -3,7 +3,6 @@
 //! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
 //! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
 
-mod admission;
 mod autoscaler_view;
 mod bootstrap;
 mod certificate;
@@ -17,7 +16,6 @@ mod event_view;
 mod field;
 mod flaw;
 mod history;
-mod initial;
 mod limits;
 mod list;
 mod load;
@@ -40,6 +38,7 @@ mod service;
 pub mod shape;
 mod shelf;
 mod status;
+mod strategy;
 mod subresource;
 mod text;
 mod token;
@@ -49,6 +48,7 @@ pub mod value;
 mod view;
 mod warnings;
 mod watch;
+mod write;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

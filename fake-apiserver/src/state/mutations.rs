@@ -10,7 +10,7 @@ use super::object::Object;
 use super::policies::{Scope, check_match, check_sources};
 use super::status::Status;
 use super::value::{self, list, name, text};
-use super::{FieldError, Store, default, managed, shape};
+use super::{FieldError, Store, managed, shape, strategy};
 use crate::cel::Expression;
 use crate::kinds;
 
@@ -148,7 +148,7 @@ impl Store {
         }
         if request.object_kind().2 == request.kind.kind {
             shape::decode_strictly(request.kind, &mut changed).map_err(|status| status.message)?;
-            default::apply(crate::kinds::stored(request.kind), &mut changed);
+            strategy::default(kinds::stored(request.kind), &mut changed);
         }
         Ok(changed)
     }
