@@ -9,6 +9,7 @@ pub mod events;
 pub mod faults;
 mod field_path;
 pub mod fuzz;
+mod go_json;
 pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;

@@ -2,6 +2,7 @@
 //!
 //! A version of a definition becomes a [`Kind`] of one store ([`Registry`]), and goes with it.
 
+pub mod approval;
 pub mod definition;
 mod fields;
 mod names;

@@ -108,8 +108,8 @@ impl Server {
             let old: Value = found.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
             let seen = self.convert(&call.kind, &call.kind.api_version(), vec![old]).await?;
             let before = seen.into_iter().next().unwrap_or_default();
-            let patched = patch::apply(&call.kind, kind, sent.clone(), &before)
-                .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+            let patched =
+                patch::apply(&call.kind, kind, sent.clone(), &before).map_err(|error| crate::state::refused(&error))?;
             let versioned = value::resource_version(&patched) != value::resource_version(&before);
             let object = self.stored_form(call, patched, true).await?;
             let update = Call { verb: "update", ..stored.clone() };

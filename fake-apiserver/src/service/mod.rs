@@ -48,10 +48,14 @@ use crate::faults::OPERATIONS;
 use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{Defects, Event, Limits, ListOptions, Match, Status, Store, Version, key, scale_of};
+use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
 use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
+/// The header of the flow schema that a request was of.
+const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
+/// The header of its priority level.
+const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
 /// How long a read waits for a revision that is not yet there (R8).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The version that the server says it is.
@@ -330,7 +334,11 @@ impl Server {
             }
             return Ok(refused);
         }
-        match call {
+        let flow = match &call {
+            Ok(call) => self.flow(&parts, call.as_ref()),
+            Err(_) => None,
+        };
+        let mut response = match call {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
                 Ok(()) => self.heard(&parts, call, body).await,
                 Err(status) => {
@@ -343,7 +351,15 @@ impl Server {
                 Err(status) => Ok(failure_to(&status, accepted(&parts))),
             },
             Err(status) => Ok(failure_to(&status, accepted(&parts))),
+        }?;
+        if let Some(Matched { schema, level }) = flow {
+            for (name, uid) in [(FLOW_SCHEMA, schema), (PRIORITY_LEVEL, level)] {
+                if let Ok(uid) = http::HeaderValue::from_str(&uid) {
+                    response.headers_mut().insert(name, uid);
+                }
+            }
         }
+        Ok(response)
     }
 
     /// A request on a resource, and that it was answered for whoever counts requests.
@@ -449,9 +465,13 @@ impl Server {
                 crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
             return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
         }
+        let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
+        // What upstream's watch cache does not answer.
+        let stored = limit > 0 || matching == Some(Match::Exact) || !call.query.get("continue").is_empty();
+        let parse = if stored { Version::parse_for_storage } else { Version::parse };
         let mut options = ListOptions {
-            version: Version::parse(call.query.get("resourceVersion"))?,
-            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
+            version: parse(call.query.get("resourceVersion"))?,
+            matching,
             // Less than nothing is no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),

@@ -51,6 +51,10 @@ impl Server {
         if call.verb == "patch" && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
+        // What would have to reach into a pod or a node.
+        if let sub @ ("attach" | "exec" | "portforward" | "proxy") = call.subresource.as_str() {
+            return Err(unreached(call.kind.plural, sub));
+        }
         let Sent { value: sent, text } = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
             match (call.verb, call.subresource.as_str()) {
@@ -163,8 +167,6 @@ impl Server {
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
                 Command::Patch { target: target(), patch_kind, patch: sent, options }
             }
-            // What would have to reach into a pod or a node.
-            (_, sub @ ("attach" | "exec" | "portforward" | "proxy")) => return Err(unreached(call.kind.plural, sub)),
             ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
             _ => {
                 list_numbers(call)?;

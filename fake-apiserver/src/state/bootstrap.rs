@@ -30,6 +30,8 @@ impl Store {
                 self.furnish(now, kind, namespace, object);
             }
         }
+        self.announce_groups(now);
+        self.announce_flows(now);
         self.announce_range(now);
         self.announce_authority(now);
     }

@@ -33,30 +33,42 @@ pub enum Version {
 }
 
 impl Version {
-    /// Reads a resourceVersion: decimal, without leading zeros (R1).
+    /// Reads a resourceVersion.
+    ///
+    /// # Errors
+    /// 500 when it is none, as upstream's watch cache has it.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        match text {
+            "" => Ok(Self::Unset),
+            _ => match revision(text) {
+                Ok(0) => Ok(Self::Any),
+                Ok(revision) => Ok(Self::At(revision)),
+                Err(why) => {
+                    let why = format!("resourceVersion: Invalid value: {text:?}: {why}");
+                    Err(Status::new(500, "", why))
+                }
+            },
+        }
+    }
+
+    /// The same for a list that upstream's storage answers by itself, because it is paged or exact.
     ///
     /// # Errors
     /// 400 when it is none.
-    pub fn parse(text: &str) -> Result<Self, Status> {
-        let bad = || {
-            let mut status = Status::bad_request(format!(
-                "Invalid value: \"{text}\": resource version is not a decimal number without leading zeros"
-            ));
-            status.details.causes = vec![super::Cause {
-                reason: "FieldValueInvalid",
-                message: "invalid resource version".to_owned(),
-                field: "resourceVersion".to_owned(),
-            }];
-            status
-        };
-        match text {
-            "" => Ok(Self::Unset),
-            "0" => Ok(Self::Any),
-            _ if text.starts_with('0') || !text.bytes().all(|b| b.is_ascii_digit()) => Err(bad()),
-            // Versions go up to 2^128-1; ours end at 2^64-1, and anything above it lies in the future.
-            _ => Ok(Self::At(text.parse().unwrap_or(u64::MAX))),
-        }
+    pub fn parse_for_storage(text: &str) -> Result<Self, Status> {
+        Self::parse(text).map_err(|why| Status::bad_request(format!("invalid resource version: {}", why.message)))
     }
+}
+
+/// A revision as Go reads one.
+///
+/// # Errors
+/// The words of Go's `strconv.ParseUint`.
+pub fn revision(text: &str) -> Result<u64, String> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    let read = if digits { text.parse().ok() } else { None };
+    read.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
 /// How a named resourceVersion is meant.

@@ -3,6 +3,7 @@
 //! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
 //! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
 
+mod api_services;
 mod autoscaler_view;
 mod bootstrap;
 mod certificate;
@@ -15,7 +16,9 @@ mod delete;
 mod event_view;
 mod field;
 mod flaw;
+mod flow;
 mod history;
+mod internal;
 mod limits;
 mod list;
 mod load;
@@ -58,6 +61,7 @@ pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, Writ
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
+pub use flow::Matched;
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};
@@ -67,6 +71,7 @@ use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
+pub use update::refused;
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
@@ -141,6 +146,8 @@ pub struct Store {
     /// with fields that are not set where Go writes them.
     tracks: bool,
     publishes: bool,
+    /// The flow schemas that requests are compared with; none until the next request after one changed.
+    flows: Option<Vec<flow::Flow>>,
     /// What it does wrong on purpose.
     defects: Defects,
     /// What policies warn of, for the answer to the request.
@@ -175,6 +182,7 @@ impl Store {
             registry: Registry::default(),
             tracks: false,
             publishes: false,
+            flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
         }
@@ -304,6 +312,7 @@ impl Store {
             shelf.wipe(self.limits, self.revision);
         }
         self.expiries.clear();
+        self.flows = None;
         self.served.clear();
         self.committed.clear();
     }
@@ -322,6 +331,9 @@ impl Store {
     /// Writes an object: the next revision, one event.
     fn put(&mut self, now: Now, kind: &Kind, key: Key, mut value: substrate::json::Value) -> Arc<Object> {
         self.complete(kind, &mut value);
+        if kind.group == kinds::FLOW_SCHEMAS.group {
+            self.flows = None;
+        }
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
@@ -348,6 +360,9 @@ impl Store {
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
         let old = shelf.remove(key)?;
+        if kind.group == kinds::FLOW_SCHEMAS.group {
+            self.flows = None;
+        }
         self.revision += 1;
         let event = Event::new(self.revision, shelf.kind.clone(), key.into(), Some(old), None);
         let gone = event.object(EventType::Deleted).cloned();

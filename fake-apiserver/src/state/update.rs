@@ -14,7 +14,7 @@ use super::value::{self, resource_version, uid};
 use super::write::Write;
 use super::{FieldError, Store, managed, shape, strategy, view};
 use crate::kinds::{self, Kind};
-use crate::patch::{self, PatchKind};
+use crate::patch::{self, PatchError, PatchKind};
 
 impl Target {
     /// Where the object stands within its kind.
@@ -131,8 +131,7 @@ impl Store {
         let before = viewed.as_ref().unwrap_or(&old.value);
         let listed = managed::names_managers(&patch).then(|| managed::with_managers(before));
         let before = listed.as_ref().unwrap_or(before);
-        let mut object = patch::apply(served, patch_kind, patch, before)
-            .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+        let mut object = patch::apply(served, patch_kind, patch, before).map_err(|error| refused(&error))?;
         let sent =
             (options.fields == FieldValidation::Strict && patch_kind != PatchKind::Strategic).then(|| object.clone());
         let refuse = |object: &Value, why: String| {
@@ -151,6 +150,15 @@ impl Store {
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;
         self.write(Write::of(target, old, object, options, now))
+    }
+}
+
+/// A patch that cannot be applied, as a failure.
+pub fn refused(error: &PatchError) -> Status {
+    let message = error.to_string();
+    match error {
+        PatchError::Inapplicable => Status::generic(error.code(), error.reason(), &message),
+        _ => Status::new(error.code(), error.reason(), message),
     }
 }
 

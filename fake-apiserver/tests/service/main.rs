@@ -21,6 +21,7 @@ mod logs;
 mod mutants;
 mod ownership;
 mod pod_security;
+mod points;
 mod protobuf;
 mod quotas;
 mod rbac;
@@ -34,6 +35,7 @@ mod signing;
 mod warnings;
 mod watches;
 mod webhooks;
+mod words;
 
 use std::time::Duration;
 

