@@ -50,6 +50,8 @@ pub struct Outcome {
     pub events: Vec<Arc<Event>>,
     /// Time that passed in the world.
     pub elapsed: Duration,
+    /// When the story was over, since the world began: what follows is its end and its teardown.
+    pub story_over: Duration,
     /// What carried the bytes: `memory`, `directory` or `loop`.
     pub backend: String,
     /// The limit of wall time at which the run was given up, if it was.
@@ -80,6 +82,7 @@ impl Outcome {
             silent_faults: Vec::new(),
             events,
             elapsed,
+            story_over: elapsed,
             backend: "memory".to_owned(),
             given_up: Some(limit),
         }
@@ -172,7 +175,8 @@ pub async fn run_attended(
         }
         End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within {} of wall time", Span(limit)))),
     };
-    let elapsed = world.clock().mono() - started;
+    let story_over = world.clock().mono();
+    let elapsed = story_over - started;
     let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
@@ -202,6 +206,7 @@ pub async fn run_attended(
         // The run is over: nobody looks at the trace itself any more.
         events: world.trace().take_events(),
         elapsed,
+        story_over,
         backend: cluster.backend(),
         given_up,
     }

@@ -288,15 +288,150 @@ fn a_crash_shows_what_everybody_waited_for() {
     assert_eq!((row("attached").start_ms, row("attached").end_ms), (5_620, Some(752_220)));
 }
 
+/// The text of a run in a terminal of so many columns.
+fn wide(story: &Story, width: usize) -> String {
+    Timeline::build(&story.0.events()).story_over(20_000).render(Style { width, ..Style::PLAIN }, 4)
+}
+
 #[test]
-fn no_line_is_longer_than_100_columns() {
+fn no_line_is_longer_than_the_terminal_is_wide() {
     let mut crash = Story::default();
     crash.first_volume().crash();
     for story in [migration(), crash] {
-        for line in drawn(&story).lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+        for width in [80, 100, 120] {
+            for line in wide(&story, width).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
         }
     }
+}
+
+#[test]
+fn what_a_warning_says_is_read_to_its_end_in_a_narrow_terminal() {
+    let mut crash = Story::default();
+    crash.first_volume().crash();
+    let text = wide(&crash, 80);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let said = "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web";
+    assert!(words.join(" ").contains(said), "{text}");
+}
+
+#[test]
+fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
+    let text = wide(&migration(), 100);
+    let last = text.lines().last().unwrap_or_default();
+    for sign in ["█", "░", "·", "◆", "✗"] {
+        assert!(last.contains(sign), "{sign} in {last}");
+    }
+    let axis = text.lines().nth(1).unwrap_or_default();
+    assert!(axis.contains(" 0.000s ─") && axis.ends_with("─ 22.800s"), "{axis}");
+    let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("story over")).collect();
+    assert!(over[0].starts_with("  20.000s") && over[0].ends_with("teardown follows"), "{text}");
+    assert!(over[1].starts_with("  20.5"), "{text}");
+    // A story after which nothing happened is all there is.
+    assert!(!Timeline::build(&migration().0.events()).story_over(99_000).render(Style::PLAIN, 4).contains("story"));
+}
+
+impl Story {
+    /// What a node says that it uses.
+    fn node_status(&mut self, ms: u64, node: &str, uses: &[&str]) -> &mut Self {
+        let name = |handle: &&str| format!("kubernetes.io/csi/ebs.csi.aws.com^{handle}");
+        let uses: Vec<String> = uses.iter().map(name).collect();
+        self.commit(ms, "nodes", node, "MODIFIED", "node", json!({ "ready": "True", "volumes_in_use": uses }))
+    }
+
+    fn fault(&mut self, ms: u64, process: &str, fault: &str, op: &str) -> &mut Self {
+        self.at(ms, process, "fault.fired", json!({ "fault": fault, "op": op, "effect": { "drop_reply": true } }))
+    }
+}
+
+/// The waits of the first volume: start, end, node, what is said.
+fn waits(story: &Story) -> Vec<(u64, Option<u64>, String, String)> {
+    let timeline = Timeline::build(&story.0.events());
+    let waits = timeline.volumes[0].rows.iter().filter(|row| row.shape == Shape::Wait);
+    waits.map(|r| (r.start_ms, r.end_ms, r.node.clone().unwrap_or_default(), r.detail.clone())).collect()
+}
+
+#[test]
+fn a_kubelet_waits_for_its_next_status_before_it_mounts_and_so_does_the_detach() {
+    let mut story = Story::default();
+    story.first_volume();
+    story.node_status(12_620, "node-a", &[VOL]);
+    story.rpc(14_000, 14_100, "NodeUnstageVolume", VOL, "node-a", "OK");
+    // Of another volume, and of another node: neither is what is waited for.
+    story.node_status(15_000, "node-a", &[VOL, "vol-0fedcba9876543210"]).node_status(15_500, "node-b", &[]);
+    story.node_status(19_000, "node-a", &[]);
+    let node = || "node-a".to_owned();
+    assert_eq!(
+        waits(&story),
+        [
+            (5_620, Some(12_620), node(), "next node status in 7s".to_owned()),
+            (14_100, Some(19_000), node(), "next node status in 5s".to_owned()),
+        ]
+    );
+    // A run that ends before it comes says what it waits for.
+    let mut story = Story::default();
+    story.first_volume();
+    assert_eq!(waits(&story), [(5_620, None, node(), "for the node status".to_owned())]);
+    // A short one explains nothing.
+    story.node_status(5_900, "node-a", &[VOL]);
+    assert_eq!(waits(&story), []);
+}
+
+#[test]
+fn a_lost_node_and_a_volume_that_cannot_be_deleted_are_waited_for() {
+    let mut story = Story::default();
+    story.first_volume().node_status(5_700, "node-a", &[VOL]);
+    story.at(31_000, "node-a", "disk.crashed", json!({ "node": "node-a" }));
+    story.at(80_000, "controllers", "node.unknown", json!({ "node": "node-a" }));
+    let user = "kube-controller-manager/v1.36.2 (linux/amd64) kubernetes/mooring/node-controller";
+    story.at(
+        380_000,
+        "apiserver",
+        "api.commit",
+        json!({ "resource": "pods", "object": "default/web", "type": "MODIFIED", "verb": "delete", "user": user }),
+    );
+    for ms in [400_000, 401_000, 403_000] {
+        let message = "persistentvolume pvc-1 is still attached to node node-a";
+        story.at(ms, "provisioner", "k8s.event", json!({ "type": "Warning", "reason": "VolumeFailedDelete", "object": "persistentvolume/pvc-1", "message": message }));
+    }
+    story.rpc(407_000, 407_003, "DeleteVolume", VOL, "", "OK");
+    let node = || "node-a".to_owned();
+    assert_eq!(
+        waits(&story),
+        [
+            (31_000, Some(80_000), node(), "no heartbeat for 49s".to_owned()),
+            (80_000, Some(380_000), node(), "eviction after 5m00s".to_owned()),
+            (400_000, Some(407_000), String::new(), "3 tries: still attached".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn a_fault_is_shown_where_it_fired() {
+    let mut story = Story::default();
+    story.first_volume();
+    for ms in [12_100, 13_200] {
+        story.at(
+            ms - 50,
+            "csi-controller",
+            "csi.call",
+            json!({ "rpc": "ControllerUnpublishVolume", "volume": VOL, "node": "i-0aaaaaaaaaaaaaaaa", "ordinal": ms }),
+        );
+        story.fault(ms, "csi-controller", "lost-reply", "ec2 DetachVolume");
+    }
+    let timeline = Timeline::build(&story.0.events());
+    let fired: Vec<&Row> = timeline.volumes[0].rows.iter().filter(|row| row.phase == "fault fired").collect();
+    assert_eq!(fired.len(), 1, "{fired:?}");
+    assert_eq!((fired[0].shape, &fired[0].at_ms[..]), (Shape::Broken, &[12_100, 13_200][..]));
+    assert_eq!(fired[0].detail, "lost-reply: ec2 DetachVolume ×2");
+    let text = timeline.render(Style::PLAIN, 4);
+    let line = text.lines().find(|line| line.contains("fault fired")).unwrap_or_default();
+    assert_eq!(line.matches('✗').count(), 2, "{text}");
+    // A claim that comes later was not met.
+    story.commit(14_000, "persistentvolumeclaims", "default/other", "ADDED", "pvc", json!({ "phase": "Pending" }));
+    let timeline = Timeline::build(&story.0.events());
+    assert!(timeline.volumes[1].rows.iter().all(|row| row.shape == Shape::Moment), "{:?}", timeline.volumes[1]);
 }
 
 #[test]
