@@ -257,7 +257,7 @@ fn a_node_has_the_private_address_of_its_instance() {
         let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
         let mut found = Vec::new();
         for instance in state["instances"].as_array().unwrap() {
-            let name = instance["name"].as_str().unwrap();
+            let name = instance["tags"]["Name"].as_str().unwrap();
             let node = ObjectRef::new(Kind::node(), None, name);
             let node = cluster.objects().get(&node).await.unwrap().unwrap();
             let address = &node["status"]["addresses"][0];

@@ -217,6 +217,16 @@ pub fn find_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
 mod tests {
     use super::*;
 
+    /// Whether it was found or is named: the two may lie at different addresses.
+    #[test]
+    fn a_kind_is_equal_to_itself_wherever_the_compiler_put_it() {
+        for (plural, named) in [("pods", PODS), ("namespaces", NAMESPACES), ("persistentvolumes", PERSISTENT_VOLUMES)] {
+            assert_eq!(find("", "v1", plural), Some(named));
+            assert_eq!(*stored(named), *named);
+        }
+        assert_ne!(PODS, NAMESPACES);
+    }
+
     #[test]
     fn kinds_are_found_by_url_and_by_object_and_know_their_place() {
         for (i, kind) in all().iter().enumerate() {

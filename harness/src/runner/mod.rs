@@ -70,11 +70,12 @@ impl Outcome {
     pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
         let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|told| told.step));
         let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
+        let at = if step.is_some() { "it was at work" } else { "no step had begun" };
         Self {
             failure: Some(Failure {
                 step,
-                expected: format!("the run ends within {} of wall time", Span(limit)),
-                seen: format!("it was at work {elapsed:.3?} into its own time"),
+                expected: format!("the run ends within --timeout {} of wall time", Span(limit)),
+                seen: format!("{at} {}.{:03}s into its own time", elapsed.as_secs(), elapsed.subsec_millis()),
             }),
             violations: Vec::new(),
             checked: Checked::default(),
@@ -173,7 +174,7 @@ pub async fn run_attended(
         End::Deadline => {
             Err(run.cut_off(&format!("the scenario ends within its deadline of {}", Span(scenario.deadline))))
         }
-        End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within {} of wall time", Span(limit)))),
+        End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within --timeout {} of wall time", Span(limit)))),
     };
     let story_over = world.clock().mono();
     let elapsed = story_over - started;

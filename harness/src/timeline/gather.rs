@@ -318,6 +318,11 @@ impl Gather {
             }
         };
         self.calls.insert((event.process.clone(), call.ordinal), at);
+        if let Some(node) = &node
+            && let Some(row) = self.waits.begun(index, phase, node, event.ms)
+        {
+            self.add(index, row);
+        }
         if phase == "DeleteVolume"
             && let Some(row) = self.waits.deletion(index, event.ms)
         {

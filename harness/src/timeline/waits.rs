@@ -42,6 +42,17 @@ impl Waits {
         self.to_detach.remove(&(index, node.to_owned()));
     }
 
+    /// A call begins on a node, whatever its status says. Gives what was waited until then.
+    pub fn begun(&mut self, index: usize, phase: &str, node: &str, ms: u64) -> Option<Row> {
+        let waits = match phase {
+            "NodeStage" | "NodePublish" => &mut self.to_mount,
+            "ControllerUnpublish" => &mut self.to_detach,
+            _ => return None,
+        };
+        let since = waits.remove(&(index, node.to_owned()))?;
+        waited(since, ms, Some(node), |_| "for the node status".to_owned())
+    }
+
     /// A volume was unstaged.
     pub fn unstaged(&mut self, index: usize, node: &str, ms: u64) {
         if self.uses(index, node) {

@@ -41,7 +41,7 @@ impl Trouble {
             Self::Lacking(failure) => (Exit::Environment, failure),
             Self::Timeout(limit) => {
                 let message = format!(
-                    "the run did not end within {} of wall time: all steps were done, and the cluster did not come to rest",
+                    "the run did not end within --timeout {} of wall time: all steps were done, and the cluster did not come to rest",
                     Span(limit)
                 );
                 let look = "look with --trace FILE at what still happens at the end";
