@@ -24,7 +24,7 @@ const BAR_GOOD: usize = 28;
 const DETAIL_MIN: usize = 16;
 const DETAIL_MAX: usize = 40;
 /// Most lines of what there is to say of a row.
-const LINES: usize = 3;
+const LINES: usize = 4;
 
 /// What the signs mean.
 const LEGEND: &str = "█ was done  ░ was so  · waits  ◆ happened  ✗ broke, or a fault fired";
