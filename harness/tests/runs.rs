@@ -7,6 +7,7 @@ use harness::cluster::{Cluster, ClusterSpec};
 use harness::output::Exit;
 use harness::runner::{self, Outcome};
 use harness::scenario;
+use harness::scenario::object::{Kind, ObjectRef};
 use substrate::events::FaultFired;
 use substrate::world::{Options, simulate};
 
@@ -240,6 +241,36 @@ fn an_effect_that_cannot_happen_on_its_plane_is_refused_with_its_place() {
     let text = with_faults("  - {name: f, match: {plane: k8s, op: get}, effect: {io_error: EIO}}");
     let error = scenario::parse("test.yaml", &text).unwrap_err().render(false, 100);
     assert!(error.contains("effect.io_error: cannot happen to `get` on the plane k8s, which knows"), "{error}");
+}
+
+/// What the cloud calls the instance's private address is the node's InternalIP, and its pods' hostIP.
+#[test]
+fn a_node_has_the_private_address_of_its_instance() {
+    let spec = ClusterSpec::of_nodes(3);
+    let found: Vec<(String, String)> = simulate(Options::default(), async |world| {
+        let cluster = Cluster::simulate(&world, spec).unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        let request = http::Request::get("/admin/v1/state").header("host", "localhost");
+        let request = request.body(substrate::body::empty()).unwrap();
+        let answer = substrate::body::call(cluster.ec2().clone(), request).await.unwrap();
+        let state = substrate::body::collect(answer.into_body(), 1 << 20).await.unwrap();
+        let state: serde_json::Value = serde_json::from_slice(&state).unwrap();
+        let mut found = Vec::new();
+        for instance in state["instances"].as_array().unwrap() {
+            let name = instance["tags"]["Name"].as_str().unwrap();
+            let node = ObjectRef::new(Kind::node(), None, name);
+            let node = cluster.objects().get(&node).await.unwrap().unwrap();
+            let address = &node["status"]["addresses"][0];
+            assert_eq!(address["type"], "InternalIP");
+            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+            found.push((text(&instance["privateIp"]), text(&address["address"])));
+        }
+        found
+    });
+    assert_eq!(found.len(), 3);
+    for (cloud, node) in found {
+        assert_eq!(cloud, node);
+    }
 }
 
 /// What a pod printed, by the API server and the node that runs it; and that a node without power is told at once.

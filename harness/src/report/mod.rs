@@ -160,7 +160,8 @@ impl Report {
     /// The report for the JSON envelope and for stderr: its text without colours, and what to do next.
     pub fn failure(&self) -> Failure {
         if let Some(limit) = self.given_up {
-            let text = format!("the run did not end within {limit} of wall time\n\n{}", self.render(Style::PLAIN));
+            let text =
+                format!("the run did not end within --timeout {limit} of wall time\n\n{}", self.render(Style::PLAIN));
             return Failure::new("timeout", text.trim_end())
                 .action("see in the lines above what the step waits for; with --trace FILE every message is there")
                 .action("give a run that only needs longer more with --timeout");

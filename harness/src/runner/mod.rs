@@ -50,6 +50,8 @@ pub struct Outcome {
     pub events: Vec<Arc<Event>>,
     /// Time that passed in the world.
     pub elapsed: Duration,
+    /// When the story was over, since the world began: what follows is its end and its teardown.
+    pub story_over: Duration,
     /// What carried the bytes: `memory`, `directory` or `loop`.
     pub backend: String,
     /// The limit of wall time at which the run was given up, if it was.
@@ -68,11 +70,12 @@ impl Outcome {
     pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
         let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|told| told.step));
         let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
+        let at = if step.is_some() { "it was at work" } else { "no step had begun" };
         Self {
             failure: Some(Failure {
                 step,
-                expected: format!("the run ends within {} of wall time", Span(limit)),
-                seen: format!("it was at work {elapsed:.3?} into its own time"),
+                expected: format!("the run ends within --timeout {} of wall time", Span(limit)),
+                seen: format!("{at} {}.{:03}s into its own time", elapsed.as_secs(), elapsed.subsec_millis()),
             }),
             violations: Vec::new(),
             checked: Checked::default(),
@@ -80,6 +83,7 @@ impl Outcome {
             silent_faults: Vec::new(),
             events,
             elapsed,
+            story_over: elapsed,
             backend: "memory".to_owned(),
             given_up: Some(limit),
         }
@@ -170,9 +174,10 @@ pub async fn run_attended(
         End::Deadline => {
             Err(run.cut_off(&format!("the scenario ends within its deadline of {}", Span(scenario.deadline))))
         }
-        End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within {} of wall time", Span(limit)))),
+        End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within --timeout {} of wall time", Span(limit)))),
     };
-    let elapsed = world.clock().mono() - started;
+    let story_over = world.clock().mono();
+    let elapsed = story_over - started;
     let silent_faults = run.silent_faults(result.is_ok());
     let mut leftovers = Leftovers::default();
     if result.is_ok() {
@@ -202,6 +207,7 @@ pub async fn run_attended(
         // The run is over: nobody looks at the trace itself any more.
         events: world.trace().take_events(),
         elapsed,
+        story_over,
         backend: cluster.backend(),
         given_up,
     }

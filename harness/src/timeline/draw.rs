@@ -1,11 +1,11 @@
-//! From rows to text in 100 columns.
+//! From rows to text, in as many columns as there are.
 //!
 //! ```text
 //! pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
-//!    start    took  phase               node    1.004s ────────────── 11.010s
-//!   1.004s          claim created               ◆
-//!   1.052s   2.10s  provisioned                 ██████▌
-//!   6.010s       …  running             node-a                 ░░░░░░░░░░░░░░ web wrote 5
+//!    start    took  phase               node    0.000s ─────────── 11.010s
+//!   1.004s          claim created                 ◆
+//!   1.052s   2.10s  provisioned                   ██████▌
+//!   6.010s       …  running             node-a                 ░░░░░░░░░░░ web wrote 5
 //! ```
 
 use super::{Row, Shape, Timeline, Volume};
@@ -17,41 +17,68 @@ const TOOK: usize = 6;
 const PHASE: usize = 19;
 /// Most columns for the name of a node.
 const NODE_MAX: usize = 12;
-/// Columns for what there is to say.
-const DETAIL: usize = 23;
-/// Narrowest that a bar gets.
-const BAR_MIN: usize = 16;
+/// Narrowest that a bar gets, and what it gets before the text beside it.
+const BAR_MIN: usize = 10;
+const BAR_GOOD: usize = 28;
+/// Narrowest and widest that the text beside it gets.
+const DETAIL_MIN: usize = 16;
+const DETAIL_MAX: usize = 40;
+/// Most lines of what there is to say of a row.
+const LINES: usize = 4;
+
+/// What the signs mean.
+const LEGEND: &str = "█ was done  ░ was so  · waits  ◆ happened  ✗ broke, or a fault fired";
 
 /// The columns of one drawing.
 struct Layout {
     style: Style,
-    from_ms: u64,
     to_ms: u64,
+    story_ms: Option<u64>,
     node: usize,
     bar: usize,
+    detail: usize,
 }
 
 pub(super) fn draw(timeline: &Timeline, style: Style, volumes: usize) -> String {
     let rows = || timeline.volumes.iter().take(volumes).flat_map(|v| &v.rows);
     let node = rows().filter_map(|r| r.node.as_ref()).map(|n| n.chars().count()).max().unwrap_or(0).min(NODE_MAX);
-    let used = 1 + START + 2 + TOOK + 2 + PHASE + 1 + node + 2 + 1 + DETAIL;
+    let used = 1 + START + 2 + TOOK + 2 + PHASE + 1 + node + 2 + 1;
+    let room = style.width.saturating_sub(used);
+    let beside = rows().filter(|row| !is_text(row)).map(|row| row.detail.chars().count()).max().unwrap_or(0);
+    // What is said is read; a bar is only looked at.
+    let share = room.saturating_sub(BAR_GOOD).max(DETAIL_MIN + 6).min(room.saturating_sub(BAR_MIN));
+    let detail = beside.clamp(DETAIL_MIN, DETAIL_MAX).min(share).max(1);
     let layout = Layout {
         style,
-        from_ms: rows().map(|r| r.start_ms).min().unwrap_or(0),
         to_ms: timeline.end_ms,
+        story_ms: timeline.story_ms,
         node,
-        bar: style.width.saturating_sub(used).max(BAR_MIN),
+        bar: room.saturating_sub(detail).max(BAR_MIN),
+        detail,
     };
     let mut out = String::new();
     for volume in timeline.volumes.iter().take(volumes) {
         out += &layout.title(volume);
         out += &layout.axis();
-        for row in &volume.rows {
+        let story = layout.story_ms.map(|ms| volume.rows.partition_point(|row| row.start_ms <= ms));
+        for (at, row) in volume.rows.iter().enumerate() {
+            if story == Some(at) {
+                out += &layout.story_over();
+            }
             out += &layout.row(row);
         }
         out.push('\n');
     }
-    out + &layout.rest(timeline.volumes.get(volumes..).unwrap_or_default())
+    out += &layout.rest(timeline.volumes.get(volumes..).unwrap_or_default());
+    if !timeline.volumes.is_empty() {
+        out += &format!("{}\n", style.paint(Tone::Faint, &cut(LEGEND, style.width)));
+    }
+    out
+}
+
+/// Whether a row is read and not measured: its text takes the place of the bar.
+fn is_text(row: &Row) -> bool {
+    row.end_ms.is_none() && row.shape == Shape::Warning && !row.detail.is_empty()
 }
 
 impl Layout {
@@ -71,7 +98,7 @@ impl Layout {
     }
 
     fn axis(&self) -> String {
-        let (from, to) = (seconds(self.from_ms), seconds(self.to_ms));
+        let (from, to) = (seconds(0), seconds(self.to_ms));
         let room = self.bar.saturating_sub(from.chars().count() + to.chars().count() + 2);
         let line = format!(
             " {:>START$}  {:>TOOK$}  {:<PHASE$} {:<node$}  {from} {} {to}",
@@ -85,15 +112,16 @@ impl Layout {
         format!("{}\n", self.style.paint(Tone::Faint, line.trim_end()))
     }
 
+    /// What follows is no part of the story.
+    fn story_over(&self) -> String {
+        let Some(ms) = self.story_ms else { return String::new() };
+        let row = Row { detail: "teardown follows".to_owned(), ..Row::moment(ms, "story over") };
+        self.style.paint(Tone::Faint, self.row(&row).trim_end()) + "\n"
+    }
+
     fn row(&self, row: &Row) -> String {
-        let tone = match row.shape {
-            Shape::Moment => Tone::Plain,
-            Shape::Work => Tone::Work,
-            Shape::State => Tone::Good,
-            Shape::Warning => Tone::Warning,
-            Shape::Broken => Tone::Bad,
-        };
-        let lasts = row.end_ms.is_some() || matches!(row.shape, Shape::Work | Shape::State);
+        let tone = tone(row);
+        let lasts = row.end_ms.is_some() || matches!(row.shape, Shape::Work | Shape::State | Shape::Wait);
         let duration = match row.end_ms {
             Some(end) => took(end.saturating_sub(row.start_ms)),
             None if lasts => "…".to_owned(),
@@ -102,39 +130,58 @@ impl Layout {
         let times = format!(" {:>START$}  {duration:>TOOK$}", seconds(row.start_ms));
         let phase = format!("{:<PHASE$}", cut(&row.phase, PHASE));
         let node = row.node.as_deref().map(|n| cut(n, self.node)).unwrap_or_default();
-        // A warning is read, not measured: its text takes the place of the bar unless it lasted.
-        let tail = if !lasts && row.shape == Shape::Warning && !row.detail.is_empty() {
-            self.style.paint(tone, &cut(&row.detail, self.bar + 1 + DETAIL))
-        } else {
-            let bar = if lasts { self.bar(row) } else { self.mark(row) };
-            let detail = cut(&row.detail, DETAIL);
-            let gap = " ".repeat(self.bar.saturating_sub(bar.chars().count()) + 1);
-            let gap = if detail.is_empty() { String::new() } else { gap };
-            format!("{}{gap}{}", self.style.paint(tone, &bar), self.style.paint(Tone::Faint, &detail))
-        };
         let phase = if row.shape == Shape::Moment { phase } else { self.style.paint(tone, &phase) };
-        let line =
-            format!("{}  {phase} {node:<width$}  {tail}", self.style.paint(Tone::Faint, &times), width = self.node);
-        format!("{}\n", line.trim_end())
+        let start = format!("{}  {phase} {node:<width$}  ", self.style.paint(Tone::Faint, &times), width = self.node);
+        let indent = 1 + START + 2 + TOOK + 2 + PHASE + 1 + self.node + 2;
+        let (bar, gap, words, columns) = match is_text(row) {
+            true => (String::new(), 0, tone, self.bar + 1 + self.detail),
+            false if lasts => (self.bar(row), self.bar + 1, Tone::Faint, self.detail),
+            false => (self.marks(row), self.bar + 1, Tone::Faint, self.detail),
+        };
+        let mut out = String::new();
+        for (at, text) in in_lines(&row.detail, columns).into_iter().enumerate() {
+            let line = if at == 0 {
+                let fill = " ".repeat(gap.saturating_sub(bar.chars().count()));
+                let fill = if text.is_empty() { String::new() } else { fill };
+                format!("{start}{}{fill}{}", self.style.paint(tone, &bar), self.style.paint(words, &text))
+            } else {
+                format!("{}{}", " ".repeat(indent + gap), self.style.paint(words, &text))
+            };
+            out += &format!("{}\n", line.trim_end());
+        }
+        out
     }
 
     /// Where an instant lies, in half cells.
     fn half(&self, ms: u64) -> usize {
-        let span = self.to_ms.saturating_sub(self.from_ms).max(1);
+        let span = self.to_ms.max(1);
         let halves = self.bar as u64 * 2;
-        let at = ms.saturating_sub(self.from_ms).min(span) * halves / span;
+        let at = ms.min(span) * halves / span;
         usize::try_from(at.min(halves - 1)).unwrap_or(0)
     }
 
-    fn mark(&self, row: &Row) -> String {
-        format!("{}◆", " ".repeat(self.half(row.start_ms) / 2))
+    /// A sign for each instant.
+    fn marks(&self, row: &Row) -> String {
+        let sign = if row.shape == Shape::Broken { '✗' } else { '◆' };
+        let mut cells = vec![' '; self.bar];
+        for ms in row.at_ms.iter().chain([&row.start_ms]) {
+            if let Some(cell) = cells.get_mut(self.half(*ms) / 2) {
+                *cell = sign;
+            }
+        }
+        cells.into_iter().collect::<String>().trim_end().to_owned()
     }
 
-    /// What was done is solid, to half a cell; what was so is light.
+    /// What was done is solid, to half a cell; what was so is light, and a wait is dots.
     fn bar(&self, row: &Row) -> String {
         let (from, to) = (self.half(row.start_ms), self.half(row.end_ms.unwrap_or(self.to_ms)));
-        if row.shape == Shape::State {
-            return format!("{}{}", " ".repeat(from / 2), "░".repeat(to / 2 - from / 2 + 1));
+        let sign = match row.shape {
+            Shape::State => Some("░"),
+            Shape::Wait => Some("·"),
+            _ => None,
+        };
+        if let Some(sign) = sign {
+            return format!("{}{}", " ".repeat(from / 2), sign.repeat(to / 2 - from / 2 + 1));
         }
         let cell = |i: usize| match (from <= 2 * i && 2 * i <= to, from <= 2 * i + 1 && 2 * i < to) {
             (true, true) => '█',
@@ -157,6 +204,37 @@ impl Layout {
         let line = format!("and {} more volumes{range}", volumes.len());
         format!("{}\n\n", self.style.paint(Tone::Faint, &line))
     }
+}
+
+fn tone(row: &Row) -> Tone {
+    match row.shape {
+        Shape::Moment => Tone::Plain,
+        Shape::Work => Tone::Work,
+        Shape::State => Tone::Good,
+        Shape::Wait => Tone::Faint,
+        Shape::Warning => Tone::Warning,
+        Shape::Broken => Tone::Bad,
+    }
+}
+
+/// The text in lines of at most so many columns; at least one, at most [`LINES`].
+fn in_lines(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        let used = line.chars().count();
+        if used == 0 || used + 1 + word.chars().count() <= columns || lines.len() == LINES {
+            let line = &mut lines[last];
+            if used > 0 {
+                line.push(' ');
+            }
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.into_iter().map(|line| cut(&line, columns)).collect()
 }
 
 /// An instant: seconds with milliseconds, whatever its size, so that a column of them can be compared.

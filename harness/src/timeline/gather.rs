@@ -14,7 +14,9 @@ use substrate::Event;
 use substrate::events::ProcessCrashed;
 use substrate::json::Text;
 
+use super::faults;
 use super::names::Names;
+use super::waits::Waits;
 use super::{Row, Shape, Timeline, Volume};
 
 /// RPCs that are phases of a volume, and the names that users know them by.
@@ -30,6 +32,9 @@ const RPCS: [(&str, &str); 9] = [
     ("DeleteVolume", "DeleteVolume"),
 ];
 
+/// Who deletes the pods of a node that nobody hears of: the service account of the taint-eviction controller.
+const EVICTION: &str = "node-controller";
+
 pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
     let mut names = Names::default();
     for event in events {
@@ -43,7 +48,7 @@ pub(super) fn gather(events: &[Arc<Event>]) -> Timeline {
 }
 
 /// A row by volume and position.
-type At = (usize, usize);
+pub(super) type At = (usize, usize);
 
 #[derive(Debug, Default)]
 struct Pod {
@@ -63,8 +68,8 @@ struct Running {
 }
 
 #[derive(Debug, Default)]
-struct Gather {
-    names: Names,
+pub(super) struct Gather {
+    pub(super) names: Names,
     timeline: Timeline,
     /// The claim that a name stands for now.
     claims: BTreeMap<String, usize>,
@@ -72,11 +77,11 @@ struct Gather {
     unclaimed: BTreeMap<String, usize>,
     pods: BTreeMap<String, Pod>,
     /// Calls that are open, by process and ordinal.
-    calls: BTreeMap<(Arc<str>, u64), At>,
+    pub(super) calls: BTreeMap<(Arc<str>, u64), At>,
     /// Rows of RPCs that have not succeeded yet, with the number of tries.
     tries: BTreeMap<(usize, String, String), (usize, u64)>,
     /// Rows `attached` that are open, by VolumeAttachment.
-    attached: BTreeMap<String, (At, String)>,
+    pub(super) attached: BTreeMap<String, (At, String)>,
     running: Vec<Running>,
     /// When the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
@@ -85,6 +90,9 @@ struct Gather {
     unready: BTreeMap<String, bool>,
     /// Rows of pods that run where nobody hears of them, by pod and volume.
     unheard: Vec<(At, String, String)>,
+    pub(super) waits: Waits,
+    /// Rows of faults, by fault and volume.
+    pub(super) fired: BTreeMap<(String, usize), At>,
 }
 
 impl Gather {
@@ -120,10 +128,18 @@ impl Gather {
             self.on_unknown(node, ms);
         } else if let Some(NodeReady { node }) = event.get() {
             self.on_ready(node, ms);
+        } else if let Some(fired) = event.get() {
+            faults::on_fired(self, fired, event);
         }
     }
 
-    fn volume(&mut self, index: usize) -> &mut Volume {
+    /// The volumes to which something has happened by now.
+    pub(super) fn known(&self) -> BTreeSet<usize> {
+        let volumes = self.timeline.volumes.iter().enumerate();
+        volumes.filter(|(_, volume)| !volume.rows.is_empty()).map(|(index, _)| index).collect()
+    }
+
+    pub(super) fn volume(&mut self, index: usize) -> &mut Volume {
         while self.timeline.volumes.len() <= index {
             self.timeline.volumes.push(Volume::default());
         }
@@ -131,7 +147,7 @@ impl Gather {
     }
 
     /// The volume with this handle, or the one that is being made for this PV.
-    fn index(&mut self, handle: &str) -> usize {
+    pub(super) fn index(&mut self, handle: &str) -> usize {
         let pv = self.names.pv_of_handle.get(handle).map_or(handle, String::as_str);
         if let Some(index) = self.names.claims_of_pv.get(pv) {
             return *index;
@@ -142,13 +158,13 @@ impl Gather {
         index
     }
 
-    fn add(&mut self, index: usize, row: Row) -> At {
+    pub(super) fn add(&mut self, index: usize, row: Row) -> At {
         let rows = &mut self.volume(index).rows;
         rows.push(row);
         (index, rows.len() - 1)
     }
 
-    fn row(&mut self, at: At) -> Option<&mut Row> {
+    pub(super) fn row(&mut self, at: At) -> Option<&mut Row> {
         self.timeline.volumes.get_mut(at.0)?.rows.get_mut(at.1)
     }
 
@@ -163,8 +179,11 @@ impl Gather {
             "persistentvolumeclaims" => self.on_claim(commit, ms),
             "pods" => self.on_pod(commit, ms),
             "volumeattachments" => self.on_attachment(commit, ms),
-            "nodes" if commit.node.as_ref().is_some_and(|node| node.ready.as_deref() == Some("False")) => {
-                self.on_not_ready(&commit.object, ms);
+            "nodes" => {
+                self.on_node_status(commit, ms);
+                if commit.node.as_ref().is_some_and(|node| node.ready.as_deref() == Some("False")) {
+                    self.on_not_ready(&commit.object, ms);
+                }
             }
             _ => {}
         }
@@ -221,6 +240,9 @@ impl Gather {
         if deleting {
             let end = deleted.then_some(ms);
             let node = pod.node.clone();
+            if let Some(node) = node.as_ref().filter(|_| commit.user.contains(EVICTION)) {
+                rows.extend(self.waits.eviction(node, ms));
+            }
             rows.push(Row { node, detail: short, end_ms: end, ..Row::state(ms, "terminating") });
         }
         let (claims, node) = (pod.claims.clone(), pod.node.clone());
@@ -254,6 +276,9 @@ impl Gather {
         if let Some(at) = open.filter(|_| !va.attached || deleted) {
             self.end(at, ms);
             self.attached.remove(&*commit.object);
+            if let Some(node) = &va.node {
+                self.waits.not_attached(at.0, node);
+            }
         }
         let named = |text: &Option<Text>| text.clone().filter(|text| !text.is_empty());
         let (Some(pv), Some(node)) = (named(&va.pv), named(&va.node)) else { return };
@@ -265,6 +290,7 @@ impl Gather {
         if va.attached && open.is_none() && !deleted {
             let at = self.add(index, row(Row::state(ms, "attached")));
             self.attached.insert(commit.object.to_string(), (at, node.to_string()));
+            self.waits.attached(index, &node, ms);
         }
     }
 
@@ -292,6 +318,16 @@ impl Gather {
             }
         };
         self.calls.insert((event.process.clone(), call.ordinal), at);
+        if let Some(node) = &node
+            && let Some(row) = self.waits.begun(index, phase, node, event.ms)
+        {
+            self.add(index, row);
+        }
+        if phase == "DeleteVolume"
+            && let Some(row) = self.waits.deletion(index, event.ms)
+        {
+            self.add(index, row);
+        }
     }
 
     fn on_done(&mut self, done: &CsiDone, event: &Event) {
@@ -301,6 +337,9 @@ impl Gather {
         let tries = self.tries.get(&key).map_or(1, |(_, tries)| *tries);
         let code = &done.code;
         if code == "OK" {
+            if key.1 == "NodeUnstage" {
+                self.waits.unstaged(at.0, &key.2, event.ms);
+            }
             self.tries.remove(&key);
         }
         let Some(row) = self.row(at) else { return };
@@ -359,6 +398,7 @@ impl Gather {
 
     fn on_crash(&mut self, node: &str, ms: u64) {
         self.silence(node, ms);
+        self.waits.down(node, ms);
         self.on_node(node, ms, "power loss", Shape::Broken);
     }
 
@@ -383,6 +423,9 @@ impl Gather {
         if self.unready.insert(node.to_owned(), true) == Some(true) {
             return;
         }
+        if let Some(row) = self.waits.unknown(node, ms) {
+            self.on_row(node, &row);
+        }
         self.on_node(node, ms, "node Unknown", Shape::Warning);
         let here = |running: &&Running| running.node == node;
         let pods: Vec<(usize, String)> = self.running.iter().filter(here).map(|r| (r.row.0, r.pod.clone())).collect();
@@ -395,6 +438,7 @@ impl Gather {
     }
 
     fn on_ready(&mut self, node: &str, ms: u64) {
+        self.waits.ready(node);
         if self.unready.remove(node).is_some() {
             self.on_node(node, ms, "node Ready", Shape::Moment);
         }
@@ -413,10 +457,26 @@ impl Gather {
 
     /// A row for every volume that is attached to the node.
     fn on_node(&mut self, node: &str, ms: u64, phase: &str, shape: Shape) {
+        self.on_row(node, &Row { shape, node: Some(node.to_owned()), ..Row::moment(ms, phase) });
+    }
+
+    /// This row for every volume that is attached to the node.
+    fn on_row(&mut self, node: &str, row: &Row) {
         let here: Vec<usize> = self.attached.values().filter(|(_, n)| n == node).map(|(at, _)| at.0).collect();
         for index in here {
-            let row = Row::moment(ms, phase);
-            self.add(index, Row { shape, node: Some(node.to_owned()), ..row });
+            self.add(index, row.clone());
+        }
+    }
+
+    /// What the kubelet says that it uses: before that it mounts nothing, and nothing is detached before it says that it
+    /// uses it no more.
+    fn on_node_status(&mut self, commit: &Commit, ms: u64) {
+        let Some(status) = &commit.node else { return };
+        let handle = |name: &Text| name.rsplit_once('^').map_or_else(|| name.to_string(), |(_, h)| h.to_owned());
+        let handles: Vec<String> = status.volumes_in_use.iter().map(handle).collect();
+        let in_use: BTreeSet<usize> = handles.iter().map(|handle| self.index(handle)).collect();
+        for (index, row) in self.waits.in_use(&commit.object, in_use, ms) {
+            self.add(index, row);
         }
     }
 
@@ -494,6 +554,12 @@ impl Gather {
         let indexes: Vec<usize> = match kind {
             "pod" => self.pods.get(key).map(|pod| pod.claims.clone()).unwrap_or_default(),
             "persistentvolumeclaim" => self.claims.get(key).copied().into_iter().collect(),
+            "persistentvolume" if reason == "VolumeFailedDelete" => {
+                if let Some(index) = self.names.claims_of_pv.get(key).copied() {
+                    self.waits.not_deleted(index, &told.message, ms);
+                }
+                return;
+            }
             _ => return,
         };
         let node = self.pods.get(key).filter(|_| kind == "pod").and_then(|pod| pod.node.clone());
@@ -522,14 +588,18 @@ impl Gather {
         for (index, handle) in handles {
             self.volume(index).volume.get_or_insert(handle);
         }
+        for (index, row) in std::mem::take(&mut self.waits).open() {
+            self.add(index, row);
+        }
         for volume in &mut self.timeline.volumes {
             volume.rows.sort_by_key(|row| row.start_ms);
         }
         self.timeline.volumes.retain(|v| !v.rows.is_empty());
         // What happens to no volume is not drawn.
         let rows = || self.timeline.volumes.iter().flat_map(|v| &v.rows);
-        let lasts = rows().any(|row| row.end_ms.is_none() && matches!(row.shape, Shape::State | Shape::Work));
-        let last = rows().map(|row| row.end_ms.unwrap_or(row.start_ms)).max();
+        let lasts =
+            rows().any(|row| row.end_ms.is_none() && matches!(row.shape, Shape::State | Shape::Work | Shape::Wait));
+        let last = rows().map(|row| row.at_ms.last().copied().or(row.end_ms).unwrap_or(row.start_ms)).max();
         self.timeline.end_ms = last.filter(|_| !lasts).unwrap_or(end_ms);
         self.timeline
     }
@@ -546,9 +616,9 @@ impl Running {
 }
 
 impl Row {
-    fn moment(ms: u64, phase: &str) -> Self {
+    pub(super) fn moment(ms: u64, phase: &str) -> Self {
         let (phase, detail) = (phase.to_owned(), String::new());
-        Self { start_ms: ms, end_ms: None, shape: Shape::Moment, phase, node: None, detail }
+        Self { start_ms: ms, end_ms: None, shape: Shape::Moment, phase, node: None, detail, at_ms: Vec::new() }
     }
 
     fn state(ms: u64, phase: &str) -> Self {
@@ -559,7 +629,7 @@ impl Row {
         Self { shape: Shape::Work, node: node.map(str::to_owned), ..Self::moment(ms, phase) }
     }
 
-    fn until(self, ms: u64) -> Self {
+    pub(super) fn until(self, ms: u64) -> Self {
         Self { end_ms: Some(ms), ..self }
     }
 }

@@ -4,9 +4,11 @@
 //! it. `gather` turns events into rows, `draw` turns rows into text.
 
 mod draw;
+mod faults;
 mod gather;
 mod names;
 mod summary;
+mod waits;
 
 pub use summary::Summary;
 
@@ -21,6 +23,9 @@ use substrate::Event;
 pub struct Timeline {
     /// The end of the run, in milliseconds since the world began.
     pub end_ms: u64,
+    /// When the story was over and what it had made was taken down; nothing when nothing happened to a volume any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub story_ms: Option<u64>,
     /// The volumes, in the order in which their claims were created.
     pub volumes: Vec<Volume>,
 }
@@ -53,6 +58,8 @@ pub enum Shape {
     Work,
     /// Something was so.
     State,
+    /// Nobody could do anything before something else came.
+    Wait,
     /// Something deserves a look.
     Warning,
     /// Something broke.
@@ -75,12 +82,22 @@ pub struct Row {
     pub node: Option<String>,
     /// What there is to say; may be empty.
     pub detail: String,
+    /// The instants of what happened more than once, the first of them too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at_ms: Vec<u64>,
 }
 
 impl Timeline {
     /// Reads the timeline out of a trace.
     pub fn build(events: &[Arc<Event>]) -> Self {
         gather::gather(events)
+    }
+
+    /// The same, of a run whose story was over at `ms`.
+    pub fn story_over(mut self, ms: u64) -> Self {
+        let last = self.volumes.iter().flat_map(|v| &v.rows).map(|row| row.start_ms).max();
+        self.story_ms = Some(ms).filter(|ms| last.is_some_and(|last| last > *ms));
+        self
     }
 
     /// The timeline as text, with all rows of the first `volumes` volumes.

@@ -20,6 +20,9 @@ pub struct Summary {
     pub live: bool,
     /// The clock of the world at the end, in milliseconds.
     pub world_ms: u64,
+    /// When what the story made was taken down, in milliseconds since the world began; nothing when it made nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub torn_down_ms: Option<u64>,
     /// What divided waits and latencies.
     pub time_scale: f64,
     /// Wall time of the run, in milliseconds.
@@ -42,6 +45,7 @@ impl Summary {
             exit,
             live: kind == WorldKind::Live,
             world_ms: 0,
+            torn_down_ms: None,
             time_scale: 1.0,
             wall_ms: 0,
             seed: 0,
@@ -65,6 +69,7 @@ impl Summary {
             parts.push(format!("live on the {} backend", self.backend));
         } else {
             parts.push(format!("virtual time {}.{:03}s", self.world_ms / 1000, self.world_ms % 1000));
+            parts.extend(self.torn_down_ms.map(|ms| format!("with teardown {}.{:03}s", ms / 1000, ms % 1000)));
         }
         parts.push(format!("wall time {}", took(self.wall_ms)));
         if self.time_scale != 1.0 {
@@ -72,12 +77,28 @@ impl Summary {
         }
         parts.push(format!("seed {}", self.seed));
         parts.push(format!("{} events", self.events));
+        let title = format!("{mark} {} {}", self.name, self.exit.word());
         let checked = format!("  checked: {}", self.checked);
         format!(
-            "{} {}\n{}\n",
-            style.paint(tone, &format!("{mark} {} {}", self.name, self.exit.word())),
-            style.paint(Tone::Faint, &format!("· {}", parts.join(" · "))),
+            "{}{}\n{}\n",
+            style.paint(tone, &title),
+            style.paint(Tone::Faint, &in_lines(&parts, title.chars().count(), style.width)),
             style.paint(Tone::Faint, &checked),
         )
     }
+}
+
+/// The parts one after another, after a title of `used` columns; on further lines where there is no room.
+fn in_lines(parts: &[String], mut used: usize, width: usize) -> String {
+    let mut out = String::new();
+    for part in parts {
+        let columns = part.chars().count() + 3;
+        if used + columns > width {
+            out.push_str("\n ");
+            used = 1;
+        }
+        out += &format!(" · {part}");
+        used += columns;
+    }
+    out
 }

@@ -222,18 +222,19 @@ fn a_first_volume_reads_like_this() {
     story.first_volume();
     let expected = "\
 pvc/data · vol-0123456789abcdef0 · 1 GiB · us-east-1a · running after 5.00s
-    start    took  phase               node    1.004s ────────────── 11.010s
-   1.004s          claim created               ◆
-   1.006s    31ms  scheduled           node-a  ▌                             web
-   1.052s   2.10s  provisioned                 ██████▌
-   3.180s          bound                             ◆
-   3.210s          VolumeAttachment    node-a        ◆
-   3.225s   2.38s  ControllerPublish   node-a        ███████▌                /dev/xvdaa
-   5.620s       …  attached            node-a               ░░░░░░░░░░░░░░░░
-   5.710s   200ms  NodeStage           node-a               ▐▌               formatted
-   5.920s    20ms  NodePublish         node-a                ▌
-   6.010s       …  running             node-a                ░░░░░░░░░░░░░░░ web wrote 5
+    start    took  phase               node    0.000s ───────────────────── 11.010s
+   1.004s          claim created                  ◆
+   1.006s    31ms  scheduled           node-a     ▌                                 web
+   1.052s   2.10s  provisioned                    ███████▌
+   3.180s          bound                                 ◆
+   3.210s          VolumeAttachment    node-a            ◆
+   3.225s   2.38s  ControllerPublish   node-a            ▐███████▌                  /dev/xvdaa
+   5.620s       …  attached            node-a                    ░░░░░░░░░░░░░░░░░░
+   5.710s   200ms  NodeStage           node-a                    ▐▌                 formatted
+   5.920s    20ms  NodePublish         node-a                     ▌
+   6.010s       …  running             node-a                     ░░░░░░░░░░░░░░░░░ web wrote 5
 
+█ was done  ░ was so  · waits  ◆ happened  ✗ broke, or a fault fired
 ";
     assert_eq!(drawn(&story), expected);
 }
@@ -288,15 +289,149 @@ fn a_crash_shows_what_everybody_waited_for() {
     assert_eq!((row("attached").start_ms, row("attached").end_ms), (5_620, Some(752_220)));
 }
 
+/// The text of a run in a terminal of so many columns.
+fn wide(story: &Story, width: usize) -> String {
+    Timeline::build(&story.0.events()).story_over(20_000).render(Style { width, ..Style::PLAIN }, 4)
+}
+
 #[test]
-fn no_line_is_longer_than_100_columns() {
+fn no_line_is_longer_than_the_terminal_is_wide() {
     let mut crash = Story::default();
     crash.first_volume().crash();
     for story in [migration(), crash] {
-        for line in drawn(&story).lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+        for width in [80, 100, 120] {
+            for line in wide(&story, width).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
         }
     }
+}
+
+#[test]
+fn what_a_warning_says_is_read_to_its_end_in_a_narrow_terminal() {
+    let mut crash = Story::default();
+    crash.first_volume().crash();
+    let text = wide(&crash, 80);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let said = "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) web";
+    assert!(words.join(" ").contains(said), "{text}");
+}
+
+#[test]
+fn signs_are_explained_and_the_axis_goes_from_the_beginning_to_the_end() {
+    let text = Timeline::build(&migration().0.events()).story_over(14_000).render(Style::PLAIN, 4);
+    let last = text.lines().last().unwrap_or_default();
+    for sign in ["█", "░", "·", "◆", "✗"] {
+        assert!(last.contains(sign), "{sign} in {last}");
+    }
+    let axis = text.lines().nth(1).unwrap_or_default();
+    assert!(axis.contains(" 0.000s ─") && axis.ends_with("─ 22.800s"), "{axis}");
+    let over: Vec<&str> = text.lines().skip_while(|line| !line.contains("story over")).collect();
+    assert!(over[0].starts_with("  14.000s") && over[0].ends_with("teardown follows"), "{text}");
+    assert!(over[1].starts_with("  15.000s"), "{text}");
+    // A story after which nothing happened is all there is.
+    assert!(!Timeline::build(&migration().0.events()).story_over(99_000).render(Style::PLAIN, 4).contains("story"));
+}
+
+impl Story {
+    /// What a node says that it uses.
+    fn node_status(&mut self, ms: u64, node: &str, uses: &[&str]) -> &mut Self {
+        let name = |handle: &&str| format!("kubernetes.io/csi/ebs.csi.aws.com^{handle}");
+        let uses: Vec<String> = uses.iter().map(name).collect();
+        self.commit(ms, "nodes", node, "MODIFIED", "node", json!({ "ready": "True", "volumes_in_use": uses }))
+    }
+
+    fn fault(&mut self, ms: u64, process: &str, fault: &str, op: &str) -> &mut Self {
+        self.at(ms, process, "fault.fired", json!({ "fault": fault, "op": op, "effect": { "drop_reply": true } }))
+    }
+}
+
+/// The waits of the first volume: start, end, node, what is said.
+fn waits(story: &Story) -> Vec<(u64, Option<u64>, String, String)> {
+    let timeline = Timeline::build(&story.0.events());
+    let waits = timeline.volumes[0].rows.iter().filter(|row| row.shape == Shape::Wait);
+    waits.map(|r| (r.start_ms, r.end_ms, r.node.clone().unwrap_or_default(), r.detail.clone())).collect()
+}
+
+#[test]
+fn a_kubelet_waits_for_its_next_status_before_it_mounts_and_so_does_the_detach() {
+    let mut story = Story::default();
+    story.first_volume().leave("node-a", "i-0aaaaaaaaaaaaaaaa", "default/web", 12_000);
+    story.va(20_000, "ADDED", "node-b", false).va(20_100, "MODIFIED", "node-b", true);
+    story.node_status(27_100, "node-b", &[VOL]).rpc(27_200, 27_300, "NodeStageVolume", VOL, "node-b", "OK");
+    story.rpc(34_000, 34_100, "NodeUnstageVolume", VOL, "node-b", "OK");
+    // Of another volume, and of another node: neither is what is waited for.
+    story.node_status(35_000, "node-b", &[VOL, "vol-0fedcba9876543210"]).node_status(35_500, "node-a", &[]);
+    story.node_status(39_000, "node-b", &[]);
+    let node = || "node-b".to_owned();
+    let expected = [
+        (20_100, Some(27_100), node(), "next node status in 7s".to_owned()),
+        (34_100, Some(39_000), node(), "next node status in 5s".to_owned()),
+    ];
+    assert_eq!(waits(&story), expected);
+    // A run that ends before it comes says what it waits for.
+    story.va(40_000, "MODIFIED", "node-b", false).va(40_100, "MODIFIED", "node-b", true);
+    let open = (40_100, None, node(), "for the node status".to_owned());
+    assert_eq!(waits(&story), [&expected[..], &[open]].concat());
+    // A short one explains nothing.
+    story.node_status(40_300, "node-b", &[VOL]);
+    assert_eq!(waits(&story), expected);
+}
+
+#[test]
+fn a_lost_node_and_a_volume_that_cannot_be_deleted_are_waited_for() {
+    let mut story = Story::default();
+    story.first_volume().node_status(5_700, "node-a", &[VOL]);
+    story.at(31_000, "node-a", "disk.crashed", json!({ "node": "node-a" }));
+    story.at(80_000, "controllers", "node.unknown", json!({ "node": "node-a" }));
+    let user = "kube-controller-manager/v1.36.2 (linux/amd64) kubernetes/mooring/node-controller";
+    story.at(
+        380_000,
+        "apiserver",
+        "api.commit",
+        json!({ "resource": "pods", "object": "default/web", "type": "MODIFIED", "verb": "delete", "user": user }),
+    );
+    for ms in [400_000, 401_000, 403_000] {
+        let message = "persistentvolume pvc-1 is still attached to node node-a";
+        story.at(ms, "provisioner", "k8s.event", json!({ "type": "Warning", "reason": "VolumeFailedDelete", "object": "persistentvolume/pvc-1", "message": message }));
+    }
+    story.rpc(407_000, 407_003, "DeleteVolume", VOL, "", "OK");
+    let node = || "node-a".to_owned();
+    assert_eq!(
+        waits(&story),
+        [
+            (31_000, Some(80_000), node(), "no heartbeat for 49s".to_owned()),
+            (80_000, Some(380_000), node(), "eviction after 5m00s".to_owned()),
+            (400_000, Some(407_000), String::new(), "3 tries: still attached".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn a_fault_is_shown_where_it_fired() {
+    let mut story = Story::default();
+    story.first_volume();
+    for ms in [12_100, 13_200] {
+        story.at(
+            ms - 50,
+            "csi-controller",
+            "csi.call",
+            json!({ "rpc": "ControllerUnpublishVolume", "volume": VOL, "node": "i-0aaaaaaaaaaaaaaaa", "ordinal": ms }),
+        );
+        story.fault(ms, "csi-controller", "lost-reply", "ec2 DetachVolume");
+    }
+    let timeline = Timeline::build(&story.0.events());
+    let fired: Vec<&Row> = timeline.volumes[0].rows.iter().filter(|row| row.phase == "fault fired").collect();
+    assert_eq!(fired.len(), 1, "{fired:?}");
+    assert_eq!((fired[0].shape, &fired[0].at_ms[..]), (Shape::Broken, &[12_100, 13_200][..]));
+    assert_eq!(fired[0].detail, "lost-reply: ec2 DetachVolume ×2");
+    let text = timeline.render(Style::PLAIN, 4);
+    let line = text.lines().find(|line| line.contains("fault fired")).unwrap_or_default();
+    assert_eq!(line.matches('✗').count(), 2, "{text}");
+    // A claim that comes later was not met.
+    story.commit(14_000, "persistentvolumeclaims", "default/other", "ADDED", "pvc", json!({ "phase": "Pending" }));
+    let timeline = Timeline::build(&story.0.events());
+    assert!(timeline.volumes[1].rows.iter().all(|row| row.shape == Shape::Moment), "{:?}", timeline.volumes[1]);
 }
 
 #[test]
@@ -371,7 +506,7 @@ fn of_many_volumes_the_first_are_shown_and_the_rest_is_counted() {
     }
     let text = Timeline::build(&story.0.events()).render(Style::PLAIN, 3);
     assert_eq!(text.matches("claim created").count(), 3);
-    assert!(text.ends_with("and 17 more volumes\n\n"));
+    assert!(text.contains("\nand 17 more volumes\n\n"));
 }
 
 #[test]

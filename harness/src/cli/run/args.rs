@@ -122,8 +122,8 @@ pub(in crate::cli) struct Args {
     /// absent 5m, and in the live world never before the deadlines of the file.
     #[arg(long, value_name = "DURATION", help_heading = WATCH)]
     pub timeout: Option<Span>,
-    /// Write the trace to this file as JSON lines, with every message of every link. Of several runs it is a folder, with
-    /// a file for each run.
+    /// Write the trace as JSON lines, with every message of every link, to this file, or to standard output for `-`; the
+    /// timeline then goes to standard error. Of several runs it is a folder, with a file for each run.
     #[arg(long, value_name = "PATH", help_heading = RESULTS)]
     pub trace: Option<PathBuf>,
     /// Write a report as JUnit XML to this file: a suite for each file, a case for each seed.

@@ -10,6 +10,7 @@ mod check;
 mod children;
 mod files;
 mod keep;
+mod lacking;
 mod needed;
 mod one;
 mod play;
@@ -17,6 +18,7 @@ mod pool;
 mod report;
 mod watchdog;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -47,6 +49,14 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);
     }
+    if args.trace.as_deref().is_some_and(is_stdout) {
+        if one.is_none() {
+            return usage("--trace -: several runs have a trace each, so name a folder".to_owned());
+        }
+        if format == Format::Json {
+            return usage("--trace -: the result goes to standard output, so name a file".to_owned());
+        }
+    }
     if args.needed {
         return needed::main(args, format);
     }
@@ -54,6 +64,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         Some(seed) => one::main(args, seed, format),
         None => batch::main(args, format),
     }
+}
+
+/// Whether a trace goes to standard output.
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Prints annotations where somebody reads them: on standard output, unless that is for JSON.

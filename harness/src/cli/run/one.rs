@@ -10,9 +10,9 @@ use substrate::{World, WorldKind};
 
 use super::args::Args;
 use super::keep::Kept;
-use super::play::{self, Ended, Position, Trouble, close_trace, open_trace, options};
+use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, keep, refuse, watchdog};
+use super::{annotate, is_stdout, keep, lacking, refuse, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -75,7 +75,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let mut report = Report::new([(scenario.name.clone(), scenario.source.clone())], &[seed], Vec::new());
     let junit = match JunitFile::begin(args.junit.as_deref(), &report) {
         Ok(junit) => junit,
-        Err(why) => return said(format, &give_up(Trouble::Environment(why))),
+        Err(why) => return said(args, format, &give_up(Trouble::Environment(why))),
     };
     let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
         let (mut said, ended) = match outcome {
@@ -91,7 +91,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         if let Some(kept) = &kept {
             said.keeps(&kept.ready);
         }
-        let code = self::said(format, &said);
+        let code = self::said(args, format, &said);
         annotate(args, format, &report.annotations(args));
         if let (Some(kept), Format::Human) = (&kept, format) {
             output::say(&format!("\n{}\n", kept.text));
@@ -140,6 +140,9 @@ fn run_live(
         Err(e) => return conclude(Err(Trouble::Environment(e.to_string())), None),
     };
     progress.note(&site.describe());
+    if let Some(failure) = lacking::of(scenario, site.backend()) {
+        return conclude(Err(Trouble::Lacking(failure)), None);
+    }
     let runtime = match live::runtime() {
         Ok(runtime) => runtime,
         Err(e) => return conclude(Err(Trouble::Environment(format!("the runtime does not start: {e}"))), None),
@@ -211,7 +214,7 @@ fn run_live(
 /// The timeline, what failed, and the exit code.
 fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: Duration) -> Said {
     let style = Style::stdout();
-    let timeline = Timeline::build(&outcome.events);
+    let timeline = Timeline::build(&outcome.events).story_over(millis(outcome.story_over));
     let report = report::Report::of(scenario, outcome);
     let exit = report.exit();
     let summary = Summary {
@@ -219,6 +222,7 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         seed,
         events: outcome.events.len() as u64,
         backend: outcome.backend.clone(),
+        torn_down_ms: timeline.story_ms.map(|_| timeline.end_ms),
         checked: outcome.checked.clone(),
         ..Summary::new(&scenario.name, args.world(), exit).times(outcome.elapsed, wall)
     };
@@ -237,7 +241,10 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
         _ => {
             let again =
                 format!("{} shows it again; with --trace FILE every message too", args.again(&scenario.source, seed));
-            let failure = Failure { actions: vec![again], ..report.failure() };
+            let failure = report.failure();
+            // What else there is to do about a run that took too long is no bug report.
+            let more = failure.actions.iter().filter(|_| exit == Exit::Timeout).cloned();
+            let failure = Failure { actions: more.chain([again]).collect(), ..failure };
             Envelope::failed("run", exit, failure).with_data(data)
         }
     };
@@ -249,6 +256,10 @@ fn give_up(trouble: Trouble) -> Said {
     Said { envelope: Envelope::failed("run", exit, failure), text: String::new(), exit }
 }
 
-fn said(format: Format, said: &Said) -> ExitCode {
+fn said(args: &Args, format: Format, said: &Said) -> ExitCode {
+    if args.trace.as_deref().is_some_and(is_stdout) {
+        output::complain(&said.text);
+        return output::finish(format, &said.envelope, "", Style::stderr()).into();
+    }
     output::finish(format, &said.envelope, &said.text, Style::stderr()).into()
 }

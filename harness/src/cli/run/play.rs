@@ -11,6 +11,7 @@ use substrate::world::Options;
 use substrate::{Level, WorldKind};
 
 use super::args::Args;
+use super::is_stdout;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::output::{Exit, Failure};
 use crate::report::Report;
@@ -21,6 +22,8 @@ use crate::scenario::model::Scenario;
 pub(super) enum Trouble {
     /// The machine lacks something.
     Environment(String),
+    /// The machine lacks what the file needs, and what to do then.
+    Lacking(Failure),
     /// The story was over, and the cluster did not come to rest in this time.
     Timeout(Duration),
     /// The user ended it.
@@ -35,9 +38,10 @@ impl Trouble {
                 Exit::Environment,
                 Failure::new("environment", e).action("run `mooring doctor` to see what this machine can do"),
             ),
+            Self::Lacking(failure) => (Exit::Environment, failure),
             Self::Timeout(limit) => {
                 let message = format!(
-                    "the run did not end within {} of wall time: all steps were done, and the cluster did not come to rest",
+                    "the run did not end within --timeout {} of wall time: all steps were done, and the cluster did not come to rest",
                     Span(limit)
                 );
                 let look = "look with --trace FILE at what still happens at the end";
@@ -145,6 +149,11 @@ pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
 /// Writes the trace of `world` to `path` as it goes.
 pub(super) fn open_trace(path: Option<&Path>, world: &World) -> Result<(), Trouble> {
     let Some(path) = path else { return Ok(()) };
+    if is_stdout(path) {
+        let failed = |e: std::io::Error| Trouble::Environment(format!("--trace -: {e}"));
+        world.trace().write_to(substrate::host::sink(path).map_err(failed)?);
+        return Ok(());
+    }
     let file =
         std::fs::File::create(path).map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))?;
     world.trace().write_to(Box::new(std::io::BufWriter::with_capacity(1 << 20, file)));
@@ -157,6 +166,8 @@ pub(super) fn close_trace(path: Option<&Path>, world: &World) -> Result<(), Trou
     let written = world.trace().flush();
     // As a world is taken apart, its streams close.
     world.trace().write_to(Box::new(std::io::sink()));
+    // Who reads along may have seen enough, as `head` has.
+    let written = if is_stdout(path) { Ok(()) } else { written };
     written.map_err(|e| Trouble::Environment(format!("--trace {}: {e}", path.display())))
 }
 

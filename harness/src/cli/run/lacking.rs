@@ -1,0 +1,125 @@
+//! What a scenario needs of the machine that a live run has not: said before anything starts, in the words of
+//! `mooring doctor`.
+
+use std::collections::BTreeMap;
+
+use csi_mock::disk::{self, Capability};
+use serde_json::Value;
+
+use crate::cluster::live::BackendChoice;
+use crate::output::Failure;
+use crate::scenario::model::{Action, Manifest, Scenario};
+use crate::scenario::object::{Kind, ObjectRef};
+
+/// Why `scenario` cannot pass live with disks of `backend` on this machine, if it cannot.
+pub(super) fn of(scenario: &Scenario, backend: BackendChoice) -> Option<Failure> {
+    let capability = disk::capability();
+    let why = why_not(scenario, backend, &capability)?;
+    let failure = Failure::new("environment", format!("{}: {why}", scenario.source));
+    Some(failure.action("run it without --live").action("`mooring doctor` says what this machine lacks"))
+}
+
+fn why_not(scenario: &Scenario, backend: BackendChoice, capability: &Capability) -> Option<String> {
+    match backend {
+        BackendChoice::Directory => {
+            let claim = manifests(scenario).find(|m| is_claim(m) && m.value["spec"]["volumeMode"] == "Block")?;
+            let why = match &capability.loop_backend {
+                Ok(()) => "the directory backend has none: leave out --backend directory".to_owned(),
+                Err(why) => format!("loop devices do not work here: {why}"),
+            };
+            Some(format!("{} needs a block device, and {why}", claim.object))
+        }
+        BackendChoice::Loop => {
+            let lacking = capability.checks.iter().find(|check| check.name == GROWS && !check.ok)?;
+            let claim = growing(scenario)?;
+            Some(format!("{claim} grows while it is mounted: {}", lacking.detail))
+        }
+    }
+}
+
+/// The check of the capability that growing a mounted filesystem needs.
+const GROWS: &str = "ext4 grows online";
+
+fn is_claim(manifest: &Manifest) -> bool {
+    manifest.object.kind == Kind::claim()
+}
+
+/// All that the scenario applies, in order.
+fn manifests(scenario: &Scenario) -> impl Iterator<Item = &Manifest> {
+    let applied = scenario.steps.iter().filter_map(|step| match &step.action {
+        Action::Apply(manifests) => Some(manifests),
+        _ => None,
+    });
+    scenario.objects.iter().chain(applied.flatten())
+}
+
+/// A claim with a filesystem whose request changes.
+fn growing(scenario: &Scenario) -> Option<ObjectRef> {
+    let mut requests: BTreeMap<String, &Value> = BTreeMap::new();
+    let request = |spec: &'_ Value| spec["spec"]["resources"]["requests"]["storage"].clone();
+    for manifest in manifests(scenario).filter(|m| is_claim(m) && m.value["spec"]["volumeMode"] != "Block") {
+        let before = requests.insert(manifest.object.key(), &manifest.value);
+        if before.is_some_and(|before| request(before) != request(&manifest.value)) {
+            return Some(manifest.object.clone());
+        }
+    }
+    scenario.steps.iter().find_map(|step| match &step.action {
+        Action::Patch(patch) if patch.fails.is_none() && requests.contains_key(&patch.object.key()) => {
+            let grows = patch.object.kind == Kind::claim() && !request(&patch.with).is_null();
+            grows.then(|| patch.object.clone())
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_mock::disk::{Backend, Check};
+
+    use super::*;
+
+    fn scenario(name: &str) -> Scenario {
+        let path = format!("{}/../scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        crate::scenario::load(std::path::Path::new(&path)).unwrap()
+    }
+
+    fn machine(loops: Result<(), String>, grows: bool) -> Capability {
+        let backend = if loops.is_ok() { Backend::Loop } else { Backend::Directory };
+        let detail = "no CAP_SYS_RESOURCE: …".to_owned();
+        let check = Check { name: GROWS.to_owned(), ok: grows, required: false, detail };
+        Capability { backend, loop_backend: loops, checks: vec![check] }
+    }
+
+    #[test]
+    fn what_a_file_needs_and_a_machine_lacks_is_said_as_doctor_says_it() {
+        let no_root = machine(Err("root: run as root (sudo) to use loop devices".to_owned()), false);
+        let no_growth = machine(Ok(()), false);
+        let all = machine(Ok(()), true);
+        let why = |name: &str, backend, machine| why_not(&scenario(name), backend, machine);
+        let said = why("block", BackendChoice::Directory, &no_root).unwrap();
+        assert_eq!(
+            said,
+            "pvc/data needs a block device, and loop devices do not work here: root: run as root (sudo) to use loop devices"
+        );
+        assert!(why("block", BackendChoice::Directory, &all).unwrap().contains("leave out --backend directory"));
+        let said = why("expansion", BackendChoice::Loop, &no_growth).unwrap();
+        assert_eq!(said, "pvc/data grows while it is mounted: no CAP_SYS_RESOURCE: …");
+        for (name, backend, machine) in [
+            ("block", BackendChoice::Loop, &no_growth),
+            ("expansion", BackendChoice::Directory, &no_root),
+            ("expansion", BackendChoice::Loop, &all),
+            ("first-volume", BackendChoice::Loop, &no_growth),
+            ("first-volume", BackendChoice::Directory, &no_root),
+        ] {
+            assert_eq!(why(name, backend, machine), None, "{name}");
+        }
+    }
+
+    /// The check is looked for by its name.
+    #[test]
+    fn doctor_looks_whether_a_mounted_filesystem_can_grow() {
+        if cfg!(target_os = "linux") {
+            assert!(disk::capability().checks.iter().any(|check| check.name == GROWS));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What `mooring` says to who makes a mistake, and how it ends: the exit code, the flag, the step.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(name)
+}
+
+/// `mooring` with a home of its own.
+fn mooring(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mooring"));
+    command.args(args).env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env("NO_COLOR", "1");
+    command.env("XDG_RUNTIME_DIR", home.join("run")).env_remove("GITHUB_ACTIONS").stdin(Stdio::null());
+    command
+}
+
+/// The exit code, standard output and standard error.
+fn said(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    said(&mooring(home.path(), &[&["run"][..], args].concat()).output().unwrap())
+}
+
+/// A file with this text, for as long as the directory lives.
+fn file(dir: &tempfile::TempDir, text: &str) -> String {
+    let path = dir.path().join("scenario.yaml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_wrong_flag_of_up_is_named_ends_with_2_and_leaves_nothing() {
+    for (flag, value, says) in [
+        ("--time-scale", "0", "from 0.001 to 1000000"),
+        ("--time-scale", "-1", "from 0.001 to 1000000"),
+        ("--time-scale", "nan", "from 0.001 to 1000000"),
+        ("--time-scale", "1e-300", "from 0.001 to 1000000"),
+        ("--account-id", "12", "twelve digits"),
+        ("--zones", "us-east-1a,eu-west-1a", "`eu-west-1a` does not lie in --region us-east-1"),
+        ("--zones", "us-east-1", "does not lie in"),
+        ("--latency", "slow", "aws-recent"),
+        ("--token", "short", "at least 8 characters"),
+        ("--nodes", "0", "1..=500"),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let (code, _, error) = said(&mooring(home.path(), &["up", flag, value]).output().unwrap());
+        assert_eq!(code, 2, "{flag} {value}: {error}");
+        assert!(error.contains(flag) && error.contains(says), "{flag} {value}: {error}");
+        let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{flag} {value} leaves {left:?}");
+    }
+}
+
+#[test]
+fn a_time_scale_that_no_wait_survives_is_refused_wherever_it_is_written() {
+    let file_name = scenario("first-volume.yaml").display().to_string();
+    for value in ["0", "-1", "nan", "1e-300", "1e300"] {
+        let (code, _, error) = run(&[&file_name, "--time-scale", value]);
+        assert!(code == 2 && error.contains("--time-scale") && error.contains("from 0.001"), "{value}: {error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name: x\ntime-scale: 1.0e-300\nnodes: {count: 1}\nsteps:\n  - sleep: 1s\n";
+    let (code, _, error) = run(&[&file(&dir, text)]);
+    assert!(code == 2 && error.contains("scenario.yaml:2:13") && error.contains("it must be a number from"), "{error}");
+}
+
+/// The step is the same whichever ends it.
+const STUCK: &str = "
+name: stuck
+deadline: DEADLINE
+nodes: {count: 1}
+steps:
+  - apply:
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {nobody: has-this}
+          containers: [{name: writer, image: mooring/writer}]
+  - wait: {object: pod/web, is: Running, within: 5m}
+";
+
+#[test]
+fn a_live_run_that_is_given_up_says_its_step_what_it_saw_and_the_events_of_the_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, &STUCK.replace("DEADLINE", "30m"));
+    let args = [&path, "--live", "--backend", "directory", "--timeout", "6s"];
+    let (code, out, error) = run(&args);
+    assert_eq!(code, 4, "{error}");
+    for wanted in [
+        "did not end within --timeout 6s of wall time",
+        "scenario.yaml:13:5  wait until pod/web is Running within 5m",
+        "and the run ends within --timeout 6s",
+        "phase Pending",
+        "FailedScheduling",
+        "needs longer more with --timeout",
+    ] {
+        assert!(error.contains(wanted), "{wanted:?} is missing in\n{error}");
+    }
+    assert!(out.contains("stuck timeout"), "{out}");
+    let home = tempfile::tempdir().unwrap();
+    let all = [&["run"][..], &args, &["--output", "json"]].concat();
+    let (code, out, _) = said(&mooring(home.path(), &all).output().unwrap());
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &envelope["status"], &envelope["error"]["code"]), (4, &"timeout".into(), &"timeout".into()));
+    assert_eq!(envelope["data"]["position"]["line"], 13);
+}
+
+#[test]
+fn the_deadline_of_a_file_names_the_step_that_it_ends_and_what_was_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, error) = run(&[&file(&dir, &STUCK.replace("DEADLINE", "1m"))]);
+    assert_eq!(code, 1, "{error}");
+    for wanted in ["scenario.yaml:13:5", "within its deadline of 1m", "phase Pending", "FailedScheduling"] {
+        assert!(error.contains(wanted), "{wanted:?} is missing in\n{error}");
+    }
+}
+
+#[test]
+fn a_simulation_that_is_given_up_says_its_step_to_people_and_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    // Years of heartbeats take longer, however fast they are.
+    let path = file(&dir, "name: x\nnodes: {count: 2}\ndeadline: 90000h\nsteps:\n  - sleep: 80000h\n");
+    let (code, _, error) = run(&[&path, "--timeout", "8s"]);
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("did not end within --timeout 8s of wall time"), "{error}");
+    assert!(error.contains("scenario.yaml:5:5  sleep"), "{error}");
+    let (code, out, _) = run(&[&path, "--timeout", "8s", "--output", "json"]);
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &envelope["status"]), (4, &"timeout".into()), "{out}");
+    // Of several the report of each says it, too.
+    let (code, out, error) = run(&[&path, "--timeout", "8s", "--seeds", "1..2", "--jobs", "2"]);
+    assert_eq!(code, 4, "{error}");
+    assert!(out.contains("scenario.yaml:5:5  sleep"), "{out}{error}");
+}
+
+#[test]
+fn what_the_machine_lacks_for_a_live_run_is_said_at_once() {
+    let block = scenario("block.yaml").display().to_string();
+    let began = Instant::now();
+    let (code, _, error) = run(&[&block, "--live", "--backend", "directory"]);
+    assert_eq!(code, 3, "{error}");
+    assert!(error.contains("pvc/data needs a block device") && error.contains("mooring doctor"), "{error}");
+    assert!(began.elapsed().as_secs() < 20, "it took {:?}", began.elapsed());
+}
+
+/// Reads one line of what `mooring run` prints, and goes away.
+fn head(args: &[&str]) -> (String, i32, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = mooring(home.path(), &[&["run"][..], args].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(1, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut error = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    (line, child.wait().unwrap().code().unwrap(), error)
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let path = scenario("first-volume.yaml").display().to_string();
+    for args in [&[path.as_str()][..], &[&path, "--trace", "-"], &[&path, "--seeds", "1..3"]] {
+        let (line, code, error) = head(args);
+        assert!(!line.is_empty() && code == 0 && !error.contains("panicked"), "{args:?}: {line}{error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = file(&dir, "name: x\nnodes: {count: 1}\nstepps: []\n");
+    for args in [&[path.as_str(), "--check"][..], &[&wrong, "--annotations", "github"]] {
+        let home = tempfile::tempdir().unwrap();
+        // Nobody reads from the beginning.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = mooring(home.path(), &[&["run"][..], args].concat());
+        let (code, _, error) = said(&command.stdout(writer).output().unwrap());
+        assert!([0, 2].contains(&code) && !error.contains("panicked"), "{args:?}: {code} {error}");
+    }
+}
+
+#[test]
+fn a_trace_goes_to_standard_output_where_nothing_else_does() {
+    let path = scenario("first-volume.yaml").display().to_string();
+    let (code, out, error) = run(&[&path, "--trace", "-"]);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{out}");
+    assert!(out.contains(r#""kind":"link.request""#) && error.contains("running after"), "{error}");
+    for (more, says) in [(&["--output", "json"][..], "name a file"), (&["--seeds", "1..2"], "name a folder")] {
+        let (code, out, error) = run(&[&[path.as_str(), "--trace", "-"], more].concat());
+        assert!(code == 2 && format!("{out}{error}").contains(says), "{out}{error}");
+    }
+}
+
+#[test]
+fn a_timeline_fits_the_terminal() {
+    let path = scenario("migration.yaml").display().to_string();
+    for columns in ["80", "120"] {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = mooring(home.path(), &["run", &path]);
+        let (code, out, error) = said(&command.env("COLUMNS", columns).output().unwrap());
+        assert_eq!(code, 0, "{error}");
+        let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
+        let columns: usize = columns.parse().unwrap();
+        assert!(widest <= columns && widest > columns - 15, "{widest} of {columns} columns:\n{out}");
+        for wanted in ["next node status in 7s", "story over", "· waits"] {
+            assert!(out.contains(wanted), "{wanted} is missing in\n{out}");
+        }
+    }
+}
