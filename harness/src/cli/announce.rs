@@ -62,10 +62,10 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
     )
 }
 
-/// The addresses of a ready file as people read them, below `title`, and what to do with them.
-pub(super) fn addresses(ready: &Value, title: &str, name: &str) -> String {
+/// The addresses of a ready file as people read them, below `title`, and what to do with them; `which` is what commands
+/// need to mean this one.
+pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
     let says = |key: &str| ready[key].as_str().unwrap_or_default();
-    let which = if name == super::day::place::DEFAULT { String::new() } else { format!(" --name {name}") };
     format!(
         "{title}\n  cloud       {}\n  kubernetes  {}\n  admin       {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\nor for one command: mooring exec{which} -- kubectl get nodes",
         says("ec2"),

@@ -214,10 +214,10 @@ fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     if format == Format::Json {
         println!("{}", Envelope::passed("up", ready).line());
     } else {
-        let name = if args.name == place::DEFAULT { String::new() } else { format!(" --name {}", args.name) };
+        let name = place.flag();
         println!(
             "{}\n\n`mooring down{name}` takes everything down. It writes what it says to {}",
-            announce::addresses(&ready, "ready", &args.name),
+            announce::addresses(&ready, "ready", &place.flag()),
             place.log().display()
         );
     }
@@ -371,10 +371,12 @@ fn announce(
         }
     }
     progress.note(&site.describe());
-    if format == Format::Json {
+    if detach::is_background() {
+        // The command that started it says so.
+    } else if format == Format::Json {
         println!("{}", Envelope::passed("up", ready).line());
     } else {
-        println!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &args.name));
+        println!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &place.flag()));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A cluster that begins anew without a new process: as after `mooring up`, with the same addresses.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::Request;
@@ -33,6 +34,12 @@ impl Cluster {
         }
         for (name, node) in &self.nodes {
             node.disk.crash().await.map_err(|e| format!("the disk of {name}: {e}"))?;
+            // What somebody else's driver has mounted there is theirs to take away.
+            if !self.spec.without.contains("csi-mock") {
+                let root = node.root.clone();
+                let forgotten = self.user.blocking(move || forget_pods(&root)).await;
+                forgotten.map_err(|e| format!("the pods of {name}: {e}"))?;
+            }
         }
         self.down().clear();
         let token = self.spec.admin_token.as_ref();
@@ -48,6 +55,17 @@ impl Cluster {
     fn loops(&self) -> impl Iterator<Item = &Member> {
         self.members.values().filter(|member| !is_server(member))
     }
+}
+
+/// Removes the directories of pods and volumes below kubelet's directory, in which it would find those that are gone.
+fn forget_pods(root: &Path) -> std::io::Result<()> {
+    for directory in ["pods", "plugins/kubernetes.io"] {
+        match std::fs::remove_dir_all(root.join(directory)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn is_server(member: &Member) -> bool {

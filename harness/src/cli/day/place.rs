@@ -163,6 +163,11 @@ impl Place {
         &self.name
     }
 
+    /// What a command line needs to mean it: ` --name NAME`, or nothing.
+    pub(in crate::cli) fn flag(&self) -> String {
+        if self.name == DEFAULT { String::new() } else { format!(" --name {}", self.name) }
+    }
+
     /// The directory.
     pub(in crate::cli) fn directory(&self) -> &Path {
         &self.directory
@@ -220,12 +225,8 @@ impl Place {
             std::thread::sleep(PAUSE);
         }
         let taken = lacking(format!("a Mooring called {} is up already", self.name));
-        let down =
-            if self.name == DEFAULT { "mooring down".to_owned() } else { format!("mooring down --name {}", self.name) };
-        Err(next(
-            next(taken, format!("`{down}` ends it")),
-            "or start a second one beside it: `mooring up --name OTHER`",
-        ))
+        let second = "or start a second one beside it: `mooring up --name OTHER`";
+        Err(next(next(taken, format!("`mooring down{}` ends it", self.flag())), second))
     }
 
     /// Whether a process has the name.

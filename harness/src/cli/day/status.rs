@@ -72,7 +72,7 @@ fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashe
         let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
     };
-    let mut text = format!("{} is up, since {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
+    let mut text = format!("{}: up for {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
     for (what, is) in [
         ("cloud", says("ec2")),
         ("kubernetes", says("kubernetes")),

@@ -117,7 +117,7 @@ fn all(running: &Running, conditions: &[Condition], clock: &Clock) -> Result<(),
                 Err(error) => error.to_string(),
             };
             if clock.is_over() {
-                return Err(too_late(&runtime, &objects, condition, &seen, clock));
+                return Err(too_late(running, (&runtime, &objects), condition, &seen, clock));
             }
             std::thread::sleep(LOOK);
         }
@@ -125,10 +125,15 @@ fn all(running: &Running, conditions: &[Condition], clock: &Clock) -> Result<(),
     Ok(())
 }
 
+/// Whether what was seen of an object is that it is not there.
+fn is_absent(seen: &str) -> bool {
+    seen == condition::describe(Kind::claim(), None)
+}
+
 /// Says what was waited for, what was seen, and what Kubernetes says about the object.
 fn too_late(
-    runtime: &tokio::runtime::Runtime,
-    objects: &Objects,
+    running: &Running,
+    (runtime, objects): (&tokio::runtime::Runtime, &Objects),
     condition: &Condition,
     seen: &str,
     clock: &Clock,
@@ -147,8 +152,9 @@ fn too_late(
         message.push_str(&format!("\n  last event: {} {}: {}", text("type"), text("reason"), text("message")));
     }
     let refusal = late(message);
-    if object.kind == Kind::claim() || object.kind == Kind::pod() {
-        return next(refusal, "`mooring timeline` shows what it waits for");
+    let is_there = !is_absent(seen);
+    if is_there && object.kind == Kind::claim() {
+        return next(refusal, format!("`mooring timeline {object}{}` shows what it waits for", running.place.flag()));
     }
     refusal
 }

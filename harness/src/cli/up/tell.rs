@@ -21,14 +21,14 @@ const SYSTEM: &str = "kube-system/";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Teller {
     still: Arc<AtomicBool>,
+    story: Arc<Mutex<Story>>,
 }
 
 impl Teller {
     /// Says in `progress` what happens in `world` from now on.
     pub(super) fn start(world: &World, progress: &Progress) -> Self {
         let teller = Self::default();
-        let (still, progress) = (teller.still.clone(), progress.clone());
-        let story = Mutex::new(Story::default());
+        let (still, story, progress) = (teller.still.clone(), teller.story.clone(), progress.clone());
         world.trace().observe(move |event| {
             let line = story.lock().unwrap_or_else(PoisonError::into_inner).line(event);
             if let Some(line) = line.filter(|_| !still.load(Ordering::Relaxed)) {
@@ -38,8 +38,9 @@ impl Teller {
         teller
     }
 
-    /// Says nothing while `still`: what is taken down on purpose is no news.
+    /// Says nothing while `still`: what is taken down on purpose is no news. What comes then begins anew.
     pub(super) fn still(&self, still: bool) {
+        *self.story.lock().unwrap_or_else(PoisonError::into_inner) = Story::default();
         self.still.store(still, Ordering::Relaxed);
     }
 }
@@ -53,8 +54,8 @@ struct Story {
     claims: BTreeMap<String, String>,
     /// How often each fault fired.
     hits: BTreeMap<String, u64>,
-    /// Nodes that were not ready.
-    unready: BTreeMap<String, bool>,
+    /// Nodes that have been Ready, and whether they are.
+    nodes: BTreeMap<String, bool>,
 }
 
 impl Story {
@@ -85,14 +86,16 @@ impl Story {
             return self.unready(node, "node/{} is not Ready");
         }
         if let Some(NodeReady { node }) = event.get() {
-            return self.unready.remove(node.as_str()).map(|_| format!("node/{node} is Ready again"));
+            let before = self.nodes.insert(node.to_string(), true);
+            return (before == Some(false)).then(|| format!("node/{node} is Ready again"));
         }
         None
     }
 
+    /// One that has only begun is not Ready either.
     fn unready(&mut self, node: &str, says: &str) -> Option<String> {
-        let is_new = self.unready.insert(node.to_owned(), true).is_none();
-        is_new.then(|| says.replace("{}", node))
+        let ready = self.nodes.get_mut(node)?;
+        std::mem::replace(ready, false).then(|| says.replace("{}", node))
     }
 
     fn commit(&mut self, commit: &Commit) -> Option<String> {
@@ -235,6 +238,19 @@ mod tests {
                 "the volume of pvc/data is detached from node-a",
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_node_is_told_of_when_it_was_ready_before() {
+        let lines = told(|trace| {
+            let (process, node) = (Arc::from("kube-controller-manager"), || "node-a".into());
+            trace.info(&process, NodeNotReady { node: node() });
+            trace.info(&process, NodeReady { node: node() });
+            trace.info(&process, NodeUnknown { node: node() });
+            trace.info(&process, NodeUnknown { node: node() });
+            trace.info(&process, NodeReady { node: node() });
+        });
+        assert_eq!(lines, ["node/node-a is not heard of any more", "node/node-a is Ready again"]);
     }
 
     #[tokio::test]
