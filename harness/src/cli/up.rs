@@ -5,6 +5,7 @@ pub(super) mod kubeconfig;
 mod ports;
 mod tell;
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,7 +71,7 @@ pub(super) struct Args {
     /// the current one. `mooring down` takes it out again.
     #[arg(long)]
     merge: bool,
-    /// Write the trace to this file as JSON lines, with every message of every link.
+    /// Write the trace to this file as JSON lines, with every message of every link; - is standard output.
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
     /// Components that are left to somebody else, by their upstream names, separated by commas; kube-controller-manager
@@ -199,14 +200,14 @@ fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     }
     let ready = place.ready().unwrap_or_default();
     if format == Format::Json {
-        println!("{}", Envelope::passed("up", ready).line());
+        say(&Envelope::passed("up", ready).line());
     } else {
         let name = place.flag();
-        println!(
-            "{}\n\n`mooring down{name}` takes everything down. It writes what it says to {}",
+        say(&format!(
+            "{}\n\n`mooring down{name}` takes everything down. What it says goes to {}",
             announce::addresses(&ready, "ready", &place.flag()),
             place.log().display()
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -280,8 +281,8 @@ const EVENTS: usize = 50_000;
 /// Writes the trace where the user wants it.
 fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
     let Some(path) = &args.trace else { return Ok(()) };
-    let file = std::fs::File::create(path).map_err(|e| lacking(format!("--trace {}: {e}", path.display())))?;
-    world.trace().write_to(Box::new(std::io::BufWriter::with_capacity(1 << 20, file)));
+    let sink = host::sink(path).map_err(|e| lacking(format!("--trace {}: {e}", path.display())))?;
+    world.trace().write_to(sink);
     Ok(())
 }
 
@@ -361,11 +362,16 @@ fn announce(
     if detach::is_background() {
         // The command that started it says so.
     } else if format == Format::Json {
-        println!("{}", Envelope::passed("up", ready).line());
+        say(&Envelope::passed("up", ready).line());
     } else {
-        println!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &place.flag()));
+        say(&format!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &place.flag())));
     }
     Ok(())
+}
+
+/// Prints a result; a reader that went away changes nothing.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// What the ready file says.

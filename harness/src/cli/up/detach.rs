@@ -1,7 +1,7 @@
 //! `mooring up --detach`: starts the same command line in the background and ends once it is ready.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
         }
         if let Ok(Some(status)) = child.try_wait() {
             // What it said is what this command says.
-            eprint!("{}", said(&log));
+            let _ = std::io::stderr().lock().write_all(said(&log).as_bytes());
             forget(place);
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(Some(ExitCode::from(code.filter(|code| *code != 0).unwrap_or(3))));
