@@ -109,6 +109,7 @@ impl Cluster {
         let manager = yard.connect(&user, names::MANAGER)?;
         let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
+        cluster.cloud = Some(ec2);
         supervisor::start(world, &cluster);
         Ok(cluster)
     }

@@ -1,7 +1,8 @@
 //! A cluster and its cloud, put together in either world.
 
 pub mod addresses;
-mod assemble;
+mod admin;
+pub mod assemble;
 mod driver_flags;
 mod faults;
 mod foreign;
@@ -13,6 +14,7 @@ pub mod namespace;
 mod node_files;
 mod nodes;
 mod processes;
+mod reset;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -54,6 +56,10 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
+    /// The cloud itself, where it is in this OS process.
+    cloud: Option<mock_ec2::Ec2>,
+    /// The listeners of the live world.
+    sockets: Option<Arc<sockets::Sockets>>,
 }
 
 /// Where users reach a live cluster.
@@ -77,6 +83,8 @@ pub struct Endpoints {
     pub imds: Vec<Metadata>,
     /// What clients of the API server with TLS send as bearer token; without one anything will do.
     pub token: Option<Secret>,
+    /// The admin API of the whole cluster, `http://…`, where it was asked for.
+    pub admin: Option<String>,
 }
 
 /// What a driver has to know of a node.
@@ -148,6 +156,8 @@ impl Cluster {
             doors: None,
             user,
             told,
+            cloud: None,
+            sockets: None,
         }
     }
 
@@ -190,6 +200,32 @@ impl Cluster {
     fn all_members(&self) -> BTreeMap<String, Member> {
         let on_nodes = self.nodes.values().flat_map(|node| &node.members);
         self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
+    }
+
+    /// Lets happen in the cloud what a fault held up that has ended.
+    fn refresh_cloud(&self) {
+        let ctx = self.members.get("mock-ec2").and_then(|member| match member {
+            Member::Task(process) => process.ctx(),
+            Member::Os(_) => None,
+        });
+        if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
+            cloud.refresh(&ctx);
+        }
+    }
+
+    /// Serves the admin API of the whole cluster where it listens, until the cluster is gone; says nothing of a cluster
+    /// that has no such address. `on_reset` is told when a reset begins and when it is over.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub fn serve_admin(
+        self: &Arc<Self>,
+        token: Option<Secret>,
+        on_reset: impl Fn(bool) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let service = self.admin(&self.user, token, on_reset);
+        wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
     }
 
     /// Whether its components are OS processes.
