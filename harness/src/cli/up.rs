@@ -166,6 +166,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         without,
         admin_token: args.token.clone(),
         token_keys,
+        mirrors: true,
         ..ClusterSpec::default()
     })
 }
@@ -207,7 +208,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         };
         let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|e| environment(e.to_string()))?;
         let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
-        defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+        defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
         // Whoever reads it from the environment or the ready file may stand elsewhere.
         let kubeconfig = std::path::absolute(kubeconfig).map_err(|e| environment(format!("--kubeconfig: {e}")))?;

@@ -7,6 +7,7 @@ mod foreign;
 mod forgetful;
 pub mod live;
 mod member;
+mod mirror;
 pub mod names;
 pub mod namespace;
 mod node_files;
@@ -53,6 +54,8 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
+    /// Keeps the pods that stand for its components.
+    mirror: Option<substrate::Process>,
 }
 
 /// Where users reach a live cluster.
@@ -147,6 +150,7 @@ impl Cluster {
             doors: None,
             user,
             told,
+            mirror: None,
         }
     }
 
@@ -262,6 +266,9 @@ impl Cluster {
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
     pub async fn stop(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.end().await;
+        }
         for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
             member.crash().await;
         }
