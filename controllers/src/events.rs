@@ -130,8 +130,7 @@ substrate::events! {
         pub node: Option<Text>,
     }
 
-    /// A component has the answer of a driver, or no longer waits for it. Only at the trace level, and for observers that
-    /// ask for it.
+    /// A call of a component to a driver ended. Only at the trace level, and for observers that ask for it.
     pub struct CsiAnswered = "csi.answered" {
         /// The RPC (`ControllerPublishVolume`).
         pub rpc: Text,

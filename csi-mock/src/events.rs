@@ -258,8 +258,7 @@ substrate::events! {
         pub error: String,
     }
 
-    /// The cloud answered a request of the driver, or could not be reached. Only at the trace level, and for observers
-    /// that ask for it.
+    /// A request of the driver to the cloud ended. Only at the trace level, and for observers that ask for it.
     pub struct Ec2Answered = "ec2.answered" {
         /// The action.
         pub action: Text,

@@ -118,14 +118,15 @@ fn every_command_of_the_playbooks_works() {
         bench.shows(&line, &["\"State\": \"in-use\"", &instance, "\"State\": \"attached\""]).unwrap();
     }
     bench.shows("kubectl describe pod web -n default", &["SuccessfulAttachVolume", "Started"]).unwrap();
-    // A finalizer removed, and an attachment deleted: both come right by themselves, as the pod still wants its volume.
-    bench
-        .sh(&format!("kubectl patch volumeattachment {va} -p '{{\"metadata\":{{\"finalizers\":[]}}}}' --type=merge"))
-        .unwrap();
+    // A finalizer removed: the attachment goes at once, and comes again, as the pod still wants its volume.
+    let patch = format!("kubectl patch volumeattachment {va} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'");
+    assert_eq!(bench.sh(&patch).unwrap().trim(), format!("volumeattachment.storage.k8s.io/{va} patched"));
     bench.sh(&format!("kubectl delete volumeattachment {va} --timeout=30s")).unwrap();
-    bench
-        .shows("kubectl logs -n kube-system -l app=ebs-csi-controller -c csi-attacher --tail=-1", &["Unpublish"])
-        .unwrap();
+    bench.shows("kubectl get volumeattachment -o wide", &[&va, " true "]).unwrap();
+    // An attachment deleted: the external-attacher detaches first.
+    bench.sh(&format!("kubectl delete volumeattachment {va} --wait=false")).unwrap();
+    let attacher = "kubectl logs -n kube-system -l app=ebs-csi-controller -c csi-attacher --tail=-1";
+    bench.shows(attacher, &["rpc=\"ControllerUnpublishVolume\""]).unwrap();
 }
 
 /// "Kubernetes volume recovery": a node that is gone, told by deleting it or by the out-of-service taint.

@@ -76,7 +76,10 @@ fn the_log_of_a_container_is_what_its_component_did() {
         assert_eq!(last.lines().count(), 1);
         assert!(last.starts_with("2026-01-01T00:0") && last.contains(attacher.lines().last().unwrap()), "{last}");
         let plugin = read(controller, "container=ebs-plugin").await.unwrap();
-        assert!(plugin.contains(r#"ec2.answered] "The cloud answered a request of the driver, or could not be reached" action="AttachVolume""#), "{plugin}");
+        assert!(
+            plugin.contains(r#"ec2.answered] "A request of the driver to the cloud ended" action="AttachVolume""#),
+            "{plugin}"
+        );
         let binder = read("kube-controller-manager-control-plane", "").await.unwrap();
         assert!(binder.contains("ad.attach] "), "{binder}");
         let node = pod(&cluster, "default/web").await.unwrap()["spec"]["nodeName"].as_str().unwrap().to_owned();
