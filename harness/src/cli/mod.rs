@@ -2,8 +2,10 @@
 
 mod announce;
 mod component;
+mod day;
 mod doctor;
 mod pause;
+mod refusal;
 mod run;
 mod schema;
 mod up;
@@ -49,11 +51,11 @@ enum Command {
         after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws\n  mooring run scenarios/ --seeds 1..100 --junit report.xml\n  mooring run scenarios/migration.yaml --live --keep"
     )]
     Run(Box<run::Args>),
-    /// Start a live cluster and serve until interrupted.
-    #[command(
-        after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"
-    )]
+    /// Start a live cluster and serve until interrupted, or in the background.
+    #[command(after_help = "Example:\n  mooring up --detach\n  mooring exec -- kubectl get nodes\n  mooring down")]
     Up(Box<up::Args>),
+    #[command(flatten)]
+    Day(day::Command),
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
@@ -82,6 +84,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     match cli.command {
         Command::Run(args) => run::main(&args, format),
         Command::Up(args) => up::main(&args, format),
+        Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
         Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),

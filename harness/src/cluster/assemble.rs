@@ -12,7 +12,7 @@ use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, VolumeBytes};
+use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, VolumeBytes};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
@@ -22,7 +22,7 @@ use super::nodes::Machine;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
-use crate::scenario::model::{self, DriverSettings};
+use crate::scenario::model::DriverSettings;
 
 /// Why a cluster cannot be put together.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -111,9 +111,10 @@ impl Cluster {
         let manager = yard.connect(&user, names::MANAGER)?;
         let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
+        cluster.cloud = Some(ec2);
         supervisor::start(world, &cluster);
         if let Some(mirrors) = &yard.mirrors {
-            cluster.mirror = Some(mirrors.start(world, &yard.wiring));
+            cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &yard.wiring)));
         }
         Ok(cluster)
     }
@@ -283,7 +284,7 @@ fn cloud_config(
         region: spec.region.clone(),
         account_id: spec.account_id.clone(),
         zones: spec.zones.clone(),
-        latency: latency(spec.latency),
+        latency: spec.latency,
         instances: spec.nodes.iter().map(instance).collect(),
         // A device on this machine is busy while it is mounted on this machine.
         watch_mounts: volume_dir.is_some(),
@@ -291,13 +292,5 @@ fn cloud_config(
         bytes,
         admin_token: spec.admin_token.clone(),
         ..mock_ec2::Config::default()
-    }
-}
-
-fn latency(profile: model::LatencyProfile) -> LatencyProfile {
-    match profile {
-        model::LatencyProfile::Instant => LatencyProfile::Instant,
-        model::LatencyProfile::Aws => LatencyProfile::Aws,
-        model::LatencyProfile::AwsRecent => LatencyProfile::AwsRecent,
     }
 }

@@ -102,7 +102,7 @@ impl Cluster {
     }
 
     /// Ends the fault `name` as soon as `condition` holds.
-    fn end_when(&self, name: String, condition: Condition) {
+    pub(super) fn end_when(&self, name: String, condition: Condition) {
         let (world, objects, told) = (self.world.clone(), self.objects.clone(), self.told.clone());
         let sign = Arc::new(Notify::new());
         let (seen, key, resource) = (sign.clone(), condition.object.key(), condition.object.kind.resource());

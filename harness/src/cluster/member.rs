@@ -25,6 +25,14 @@ impl Member {
         }
     }
 
+    /// Whether it runs, as far as whoever started it knows.
+    pub(super) fn is_up(&self) -> bool {
+        match self {
+            Self::Task(process) => process.ctx().is_some(),
+            Self::Os(_) => true,
+        }
+    }
+
     /// Tells it of a fault, where it has a book of its own.
     pub(super) async fn order(&self, order: &Order) {
         if let Self::Os(process) = self {

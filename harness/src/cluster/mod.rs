@@ -1,5 +1,6 @@
 //! A cluster and its cloud, put together in either world.
 
+mod admin;
 pub mod assemble;
 mod driver_flags;
 mod faults;
@@ -13,6 +14,7 @@ pub mod namespace;
 mod node_files;
 mod nodes;
 mod processes;
+mod reset;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -54,8 +56,12 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
-    /// Keeps the pods that stand for its components.
-    mirror: Option<substrate::Process>,
+    /// The pods that stand for its components, and the process that keeps them.
+    mirrors: Option<(mirror::Mirrors, substrate::Process)>,
+    /// The cloud itself, where it is in this OS process.
+    cloud: Option<mock_ec2::Ec2>,
+    /// The listeners of the live world.
+    sockets: Option<Arc<sockets::Sockets>>,
 }
 
 /// Where users reach a live cluster.
@@ -79,6 +85,8 @@ pub struct Endpoints {
     pub imds: Vec<Metadata>,
     /// What clients of the API server with TLS send as bearer token; without one anything will do.
     pub token: Option<Secret>,
+    /// The admin API of the whole cluster, `http://…`, where it was asked for.
+    pub admin: Option<String>,
 }
 
 /// What a driver has to know of a node.
@@ -150,7 +158,9 @@ impl Cluster {
             doors: None,
             user,
             told,
-            mirror: None,
+            mirrors: None,
+            cloud: None,
+            sockets: None,
         }
     }
 
@@ -193,6 +203,37 @@ impl Cluster {
     fn all_members(&self) -> BTreeMap<String, Member> {
         let on_nodes = self.nodes.values().flat_map(|node| &node.members);
         self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
+    }
+
+    /// Lets happen in the cloud what a fault held up that has ended.
+    fn refresh_cloud(&self) {
+        let ctx = self.members.get("mock-ec2").and_then(|member| match member {
+            Member::Task(process) => process.ctx(),
+            Member::Os(_) => None,
+        });
+        if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
+            cloud.refresh(&ctx);
+        }
+    }
+
+    /// Serves the admin API of the whole cluster where it listens, until the cluster is gone; says nothing of a cluster
+    /// that has no such address. `on_reset` is told when a reset begins and when it is over.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub fn serve_admin(
+        self: &Arc<Self>,
+        token: Option<Secret>,
+        on_reset: impl Fn(bool) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let service = self.admin(&self.user, token, on_reset);
+        wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
+    }
+
+    /// What its components have said, where that is kept: `GET /admin/v1/logs`.
+    pub fn component_logs(&self) -> Option<HttpService> {
+        self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
     /// Whether its components are OS processes.
@@ -266,8 +307,8 @@ impl Cluster {
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
     pub async fn stop(&self) {
-        if let Some(mirror) = &self.mirror {
-            mirror.end().await;
+        if let Some((_, keeper)) = &self.mirrors {
+            keeper.end().await;
         }
         for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
             member.crash().await;

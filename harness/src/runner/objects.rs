@@ -152,7 +152,7 @@ impl Objects {
     }
 
     /// The API server itself.
-    pub(super) fn service(&self) -> &HttpService {
+    pub(crate) fn service(&self) -> &HttpService {
         &self.service
     }
 

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use mock_ec2::LatencyProfile;
 use substrate::WorldKind;
 use substrate::fault::Span;
+use substrate::host;
 use substrate::world::Transport;
 
 use crate::cluster::live;
-use crate::scenario::model::LatencyProfile;
 use crate::seeds::Seeds;
 
 /// What carries calls in a simulation.
@@ -26,27 +27,6 @@ impl From<Carrier> for Transport {
         match carrier {
             Carrier::Direct => Self::Direct,
             Carrier::Duplex => Self::Duplex,
-        }
-    }
-}
-
-/// A latency profile of the cloud.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Profile {
-    /// No waiting; intermediate states last until the next look.
-    Instant,
-    /// What operators see.
-    Aws,
-    /// What the driver's authors have measured recently.
-    AwsRecent,
-}
-
-impl From<Profile> for LatencyProfile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Instant => Self::Instant,
-            Profile::Aws => Self::Aws,
-            Profile::AwsRecent => Self::AwsRecent,
         }
     }
 }
@@ -107,11 +87,11 @@ pub(in crate::cli) struct Args {
     /// The backend of the disks in the live world; what works here when absent.
     #[arg(long, value_name = "BACKEND", requires = "live", help_heading = WORLD)]
     pub backend: Option<live::BackendChoice>,
-    /// The latency profile of the cloud, instead of the file's.
-    #[arg(long, value_enum, value_name = "PROFILE", help_heading = WORLD)]
-    pub latency: Option<Profile>,
+    /// The latency profile of the cloud (instant, aws or aws-recent), instead of the file's.
+    #[arg(long, value_name = "PROFILE", help_heading = WORLD)]
+    pub latency: Option<LatencyProfile>,
     /// Divides the durations that loops wait and mocks take, instead of the file's `time-scale`.
-    #[arg(long, value_name = "FACTOR", help_heading = WORLD)]
+    #[arg(long, value_name = "FACTOR", help_heading = WORLD, value_parser = host::time_scale, allow_negative_numbers = true)]
     pub time_scale: Option<f64>,
     /// What carries calls in a simulation.
     #[arg(long, value_enum, default_value_t, conflicts_with = "live", help_heading = WORLD)]
@@ -170,7 +150,7 @@ impl Args {
             }
         };
         flag("backend", self.backend.and_then(|b| name(b.to_possible_value())));
-        flag("latency", self.latency.and_then(|l| name(l.to_possible_value())));
+        flag("latency", self.latency.map(|l| l.to_string()));
         flag("time-scale", self.time_scale.map(|f| f.to_string()));
         let carrier = Some(self.transport).filter(|t| *t != Carrier::default());
         flag("transport", carrier.and_then(|t| name(t.to_possible_value())));

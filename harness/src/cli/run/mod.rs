@@ -43,9 +43,6 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if args.keep && one.is_none() {
         return usage("--keep: one cluster can stay up, so name one file".to_owned());
     }
-    if args.time_scale.is_some_and(|f| !f.is_finite() || f <= 0.0) {
-        return usage("--time-scale: must be a number above zero".to_owned());
-    }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);
     }

@@ -49,7 +49,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         Err(error) => return refuse(format, args, &error),
     };
     if let Some(profile) = args.latency {
-        scenario.latency = profile.into();
+        scenario.latency = profile;
     }
     if !scenario.runs_in(args.world()) {
         let (this, instead) = match args.world() {

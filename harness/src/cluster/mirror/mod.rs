@@ -24,7 +24,7 @@ use fake_apiserver::{LogDial, Unserved as Warnings};
 use mock_ec2::events::RequestEnded as CloudRequest;
 use substrate::events::{ProcessCrashed, ProcessFailed, ProcessPanicked, ProcessStarted};
 use substrate::fault::Names;
-use substrate::{Clock, Event, EventType, Process, World, latest};
+use substrate::{Clock, Event, EventType, HttpService, Process, World, latest};
 
 use self::log::ComponentLog;
 use self::pods::{MirrorPod, NAMESPACE};
@@ -33,8 +33,6 @@ use self::unserved::{Row, Unserved};
 use super::wiring::Wiring;
 use super::{ClusterSpec, names};
 
-/// The name under which the logs of all components are published.
-pub const LOGS: &str = "logs";
 /// The process that keeps the pods.
 const PROCESS: &str = "mirror";
 /// What the keeper calls itself.
@@ -139,14 +137,18 @@ impl Mirrors {
         })
     }
 
-    /// Starts to keep the pods, and publishes the logs.
+    /// The logs of all components.
+    pub fn logs(&self) -> HttpService {
+        serve::components(&self.0)
+    }
+
+    /// Starts to keep the pods.
     pub fn start(&self, world: &World, wiring: &Arc<dyn Wiring>) -> Process {
         let (inner, wiring) = (self.0.clone(), wiring.clone());
         Process::start(world, PROCESS, move |ctx| {
             let (inner, wiring) = (inner.clone(), wiring.clone());
             async move {
-                let published = wiring.publish(&ctx, LOGS, serve::components(&inner));
-                match published.and_then(|()| wiring.connect(&ctx, "apiserver")) {
+                match wiring.connect(&ctx, "apiserver") {
                     Ok(apiserver) => keeper::run(&ctx, Client::new(&ctx, apiserver, USER_AGENT), &inner).await,
                     Err(error) => ctx.emit(ProcessFailed { error }),
                 }

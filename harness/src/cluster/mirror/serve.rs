@@ -18,7 +18,7 @@ use super::pods::MirrorPod;
 use super::{Inner, lock};
 
 /// The path of the logs of components.
-pub(super) const COMPONENTS: &str = "/v1/logs";
+const COMPONENTS: &str = "/admin/v1/logs";
 
 /// A refusal: the code and why.
 type Refusal = (StatusCode, String);
@@ -60,7 +60,7 @@ fn of_container(inner: &Arc<Inner>, pod: &MirrorPod, request: &Request<Body>) ->
     Ok(read(inner, selection, &options))
 }
 
-/// The logs of components, `/v1/logs?component=NAME…` with the parameters of pods/log; of all where none is named.
+/// The logs of components, `/admin/v1/logs?component=NAME…` with the parameters of pods/log; of all where none is named.
 pub(super) fn components(inner: &Arc<Inner>) -> HttpService {
     let inner = inner.clone();
     HttpService::new(move |request| {

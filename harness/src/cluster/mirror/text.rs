@@ -10,12 +10,14 @@ use fake_apiserver::events::{
     Commit, RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled,
 };
 use jiff::Timestamp;
-use substrate::events::FaultFired;
+use substrate::events::{FaultFired, LinkReply, LinkRequest};
 use substrate::json::Value;
 use substrate::{Event, EventKind, EventType};
 
-/// What would drown the rest: streams and their events, requests of the API server, each record of a writer.
-const UNSAID: [&str; 6] = [
+/// What would drown the rest: messages, streams and their events, requests of the API server, each record of a writer.
+const UNSAID: [&str; 8] = [
+    LinkRequest::KIND,
+    LinkReply::KIND,
     WatchOpened::KIND,
     WatchSent::KIND,
     WatchSpoiled::KIND,
