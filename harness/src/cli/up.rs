@@ -102,7 +102,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "us-east-1")]
     region: String,
     /// The cloud's account, twelve digits.
-    #[arg(long, value_name = "ID", default_value = "000000000000")]
+    #[arg(long, value_name = "ID", default_value = "000000000000", value_parser = account)]
     account_id: String,
     /// The availability zones, separated by commas; REGIONa, REGIONb and REGIONc when absent.
     #[arg(long, value_name = "ZONES", value_delimiter = ',')]
@@ -117,6 +117,13 @@ pub(super) struct Args {
     /// one there when absent; the kubeconfig has it).
     #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     token: Option<Secret>,
+}
+
+fn account(text: &str) -> Result<String, String> {
+    match text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit()) {
+        true => Ok(text.to_owned()),
+        false => Err("must be twelve digits".to_owned()),
+    }
 }
 
 fn csi_endpoint(text: &str) -> Result<String, String> {
@@ -150,6 +157,9 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     } else {
         args.zones.clone()
     };
+    if let Some(zone) = zones.iter().find(|zone| !mock_ec2::regions::lies_in(zone, &args.region)) {
+        return Err(usage(format!("--zones: `{zone}` does not lie in --region {}", args.region)));
+    }
     for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--imds-listen", args.imds_listen)] {
         if let Some(address) = address.filter(|address| !address.ip().is_loopback() && args.token.is_none()) {
             return Err(usage(format!("{flag} {address}: other machines can reach it, so --token is needed")));

@@ -97,7 +97,8 @@ impl Cluster {
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
             let socket = RegistrationSocket::default();
             let (node_, id) = (node.clone(), instance.id.clone());
-            let machine = Machine { node: node_, instance: id, root, disk: disk.clone(), socket };
+            let private_ip = instance.private_ip.clone();
+            let machine = Machine { node: node_, instance: id, private_ip, root, disk: disk.clone(), socket };
             let registry = yard.registry(&machine);
             let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
             let (instance, root) = (machine.instance, machine.root);

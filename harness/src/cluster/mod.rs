@@ -1,5 +1,6 @@
 //! A cluster and its cloud, put together in either world.
 
+pub mod addresses;
 mod admin;
 pub mod assemble;
 mod driver_flags;

@@ -117,18 +117,13 @@ fn regions(flags: &Flags) -> Vec<String> {
     regions
 }
 
-/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
-fn lies_in(zone: &str, region: &str) -> bool {
-    zone.strip_prefix(region).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 /// A configuration for each region.
 pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
     let LatencyFile { base, rules } = files::latency(&flags.latency)?;
     let regions = regions(flags);
     let alone = regions.len() == 1;
     let instances = flags.instances.as_deref().map(files::instances).transpose()?.unwrap_or_default();
-    let homeless = |zone: &str| !alone && !regions.iter().any(|region| lies_in(zone, region));
+    let homeless = |zone: &str| !alone && !regions.iter().any(|region| regions::lies_in(zone, region));
     if let Some(zone) = flags.zones.iter().find(|zone| homeless(zone)) {
         let text = format!("--zones: `{zone}` lies in none of the regions {}", regions.join(", "));
         return Err(Failure::usage(text));
@@ -139,7 +134,7 @@ pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
         return Err(Failure::usage(text));
     }
     let config = |(at, region): (usize, &String)| {
-        let own = |zone: &str| alone || lies_in(zone, region);
+        let own = |zone: &str| alone || regions::lies_in(zone, region);
         let mut zones: Vec<String> = flags.zones.iter().filter(|zone| own(zone)).cloned().collect();
         if zones.is_empty() {
             zones = ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec();
