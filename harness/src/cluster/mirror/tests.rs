@@ -109,8 +109,7 @@ fn a_pod_is_as_its_processes_are() {
     });
 }
 
-/// Without the filters in the node agent and pod GC this fails: the one would start them, the other remove those whose
-/// node has no object.
+/// The node agent would start them, and pod GC would remove those whose node has no object.
 #[test]
 fn no_loop_starts_places_or_removes_them() {
     story(async |world, cluster| {
