@@ -232,8 +232,18 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     if let Some(token) = &args.token {
         held.keep_token(token)?;
     }
-    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    // In the background nobody but people reads what it says.
+    let silent = format == Format::Json && !detach::is_background();
+    let progress = if silent { Progress::silent() } else { Progress::stderr() };
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
+    let mut record = Record {
+        pid: std::process::id(),
+        started: Timestamp::now().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        directory: site.path().to_owned(),
+        ..Record::default()
+    };
+    held.note(&record)?;
     let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
     let code = runtime.block_on(async {
         // Before anybody can be told that the cluster is ready.
@@ -256,7 +266,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let told = teller.clone();
         cluster.serve_admin(args.token.clone(), move |begins| told.still(begins)).map_err(lacking)?;
         defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
-        announce(args, &held, &endpoints, &site, &progress, format)?;
+        progress.note(&site.describe());
+        announce(args, (&held, &mut record), &endpoints, format)?;
         if detach::is_background() {
             detach::leave();
         }
@@ -323,10 +334,8 @@ fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
 /// Writes kubeconfigs, variables and ready files, and says how to use them.
 fn announce(
     args: &Args,
-    held: &Held,
+    (held, record): (&Held, &mut Record),
     endpoints: &Endpoints,
-    site: &live::Site,
-    progress: &Progress,
     format: Format,
 ) -> Result<(), Refusal> {
     let place = held.place();
@@ -338,17 +347,13 @@ fn announce(
     let ready_file = args.ready_file.as_ref().map(|path| absolute("--ready-file", path)).transpose()?;
     let merged = args.merge.then(kubeconfig::default_path).transpose();
     let merged = merged.map_err(|why| lacking(format!("--merge: {why}")))?;
+    let merged = merged.map(|path| absolute("--merge", &path)).transpose()?;
     let main = given.clone().unwrap_or_else(|| place.kubeconfig());
     let access = Access { endpoints, kubeconfig: &main, region: &args.region };
-    held.note(&Record {
-        pid: std::process::id(),
-        started: Timestamp::now().to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        directory: site.path().to_owned(),
-        ready_file: ready_file.clone(),
-        kubeconfigs: given.iter().chain(&merged).cloned().collect(),
-        files: given.iter().map(|_| access.env()).collect(),
-    })?;
+    record.ready_file.clone_from(&ready_file);
+    record.kubeconfigs = given.iter().chain(&merged).cloned().collect();
+    record.files = given.iter().map(|_| access.env()).collect();
+    held.note(record)?;
     let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
     let ca = &endpoints.ca_pem;
     let own = fake_apiserver::kubeconfig::render_as(&place.context(), &endpoints.kubernetes, ca, token, None);
@@ -369,7 +374,6 @@ fn announce(
             written.map_err(|e| lacking(format!("{flag}{}: {e}", path.display())))?;
         }
     }
-    progress.note(&site.describe());
     if detach::is_background() {
         // The command that started it says so.
     } else if format == Format::Json {

@@ -44,7 +44,8 @@ fn two_of_them_need_only_a_name_each_live() {
     let foreign =
         std::process::Command::new("python3").args(["-c", program]).stdout(std::process::Stdio::piped()).spawn();
     let Ok(mut foreign) = foreign else { return eprintln!("skipped: this machine has no python3") };
-    std::io::Read::read_exact(&mut foreign.stdout.take().unwrap(), &mut [0]).unwrap();
+    let mut printed = foreign.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut printed, &mut [0, 0]).unwrap();
     let error = home.fails(3, &["up", "--name", "four", "--backend", "directory"]);
     let pid = foreign.id();
     foreign.kill().unwrap();

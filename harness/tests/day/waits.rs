@@ -55,7 +55,7 @@ fn ready_is_waited_for_also_before_it_is_started_live() {
 #[test]
 fn a_condition_that_there_is_not_is_a_usage_error() {
     let home = Home::new();
-    for (condition, wrong) in [("pvc/data=Bond", "Bound"), ("pcv/data=Bound", "pvc"), ("data", "pvc/data=Bound")] {
+    for (condition, wrong) in [("pvc/data=Bond", "Bound"), ("pvcc/data=Bound", "`pvc`"), ("data", "pvc/data=Bound")] {
         let error = home.fails(2, &["wait", "--for", condition]);
         assert!(error.contains("--for") && error.contains(wrong), "{error}");
     }

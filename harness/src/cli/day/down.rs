@@ -60,9 +60,14 @@ fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
         Some(State::Up(_) | State::Starting) => {}
     }
     // The one that holds the name has written this.
-    let pid = i32::try_from(place.record().pid).ok().and_then(Pid::from_raw);
-    let Some(pid) = pid else {
-        return Err(lacking(format!("the Mooring called {} has only just begun; try again", place.name())));
+    let since = Timestamp::now();
+    let pid = loop {
+        match i32::try_from(place.record().pid).ok().and_then(Pid::from_raw) {
+            Some(pid) => break pid,
+            // It has only just begun.
+            None if !is_over(since, args.timeout.0) && place.is_held() => std::thread::sleep(LOOK),
+            None => return Err(late(format!("nobody knows which process the Mooring called {} is", place.name()))),
+        }
     };
     kill(pid, Signal::TERM, place)?;
     if gone(place, args.timeout.0) {
@@ -91,11 +96,15 @@ fn kill(pid: Pid, signal: Signal, place: &Place) -> Result<(), Refusal> {
     }
 }
 
+fn is_over(since: Timestamp, within: Duration) -> bool {
+    Timestamp::now().duration_since(since).unsigned_abs() > within
+}
+
 /// Waits until nobody has the name; says whether that came.
 fn gone(place: &Place, within: Duration) -> bool {
     let since = Timestamp::now();
     while place.is_held() {
-        if Timestamp::now().duration_since(since).unsigned_abs() > within {
+        if is_over(since, within) {
             return false;
         }
         std::thread::sleep(LOOK);

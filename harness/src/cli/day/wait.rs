@@ -147,7 +147,7 @@ fn too_late(
             && of["name"] == object.name.as_str()
             && of["namespace"].as_str().unwrap_or_default() == object.namespace.as_deref().unwrap_or_default()
     };
-    if let Some(event) = events.iter().filter(about).next_back() {
+    if let Some(event) = events.iter().rfind(about) {
         let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
         message.push_str(&format!("\n  last event: {} {}: {}", text("type"), text("reason"), text("message")));
     }

@@ -34,11 +34,11 @@ pub(super) fn leave() {
 /// # Errors
 /// When it cannot be started, and when it takes too long.
 pub(super) fn start(place: &Place) -> Result<Option<ExitCode>, Refusal> {
-    place.make()?;
     if place.is_held() {
-        // Says what is up.
+        // Says what is up; one that ends just now takes its directory with it.
         drop(place.hold()?);
     }
+    place.make()?;
     let path = place.log();
     let failed = |e: std::io::Error| lacking(format!("{}: {e}", path.display()));
     let log = File::options().create(true).truncate(true).read(true).write(true).open(&path).map_err(failed)?;
