@@ -108,6 +108,8 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     let config = Config {
         dial: Some(dial::webhooks()),
         nodes: Some(dial::nodes()),
+        logs: None,
+        unserved: None,
         rbac,
         track_managers: true,
         // Whoever runs a kube-controller-manager on it has that put there.

@@ -22,4 +22,6 @@ pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Audit, Config, Dial, Endpoint, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac};
+pub use service::{
+    Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
+};

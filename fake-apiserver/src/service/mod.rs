@@ -39,7 +39,7 @@ pub use self::audit::{Audit, Policy};
 use self::call::Call;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
-pub use self::logs::{NodeDial, NodeEndpoint};
+pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
 use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
 use self::review::is_review;
 pub use self::webhook::{Dial, Endpoint};
@@ -70,6 +70,10 @@ pub struct Config {
     pub dial: Option<Dial>,
     /// How the servers of nodes are reached, for logs; none where there are no nodes that have one.
     pub nodes: Option<NodeDial>,
+    /// Who has the logs of pods that no node runs: it is asked before their nodes are.
+    pub logs: Option<LogDial>,
+    /// Kinds that nothing in this cluster works on: whoever creates such an object is warned.
+    pub unserved: Option<Unserved>,
     /// Role-based access control; without it everyone may do everything.
     pub rbac: Option<Rbac>,
     /// Whether every object is as a real server keeps it: it says from its creation on who manages its fields, and has
@@ -93,6 +97,9 @@ pub struct Config {
     pub version: Option<String>,
 }
 
+/// Why nothing comes of an object of a kind (its group, its name), where that is so.
+pub type Unserved = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
+
 /// The longest that a watch gathers events.
 pub const MOST_GATHERED: Duration = Duration::from_millis(20);
 
@@ -102,6 +109,8 @@ impl std::fmt::Debug for Config {
             .field("limits", &self.limits)
             .field("dial", &self.dial.is_some())
             .field("nodes", &self.nodes.is_some())
+            .field("logs", &self.logs.is_some())
+            .field("unserved", &self.unserved.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
             .field("publish_root_ca", &self.publish_root_ca)
@@ -132,6 +141,8 @@ pub(crate) struct Shared {
     limits: Limits,
     dial: Option<Dial>,
     nodes: Option<NodeDial>,
+    logs: Option<LogDial>,
+    unserved: Option<Unserved>,
     rbac: Option<Rbac>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
@@ -184,6 +195,8 @@ impl Apiserver {
             limits: config.limits,
             dial: config.dial,
             nodes: config.nodes,
+            logs: config.logs,
+            unserved: config.unserved,
             rbac: config.rbac,
             gather: config.gather,
             authority: config.authority,

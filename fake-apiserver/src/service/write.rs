@@ -88,6 +88,11 @@ impl Server {
             }
         }
         let reply = reply?;
+        if let (Reply::Created(_), Some(unserved)) = (&reply, &self.shared.unserved)
+            && let Some(text) = unserved(call.kind.group, call.kind.kind)
+        {
+            said.insert(0, text);
+        }
         if let Reply::Object(object) = &reply
             && call.subresource == "approval"
             && !dry_run

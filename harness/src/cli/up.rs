@@ -189,6 +189,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         without,
         admin_token: args.token.clone(),
         token_keys,
+        mirrors: true,
         ..ClusterSpec::default()
     })
 }
@@ -264,7 +265,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let teller = tell::Teller::start(&world, &heard);
         let told = teller.clone();
         cluster.serve_admin(args.token.clone(), move |begins| told.still(begins)).map_err(lacking)?;
-        defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+        defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         progress.note(&site.describe());
         announce(args, (&held, &mut record), &endpoints, format)?;
         if detach::is_background() {

@@ -6,6 +6,7 @@
 //! | `GET /admin/v1/status` | which processes run, and what the cluster is |
 //! | `GET /admin/v1/state` | `{"cluster", "cloud", "kubernetes", "faults"}`: everything |
 //! | `GET /admin/v1/trace` | the newest events since the last reset, as JSON lines |
+//! | `GET /admin/v1/logs?component=NAME…` | what components have said, with the parameters of pods/log |
 //! | `POST /admin/v1/reset` | everything begins anew, at the same addresses |
 //! | `/admin/v1/faults…` | [`substrate::admin`], for the faults of all planes |
 //! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}` that were crashed here and are down |
@@ -83,6 +84,7 @@ impl Cluster {
             .route("/admin/v1/status", get(async |State(app): State<Arc<App>>| reply(StatusCode::OK, &app.status())))
             .route("/admin/v1/state", get(state))
             .route("/admin/v1/trace", get(trace))
+            .route("/admin/v1/logs", get(logs))
             .route("/admin/v1/reset", post(reset))
             .route("/admin/v1/faults", axum::routing::any(faults_of))
             .route("/admin/v1/faults/{*name}", axum::routing::any(faults_of))
@@ -176,6 +178,20 @@ async fn faults_of(State(app): State<Arc<App>>, request: Request) -> Response {
     answer.map(axum::body::Body::new)
 }
 
+async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
+    let Some(logs) = app.cluster.component_logs() else {
+        return error(StatusCode::NOT_FOUND, "the components of this cluster have no logs");
+    };
+    match call(logs, request.map(body::boxed)).await {
+        Ok(response) if response.status().is_success() => response.map(axum::body::Body::new),
+        Ok(refusal) => {
+            let (status, why) = (refusal.status(), collect(refusal.into_body(), BODY_LIMIT).await.unwrap_or_default());
+            error(status, &String::from_utf8_lossy(&why))
+        }
+        Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why.to_string()),
+    }
+}
+
 async fn crashes(State(app): State<Arc<App>>) -> Response {
     reply(StatusCode::OK, &json!({ "crashes": &*app.crashed() }))
 }
@@ -224,7 +240,7 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
         app.cluster.reset().await?;
         app.crashed().clear();
         app.since.store(app.cluster.world().trace().len(), Ordering::Relaxed);
-        defaults::apply(app.cluster.objects()).await.map_err(|e| e.to_string())
+        defaults::apply_more(app.cluster.objects()).await.map_err(|e| e.to_string())
     };
     let done = done.await;
     (app.on_reset)(false);

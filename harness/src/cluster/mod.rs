@@ -9,6 +9,7 @@ mod foreign;
 mod forgetful;
 pub mod live;
 mod member;
+mod mirror;
 pub mod names;
 pub mod namespace;
 mod node_files;
@@ -56,6 +57,8 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
+    /// The pods that stand for its components, and the process that keeps them.
+    mirrors: Option<(mirror::Mirrors, substrate::Process)>,
     /// The cloud itself, where it is in this OS process.
     cloud: Option<mock_ec2::Ec2>,
     /// The listeners of the live world.
@@ -156,6 +159,7 @@ impl Cluster {
             doors: None,
             user,
             told,
+            mirrors: None,
             cloud: None,
             sockets: None,
         }
@@ -226,6 +230,11 @@ impl Cluster {
         let Some(sockets) = &self.sockets else { return Ok(()) };
         let service = self.admin(&self.user, token, on_reset);
         wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
+    }
+
+    /// What its components have said, where that is kept: `GET /admin/v1/logs`.
+    pub fn component_logs(&self) -> Option<HttpService> {
+        self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
     /// Whether its components are OS processes.
@@ -299,6 +308,9 @@ impl Cluster {
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
     pub async fn stop(&self) {
+        if let Some((_, keeper)) = &self.mirrors {
+            keeper.end().await;
+        }
         for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
             member.crash().await;
         }

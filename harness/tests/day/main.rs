@@ -7,6 +7,7 @@ mod env;
 mod faults;
 mod home;
 mod kubeconfig;
+mod logs;
 mod names;
 mod ports;
 mod reset;

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
 use serde_json::Value;
 use substrate::HttpService;
-use substrate::body::{call, collect, full};
+use substrate::body::{Body, call, collect, full};
 
 use super::place::{self, Place, State};
 use crate::cli::refusal::{Refusal, lacking, next};
@@ -113,7 +114,47 @@ impl Client {
     /// # Errors
     /// When nobody answers, and what the admin API refuses.
     pub(in crate::cli) fn bytes(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Refusal> {
-        let failed = |e: substrate::BoxError| lacking(format!("the admin API does not answer: {e}"));
+        let request = self.request(method, path, body)?;
+        let sending = async {
+            let answer = call(self.service.clone(), request).await.map_err(silent)?;
+            let status = answer.status();
+            Ok((status, collect(answer.into_body(), LIMIT).await.map_err(silent)?))
+        };
+        let (status, bytes) = self.runtime.block_on(async {
+            let answer = tokio::time::timeout(PATIENCE, sending).await;
+            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {PATIENCE:?}"))))
+        })?;
+        if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
+    }
+
+    /// Reads an answer piece by piece as it comes, until it ends or `take` fails.
+    ///
+    /// # Errors
+    /// When nobody answers, and what the admin API refuses.
+    pub(in crate::cli) fn stream(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<(), Refusal> {
+        let request = self.request(Method::GET, path, None)?;
+        self.runtime.block_on(async {
+            let answer = call(self.service.clone(), request).await.map_err(silent)?;
+            let status = answer.status();
+            let mut body = answer.into_body();
+            if !status.is_success() {
+                return Err(refused(status, &collect(body, LIMIT).await.map_err(silent)?));
+            }
+            // It breaks off when the Mooring ends, and whoever reads may have enough.
+            while let Some(Ok(frame)) = body.frame().await {
+                if frame.data_ref().is_some_and(|piece| take(piece).is_err()) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Body>, Refusal> {
         let mut request = Request::builder().method(method).uri(format!("/admin/v1{path}")).header("host", "localhost");
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {}", token.reveal()));
@@ -122,17 +163,7 @@ impl Client {
             request = request.header("content-type", "application/json");
         }
         let text = body.map(Value::to_string).unwrap_or_default();
-        let request = request.body(full(text)).map_err(|e| failed(e.into()))?;
-        let sending = async {
-            let answer = call(self.service.clone(), request).await.map_err(failed)?;
-            let status = answer.status();
-            Ok((status, collect(answer.into_body(), LIMIT).await.map_err(failed)?))
-        };
-        let (status, bytes) = self.runtime.block_on(async {
-            let answer = tokio::time::timeout(PATIENCE, sending).await;
-            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {PATIENCE:?}"))))
-        })?;
-        if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
+        request.body(full(text)).map_err(|e| silent(e.into()))
     }
 
     /// The same of an answer in JSON.
@@ -151,6 +182,11 @@ impl Client {
     pub(in crate::cli) fn get(&self, path: &str) -> Result<Value, Refusal> {
         self.json(Method::GET, path, None)
     }
+}
+
+/// Nobody answers.
+fn silent(error: substrate::BoxError) -> Refusal {
+    lacking(format!("the admin API does not answer: {error}"))
 }
 
 /// What an answer says that is no success.

@@ -8,6 +8,7 @@ mod down;
 mod env;
 mod exec;
 mod fault;
+mod logs;
 mod ls;
 mod mask;
 pub(in crate::cli) mod place;
@@ -69,6 +70,11 @@ pub(super) enum Command {
     /// Print the timeline of the volumes of a Mooring, or of one claim.
     #[command(after_help = "Example:\n  mooring timeline\n  mooring timeline pvc/data")]
     Timeline(timeline::Args),
+    /// Print what the components of a Mooring have said: its servers, control loops, drivers and kubelets.
+    #[command(
+        after_help = "Example:\n  mooring logs csi-attacher --tail 20\n  mooring logs -f ebs-plugin\n  mooring logs --since 1m"
+    )]
+    Logs(logs::Args),
     /// Gather what a bug report needs in one file, with secrets masked.
     #[command(after_help = "Example:\n  mooring collect\n  mooring collect --to report.tar.gz")]
     Collect(collect::Args),
@@ -106,6 +112,7 @@ pub(super) fn main(command: Command, format: Format) -> ExitCode {
         Command::State(args) => ("state", state::main(&args)),
         Command::Clean(args) => ("clean", clean::main(&args)),
         Command::Timeline(args) => ("timeline", timeline::main(&args)),
+        Command::Logs(args) => ("logs", logs::main(&args, format)),
         Command::Collect(args) => ("collect", collect::main(&args)),
     };
     finish(name, done, format)
