@@ -6,6 +6,8 @@ mod doctor;
 mod pause;
 mod run;
 mod schema;
+mod search;
+mod sweep;
 mod up;
 
 use std::process::ExitCode;
@@ -49,6 +51,19 @@ enum Command {
         after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws\n  mooring run scenarios/ --seeds 1..100 --junit report.xml\n  mooring run scenarios/migration.yaml --live --keep"
     )]
     Run(Box<run::Args>),
+    /// Break everything that can break in a scenario, one thing a run, and print what becomes of it.
+    ///
+    /// Every process ends at every event, every request and answer is lost, late or doubled, every watch event lags, every
+    /// stream breaks, every write meets a conflict, every disk operation fails. Afterwards all invariants must hold, and
+    /// the end must be that of the unbroken run. The exit code is 0 when nothing was found, 1 when something was, 2 for a
+    /// mistake in the file or on the command line, 130 after Ctrl-C.
+    #[command(
+        after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
+    )]
+    Sweep(Box<sweep::Args>),
+    /// Carry out the runs of a search; what `sweep` and `explore` start.
+    #[command(hide = true)]
+    SearchWorker(search::WorkerArgs),
     /// Start a live cluster and serve until interrupted.
     #[command(
         after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"
@@ -81,6 +96,8 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     };
     match cli.command {
         Command::Run(args) => run::main(&args, format),
+        Command::Sweep(args) => sweep::main(&args, format),
+        Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Doctor(args) => doctor::main(&args, format),
         Command::Schema(args) => schema::main(&args, format),
