@@ -4,9 +4,11 @@ mod announce;
 mod component;
 mod doctor;
 mod pause;
+mod replay;
 mod run;
 mod schema;
 mod search;
+mod shrink;
 mod sweep;
 mod up;
 
@@ -61,6 +63,20 @@ enum Command {
         after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
     )]
     Sweep(Box<sweep::Args>),
+    /// Run a finding again, byte for byte; or up to a moment, and look around there.
+    ///
+    /// The exit code is 0 when it went as recorded, whatever the finding is, 5 with the first event that differs, 2 for a
+    /// mistake in the file or on the command line. A file without a record is run twice, and the two are compared.
+    #[command(
+        after_help = "Example:\n  mooring replay found/leaked.yaml\n  mooring replay scenarios/migration.yaml --seed 7 --at 'volumeattachment/csi-* attached' --state"
+    )]
+    Replay(Box<replay::Args>),
+    /// Take out of a finding what it does not need, until a person can read it.
+    ///
+    /// Faults, steps, objects, nodes and times go, as long as the run ends with the same finding. The exit code is 0, or 2
+    /// when the file has no finding.
+    #[command(after_help = "Example:\n  mooring shrink found/leaked.yaml --out small.yaml")]
+    Shrink(Box<shrink::Args>),
     /// Carry out the runs of a search; what `sweep` and `explore` start.
     #[command(hide = true)]
     SearchWorker(search::WorkerArgs),
@@ -97,6 +113,8 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     match cli.command {
         Command::Run(args) => run::main(&args, format),
         Command::Sweep(args) => sweep::main(&args, format),
+        Command::Replay(args) => replay::main(&args, format),
+        Command::Shrink(args) => shrink::main(&args, format),
         Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Doctor(args) => doctor::main(&args, format),

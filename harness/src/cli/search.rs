@@ -9,8 +9,7 @@ use substrate::host::Stop;
 
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 use crate::search::bundle::Bundle;
-use crate::search::document::Document;
-use crate::search::judge::{Class, Task, Verdict, judge_and_trace};
+use crate::search::judge::{Class, Verdict, judge_and_trace, task_of};
 use crate::search::worker;
 use crate::search::workers::{self, Next, Settings, processors};
 
@@ -63,21 +62,15 @@ pub(in crate::cli) fn carry_out(
 }
 
 /// Writes a finding into `folder`, with its trace where it has one, and gives its path.
-pub(in crate::cli) fn keep(
-    folder: &Path,
-    name: &str,
-    document: &Document,
-    task: &Task,
-    seen: &Verdict,
-    notes: Vec<String>,
-    limit: Duration,
-) -> Result<PathBuf, String> {
+pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit: Duration) -> Result<PathBuf, String> {
     // A run that breaks the program would break this one, too.
-    let (verdict, trace) = match seen.class {
-        Class::Broke | Class::Hung => (seen.clone(), Vec::new()),
-        _ => judge_and_trace(task, Some(limit)),
-    };
-    Bundle::new(document.clone(), task.seed, &task.mutants, &verdict, notes).write(folder, name, &trace)
+    if matches!(bundle.record.class, Class::Broke | Class::Hung) {
+        return bundle.write(folder, name, &[]);
+    }
+    let task = task_of(&bundle.document, &bundle.record, Some(limit));
+    let (verdict, trace) = judge_and_trace(&task, Some(limit));
+    (bundle.record.events, bundle.record.digest) = (verdict.events, verdict.digest);
+    bundle.write(folder, name, &trace)
 }
 
 /// The flags of a command that decide what its runs do, after a file: its seed and planted defects.

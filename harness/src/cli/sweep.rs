@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::search::{self, How};
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::search::bundle::Bundle;
 use crate::search::document::Document;
 use crate::search::judge::{Class, Verdict};
 use crate::search::points::PointKind;
@@ -91,7 +92,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         Ok(sweep) => sweep,
         Err(message) => return search::usage("sweep", format, message),
     };
-    let runs: Vec<usize> = (0..sweep.len()).map(|run| args.shard.whole(run)).take_while(|run| *run < sweep.len()).collect();
+    let runs: Vec<usize> =
+        (0..sweep.len()).map(|run| args.shard.whole(run)).take_while(|run| *run < sweep.len()).collect();
     let settings = workers_of(args, &sweep);
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
     let phase = progress.phase(format!("sweep {}", sweep_name(&document)));
@@ -189,23 +191,23 @@ fn keep(
     verdict: &Verdict,
 ) -> Result<PathBuf, String> {
     let run = runs.first().copied().flatten();
-    let (document, task) = match run {
-        Some(run) => (sweep.broken(run), sweep.task(run)),
-        None => (sweep.broken(usize::MAX), sweep.task(usize::MAX)),
-    };
-    let task = crate::search::judge::Task { ends: workers_of(args, sweep).ends, ..task };
+    let document = sweep.broken(run.unwrap_or(usize::MAX));
     let flags = search::flags(args.seed, &args.how.mutant);
     let notes = vec![
         format!("Found by `mooring sweep {} {flags}`.", args.scenario.display()),
         format!("What breaks: {}", run.map_or_else(|| "nothing".to_owned(), |run| sweep.about(run))),
         format!("{}: {}", verdict.class.word(), verdict.message),
         match verdict.class {
-            Class::EndDiffers => "`mooring sweep` compares where runs end; `mooring run` passes with this file.".to_owned(),
+            Class::EndDiffers => {
+                "`mooring sweep` compares where runs end; `mooring run` passes with this file.".to_owned()
+            }
             _ => format!("`mooring run FILE {flags}` fails with it."),
         },
     ];
     let name = search::file_name(&verdict.signature);
-    search::keep(folder, &name, &document, &task, verdict, notes, args.how.timeout.0)
+    let mut bundle = Bundle::new(document, args.seed, &args.how.mutant, verdict, notes);
+    bundle.record.breaks = run.map(|run| sweep.faults(run)).unwrap_or_default();
+    search::keep(bundle, folder, &name, args.how.timeout.0)
 }
 
 fn text(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>], runs: usize, ended: usize) -> String {

@@ -19,7 +19,7 @@ const LONGEST: usize = 16 << 10;
 const WIDTH: usize = 150;
 
 /// What was recorded of a finding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The seed.
@@ -35,6 +35,9 @@ pub struct Record {
     pub events: u64,
     /// SHA-256 of its lines.
     pub digest: String,
+    /// The faults without which it is the unbroken run, where the end is another one than there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaks: Vec<String>,
 }
 
 /// A finding.
@@ -58,6 +61,7 @@ impl Bundle {
             signature: verdict.signature.clone(),
             events: verdict.events,
             digest: verdict.digest.clone(),
+            breaks: Vec::new(),
         };
         Self { record, document, notes }
     }
@@ -107,7 +111,10 @@ pub fn read(path: &Path) -> Result<(Document, Option<Record>), DocumentError> {
     let line = text.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(MARK));
     let Some(line) = line else { return Ok((document, None)) };
     if line.len() > LONGEST {
-        return Err(DocumentError::Record(name, format!("it has {} bytes, and at most {LONGEST} are read", line.len())));
+        return Err(DocumentError::Record(
+            name,
+            format!("it has {} bytes, and at most {LONGEST} are read", line.len()),
+        ));
     }
     let record = serde_json::from_str(line).map_err(|e| DocumentError::Record(name, e.to_string()))?;
     Ok((document, Some(record)))

@@ -10,6 +10,8 @@ use substrate::clock::TimeScale;
 use substrate::world::{Options, simulate};
 use substrate::{Event, World};
 
+use super::bundle::Record;
+use super::document::Document;
 use super::end_state::EndState;
 use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
@@ -36,10 +38,11 @@ pub struct Task {
 }
 
 /// What a run came to. The order is that of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// All is well in the end.
+    #[default]
     Survived,
     /// It does what upstream does wrong, and that is declared.
     Declared,
@@ -147,6 +150,22 @@ pub fn options(scenario: &Scenario, seed: u64, mutants: &[String], limit: Option
         mutants: mutants.iter().cloned().collect(),
         ..Options::default()
     }
+}
+
+/// How `document` is run again: with where its run must end, when its finding is that it ends elsewhere.
+pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) -> Task {
+    let task = |document: &Document| Task {
+        text: document.text(),
+        seed: record.seed,
+        mutants: record.mutants.clone(),
+        ends: None,
+        tell_ends: true,
+    };
+    let ends = (record.class == Class::EndDiffers).then(|| {
+        let unbroken = document.clone().without_faults(&record.breaks);
+        judge(&task(&unbroken), limit).ends
+    });
+    Task { ends, ..task(document) }
 }
 
 /// Runs `task` in this process.

@@ -10,8 +10,10 @@
 //! | `sweep` | one run for each of these, and the table |
 //! | `draw` | a cluster, a workload and faults, drawn from a seed |
 //! | `explore` | one run for each of many draws, and one line for each bug |
+//! | `replay` | a run again, to its end or to a moment |
 //! | `shrink` | a finding without what it does not need |
 //! | `bundle` | a finding as a file that `mooring run` fails with |
+//! | `shard` | a part of a search |
 //! | `workers` | runs in child processes; `worker` is what such a child does |
 
 pub mod bundle;
@@ -20,7 +22,9 @@ pub mod end_state;
 pub mod judge;
 pub mod patience;
 pub mod points;
+pub mod replay;
 pub mod shard;
+pub mod shrink;
 mod signature;
 pub mod sweep;
 pub mod worker;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use substrate::fault::{Effect, Fault, Hit, Kind, Lease, Match, Moment, Operation, Plane, Span, WatchFault, When, wild};
+use substrate::fault::{
+    Effect, Fault, Hit, Kind, Lease, Match, Moment, Operation, Plane, Span, WatchFault, When, wild,
+};
 
 use crate::cluster::names::OPERATIONS;
 use crate::runner::USER_AGENT;
@@ -235,7 +237,9 @@ impl Place<'_> {
     fn points(&self, processes: &[String], into: &mut Vec<Point>) {
         let at = self.hit.at;
         let mut add = |kind: PointKind, effect: Effect| into.push(self.point(kind, effect));
-        if self.does_something() && (at == Moment::AfterEffect || (self.plane == Plane::Csi && at == Moment::BeforeReply)) {
+        if self.does_something()
+            && (at == Moment::AfterEffect || (self.plane == Plane::Csi && at == Moment::BeforeReply))
+        {
             for process in processes {
                 add(PointKind::Crash, Effect::Crash(process.clone()));
             }

@@ -84,11 +84,18 @@ impl Sweep {
     /// The scenario of a run, by its number.
     pub fn broken(&self, run: usize) -> Document {
         let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
-        let name = |at: usize, point: &Point| {
-            let more = if at == 0 { String::new() } else { format!("-{}", at + 1) };
-            Fault { name: format!("{}{more}", point.fault.name), ..point.fault.clone() }
+        let named = points.iter().zip(self.faults(run)).map(|(point, name)| Fault { name, ..point.fault.clone() });
+        self.document.clone().with_faults(named)
+    }
+
+    /// The names of what a run breaks; no other fault of the scenario is called so.
+    pub fn faults(&self, run: usize) -> Vec<String> {
+        let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
+        let name = |(at, point): (usize, &Point)| match at {
+            0 => format!("swept-{}", point.fault.name),
+            _ => format!("swept-{}-{}", point.fault.name, at + 1),
         };
-        self.document.clone().with_faults(points.iter().enumerate().map(|(at, point)| name(at, point)))
+        points.iter().enumerate().map(name).collect()
     }
 
     /// The run with a number, as whoever carries it out needs it. Where it must end is the same for all of them.

@@ -213,9 +213,10 @@ impl Hand {
                 let limit = self.shared.settings.limit;
                 Verdict::without_outcome(Class::Hung, &format!("the run did not end within {limit:?} of wall time"))
             }
-            Ok(status) => {
-                Verdict::without_outcome(Class::Broke, &format!("the process of the run ended without a result: {status}"))
-            }
+            Ok(status) => Verdict::without_outcome(
+                Class::Broke,
+                &format!("the process of the run ended without a result: {status}"),
+            ),
             Err(error) => Verdict::without_outcome(Class::Broke, &format!("the process of the run is lost: {error}")),
         }
     }

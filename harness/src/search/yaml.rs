@@ -8,9 +8,40 @@ use serde_json::{Map, Value};
 const WIDTH: usize = 110;
 /// Keys in the order in which people write them; others follow in the order of the alphabet.
 const ORDER: &[&str] = &[
-    "name", "description", "apiVersion", "kind", "metadata", "nodes", "zones", "latency", "link", "time-scale", "deadline",
-    "replicas", "leader-elect", "flags", "driver", "without", "worlds", "violations", "teardown", "objects", "faults",
-    "steps", "object", "list", "claim", "is", "on", "match", "when", "plane", "op", "where", "effect", "at",
+    "name",
+    "description",
+    "apiVersion",
+    "kind",
+    "metadata",
+    "nodes",
+    "zones",
+    "latency",
+    "link",
+    "time-scale",
+    "deadline",
+    "replicas",
+    "leader-elect",
+    "flags",
+    "driver",
+    "without",
+    "worlds",
+    "violations",
+    "teardown",
+    "objects",
+    "faults",
+    "steps",
+    "object",
+    "list",
+    "claim",
+    "is",
+    "on",
+    "match",
+    "when",
+    "plane",
+    "op",
+    "where",
+    "effect",
+    "at",
 ];
 
 /// The document `value` as YAML.
@@ -164,7 +195,10 @@ steps:
 
     #[test]
     fn texts_stay_texts() {
-        for text in ["", "on", "yes", "12", "1e3", "0x1f", "1Gi", "a: b", "- x", "#", "'", "\"", "\u{1f}", "é", "5m", "~", "*", "01s"] {
+        for text in [
+            "", "on", "yes", "12", "1e3", "0x1f", "1Gi", "a: b", "- x", "#", "'", "\"", "\u{1f}", "é", "5m", "~", "*",
+            "01s",
+        ] {
             let document = json!({ "name": text, "list": [text], "map": { "x": { text: text } } });
             let written = write(&document);
             let read: Value = serde_saphyr::from_str(&written).unwrap_or_else(|e| panic!("{written}: {e}"));
