@@ -3,6 +3,7 @@
 mod announce;
 mod component;
 mod doctor;
+mod explore;
 mod pause;
 mod replay;
 mod run;
@@ -77,6 +78,16 @@ enum Command {
     /// when the file has no finding.
     #[command(after_help = "Example:\n  mooring shrink found/leaked.yaml --out small.yaml")]
     Shrink(Box<shrink::Args>),
+    /// Draw clusters, workloads and faults, run each, and print one line for each bug.
+    ///
+    /// Each run has its own nodes, claims, pods, moves, crashes, partitions and faults. When its faults are over, the
+    /// cluster must converge, all invariants must hold and nothing may be left behind. A finding is written as what was
+    /// drawn, so that it outlives a change of what is drawn. The exit code is 0 when nothing was found, 1 when something
+    /// was, 2 for a mistake on the command line, 130 after Ctrl-C, which prints what there is.
+    #[command(
+        after_help = "Example:\n  mooring explore --runs 1000 --out found\n  mooring explore --time 30m --shard 2/8 --output json"
+    )]
+    Explore(Box<explore::Args>),
     /// Carry out the runs of a search; what `sweep` and `explore` start.
     #[command(hide = true)]
     SearchWorker(search::WorkerArgs),
@@ -115,6 +126,7 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Sweep(args) => sweep::main(&args, format),
         Command::Replay(args) => replay::main(&args, format),
         Command::Shrink(args) => shrink::main(&args, format),
+        Command::Explore(args) => explore::main(&args, format),
         Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Doctor(args) => doctor::main(&args, format),

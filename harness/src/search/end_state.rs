@@ -127,7 +127,9 @@ impl Raw {
     async fn objects(&mut self, cluster: &Cluster) {
         let events = cluster.world().trace().events();
         let commits = events.iter().filter_map(|event| event.get::<Commit>());
-        let resources: BTreeSet<String> = commits.map(|commit| commit.resource.to_string()).collect();
+        // Leases and Events may differ altogether.
+        let lasting = commits.filter(|commit| commit.resource != "leases" && commit.resource != "events");
+        let resources: BTreeSet<String> = lasting.map(|commit| commit.resource.to_string()).collect();
         let mut all = Vec::new();
         for resource in resources {
             let Some(kind) = Kind::of_word(&resource) else { continue };

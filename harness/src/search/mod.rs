@@ -18,7 +18,9 @@
 
 pub mod bundle;
 pub mod document;
+pub mod draw;
 pub mod end_state;
+pub mod explore;
 pub mod judge;
 pub mod patience;
 pub mod points;

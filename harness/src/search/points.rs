@@ -186,6 +186,11 @@ fn selected(plane: Plane, hit: &Hit) -> IndexMap<String, String> {
     };
     let of = |key: &&str| {
         let value = if *key == "process" { Some(hit.process.clone()) } else { hit.attributes.get(*key).cloned() };
+        // What stands behind the program of a User-Agent is its version and platform.
+        let value = value.map(|value| match value.split_once('/') {
+            Some((program, _)) if *key == "caller" => format!("{program}*"),
+            _ => value,
+        });
         value.map(|value| ((*key).to_owned(), value))
     };
     keys.iter().filter_map(of).collect()

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use substrate::Seed;
 use substrate::fault::{Fault, Hit};
 use substrate::seed::between;
 use substrate::world::simulate;
+use substrate::{Seed, WorldKind};
 
 use super::document::Document;
 use super::judge::{Class, Task, Verdict, judge, options};
@@ -57,6 +57,10 @@ impl Sweep {
     /// When the scenario cannot be read, or its unbroken run cannot be recorded.
     pub fn prepare(document: &Document, plan: Plan, limit: Option<Duration>) -> Result<Self, String> {
         let (document, left_out) = patient(document);
+        let scenario = document.scenario("search.yaml").map_err(|e| e.to_string())?;
+        if !scenario.runs_in(WorldKind::Simulated) {
+            return Err(format!("{}: `worlds` says that it does not run in simulation", scenario.name));
+        }
         let task = Task { tell_ends: true, ..task(&document, &plan) };
         let unbroken = judge(&task, limit);
         if unbroken.class == Class::Unreadable {
@@ -126,7 +130,7 @@ impl Sweep {
             for id in &verdict.declared {
                 *table.declared.entry(id.clone()).or_default() += 1;
             }
-            if verdict.class.is_finding() {
+            if verdict.class.is_finding() || verdict.class == Class::Unreadable {
                 table.findings.entry(verdict.signature.clone()).or_default().push(Some(*run));
             }
         }
