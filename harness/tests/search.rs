@@ -31,6 +31,10 @@ steps:
   - expect: {bytes-intact: pod/web-2, records: 2}
 ";
 
+/// The cloud wants to see that somebody signed, and believes any signature.
+const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
+
 const LIMIT: Option<Duration> = Some(Duration::from_secs(120));
 
 fn mooring(args: &[&str]) -> (Option<i32>, Value, Output) {
@@ -106,6 +110,7 @@ fn a_stray_annotation_finalizer_tag_and_directory_are_each_told() {
             format!("Action=CreateTags&Version=2016-11-15&ResourceId.1={volume}&Tag.1.Key=stray&Tag.1.Value=mark");
         let request = http::Request::post("/")
             .header("host", "localhost")
+            .header("authorization", SIGNED)
             .header("content-type", "application/x-www-form-urlencoded")
             .body(substrate::body::full(body))
             .unwrap();
