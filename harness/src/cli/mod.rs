@@ -4,10 +4,15 @@ mod announce;
 mod component;
 mod day;
 mod doctor;
+mod explore;
 mod pause;
 mod refusal;
+mod replay;
 mod run;
 mod schema;
+mod search;
+mod shrink;
+mod sweep;
 mod up;
 
 use std::process::ExitCode;
@@ -51,6 +56,43 @@ enum Command {
         after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws\n  mooring run scenarios/ --seeds 1..100 --junit report.xml\n  mooring run scenarios/migration.yaml --live --keep"
     )]
     Run(Box<run::Args>),
+    /// Break everything that can break in a scenario, one thing a run, and print what becomes of it.
+    ///
+    /// Every process ends at every event, every request and answer is lost, late or doubled, every watch event lags, every
+    /// stream breaks, every write meets a conflict, every disk operation fails. Afterwards all invariants must hold, and
+    /// the end must be that of the unbroken run. The exit code is 0 when nothing was found, 1 when something was, 2 for a
+    /// mistake in the file or on the command line, 130 after Ctrl-C.
+    #[command(
+        after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
+    )]
+    Sweep(Box<sweep::Args>),
+    /// Run a finding again, byte for byte; or up to a moment, and look around there.
+    ///
+    /// The exit code is 0 when it went as recorded, whatever the finding is, 5 with the first event that differs, 2 for a
+    /// mistake in the file or on the command line. A file without a record is run twice, and the two are compared.
+    #[command(
+        after_help = "Example:\n  mooring replay found/leaked.yaml\n  mooring replay scenarios/migration.yaml --seed 7 --at 'volumeattachment/csi-* attached' --state"
+    )]
+    Replay(Box<replay::Args>),
+    /// Take out of a finding what it does not need, until a person can read it.
+    ///
+    /// Faults, steps, objects, nodes and times go, as long as the run ends with the same finding. The exit code is 0, or 2
+    /// when the file has no finding.
+    #[command(after_help = "Example:\n  mooring shrink found/leaked.yaml --out small.yaml")]
+    Shrink(Box<shrink::Args>),
+    /// Draw clusters, workloads and faults, run each, and print one line for each bug.
+    ///
+    /// Each run has its own nodes, claims, pods, moves, crashes, partitions and faults. When its faults are over, the
+    /// cluster must converge, all invariants must hold and nothing may be left behind. A finding is written as what was
+    /// drawn, so that it outlives a change of what is drawn. The exit code is 0 when nothing was found, 1 when something
+    /// was, 2 for a mistake on the command line, 130 after Ctrl-C, which prints what there is.
+    #[command(
+        after_help = "Example:\n  mooring explore --runs 1000 --out found\n  mooring explore --time 30m --shard 2/8 --output json"
+    )]
+    Explore(Box<explore::Args>),
+    /// Carry out the runs of a search; what `sweep` and `explore` start.
+    #[command(hide = true)]
+    SearchWorker(search::WorkerArgs),
     /// Start a live cluster and serve until interrupted, or in the background.
     #[command(after_help = "Example:\n  mooring up --detach\n  mooring exec -- kubectl get nodes\n  mooring down")]
     Up(Box<up::Args>),
@@ -83,6 +125,11 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     };
     match cli.command {
         Command::Run(args) => run::main(&args, format),
+        Command::Sweep(args) => sweep::main(&args, format),
+        Command::Replay(args) => replay::main(&args, format),
+        Command::Shrink(args) => shrink::main(&args, format),
+        Command::Explore(args) => explore::main(&args, format),
+        Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),

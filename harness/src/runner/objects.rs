@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the runner calls itself.
-pub(super) const USER_AGENT: &str = "mooring-scenario";
+pub(crate) const USER_AGENT: &str = "mooring-scenario";
 
 /// What goes wrong with objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
