@@ -13,6 +13,7 @@ use clap::Parser;
 use csi_mock::disk::{self, Backend, Disk};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
+use substrate::admin::Secret;
 use substrate::body::HttpService;
 use substrate::dial;
 use substrate::host::{self, HostOptions};
@@ -41,6 +42,9 @@ struct Common {
     /// The API server.
     #[arg(long, value_name = "http://HOST:PORT")]
     kubernetes: String,
+    /// The bearer token for an API server off loopback.
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    kubernetes_token: Option<Secret>,
     /// The root of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -73,7 +77,13 @@ impl Common {
     }
 
     fn apiserver(&self) -> anyhow::Result<HttpService> {
-        dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))
+        let apiserver = dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))?;
+        match &self.kubernetes_token {
+            None => Ok(apiserver),
+            Some(token) => {
+                dial::bearing(apiserver, token.reveal()).map_err(|e| anyhow::anyhow!("--kubernetes-token: {e}"))
+            }
+        }
     }
 
     fn ready(&self, content: &substrate::json::Value) -> anyhow::Result<()> {
@@ -85,6 +95,10 @@ impl Common {
 pub(crate) fn scale(text: &str) -> Result<f64, String> {
     let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
+}
+
+pub(crate) fn token(text: &str) -> Result<Secret, String> {
+    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
 }
 
 fn csi_endpoint(text: &str) -> Result<String, String> {

@@ -19,7 +19,7 @@ use substrate::process::Process;
 use substrate::world::World;
 
 use super::MachineConfig;
-use crate::cli::{DiskArgs, scale, socket, usage, wait};
+use crate::cli::{DiskArgs, scale, socket, token, usage, wait};
 
 /// The machine of one node: the pods' containers, which are modelled writers, with their logs, and the slots in which the
 /// cloud's volumes become devices.
@@ -62,10 +62,6 @@ struct Args {
     /// Is written once the socket is there.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-}
-
-fn token(text: &str) -> Result<Secret, String> {
-    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
 }
 
 fn container_start(text: &str) -> Result<(Duration, Duration), String> {
