@@ -2,7 +2,7 @@
 //! pod by kubectl, a machine that is killed, a machine that is cut off, down; and no loop device is left.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -105,12 +105,11 @@ impl Project {
         let daemon = if docker_answers("") { None } else { Some(Daemon::start()?) };
         let host = daemon.as_ref().map(Daemon::host).unwrap_or_default();
         let name = format!("mooring-e2e-{}", std::process::id());
-        let mut project =
-            Self { host, name, home: tempfile::tempdir()?, env: BTreeMap::new(), _daemon: daemon };
+        let project = Self { host, name, home: tempfile::tempdir()?, env: BTreeMap::new(), _daemon: daemon };
         let context = project.home.path().join("context");
         let size = image::gather(&root().join("Dockerfile"), Path::new(MOORING), &context)?;
         eprintln!("image: {size}");
-        project.run("docker", &["build", "--quiet", "--tag", &project.name, &context.display().to_string()])?;
+        image::build(&mut project.command("docker"), &context, &project.name)?;
         // Its bytes are in the image now.
         std::fs::remove_dir_all(&context)?;
         Ok(project)
@@ -258,16 +257,79 @@ fn story(project: &mut Project) -> Result<()> {
     nobody_is_privileged(project)?;
 
     let manifest = project.home.path().join("claim-and-pod.yaml");
-    std::fs::write(&manifest, CLAIM_AND_POD.replace("spec:\n  containers", "spec:\n  nodeSelector: {kubernetes.io/hostname: node-a}\n  containers"))?;
+    std::fs::write(
+        &manifest,
+        CLAIM_AND_POD
+            .replace("spec:\n  containers", "spec:\n  nodeSelector: {kubernetes.io/hostname: node-a}\n  containers"),
+    )?;
     project.kubectl(&["apply", "--filename", &manifest.display().to_string()])?;
     project.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"])?;
     running_on(project, "node-a")?;
     ensure!(attached_to(project)? == "node-a");
-    // A real filesystem on a real loop device, which only the container has mounted.
-    let mounts = project.run("docker", &["exec", &container(project, "node-a")?, "mooring", "health", "/dev/loop-control"]);
-    mounts.context("the node made its loop-control")?;
-    ensure!(project.loops()?.len() == 1, "{:?}", project.loops()?);
+    // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
+    let cloud = project.cloud()?;
+    ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
+
+    // Power cut: what the kernel had made for the machine goes with it, and comes back when it boots.
+    let node_a = container(project, "node-a")?;
+    project.run("docker", &["kill", &node_a])?;
+    no_loops_of(&cloud)?;
+    project.run("docker", &["start", &node_a])?;
+    project.mooring(&["compose", "wait", "--project", &project.name, "--timeout", "60s"])?;
+    eventually(Duration::from_secs(60), || {
+        ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
+        running_on(project, "node-a")?;
+        ensure!(ready(project, "web")?, "pod/web is not ready");
+        Ok(())
+    })?;
+    let log = eventually(Duration::from_secs(20), || project.kubectl(&["logs", "web"]))?;
+    ensure!(!log.is_empty(), "the writer says nothing");
+
+    // A machine that is cut off from the API server starts nothing, and another one does.
+    let network = format!("{}_kubernetes", project.name);
+    project.run("docker", &["network", "disconnect", &network, &node_a])?;
+    for node in ["node-a", "node-b"] {
+        let pod = project.home.path().join("pod.yaml");
+        std::fs::write(&pod, pod_on(node))?;
+        project.kubectl(&["apply", "--filename", &pod.display().to_string()])?;
+    }
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=30s"])?;
+    ensure!(!ready(project, "on-node-a")?, "a machine that is cut off has started a pod");
+    project.run("docker", &["network", "connect", &network, &node_a])?;
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-a", "--timeout=60s"])?;
+    running_on(project, "node-a")?;
+
+    // Without asking anybody: as when the machine around them loses its power.
+    ensure!(!loops_of(&cloud)?.is_empty(), "there was nothing to leave behind");
+    project.compose(&["kill"])?;
+    no_loops_of(&cloud)?;
+    project.compose(&["down", "--timeout", "2"])?;
+    let left = project.run("docker", &["ps", "--all", "--quiet", "--filter", &format!("name={}", project.name)])?;
+    ensure!(left.trim().is_empty(), "{left}");
+    eprintln!("all of it took {:?}", begin.elapsed());
     Ok(())
+}
+
+/// A pod without a volume, on this node.
+fn pod_on(node: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: on-{node}}}\nspec:\n  nodeName: {node}\n  containers: [{{name: writer, image: mooring/writer}}]\n"
+    )
+}
+
+fn ready(project: &Project, pod: &str) -> Result<bool> {
+    let pod = project.object(&format!("pod/{pod}"))?;
+    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    Ok(conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+}
+
+/// Waits until the kernel has taken the devices away, which it does after the last process has ended.
+fn no_loops_of(device: &str) -> Result<()> {
+    eventually(Duration::from_secs(10), || {
+        let left = loops_of(device)?;
+        ensure!(left.is_empty(), "left behind: {left:?}");
+        Ok(())
+    })
 }
 
 fn container(project: &Project, service: &str) -> Result<String> {

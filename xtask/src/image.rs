@@ -128,13 +128,14 @@ pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size,
 /// Says that a directory is a context that [`gather`] made.
 const MARK: &str = ".mooring-image";
 
-/// Builds the image of a context with docker.
+/// Builds the image of a context with `docker`.
 ///
 /// # Errors
 /// When docker is missing or fails.
-pub fn build(context: &Path, tag: &str) -> Result<(), anyhow::Error> {
-    let status = Command::new("docker").args(["build", "--quiet", "--tag", tag]).arg(context).status();
-    let status = status.context("docker is not installed here (Debian package docker.io); --context-only needs none")?;
+pub fn build(docker: &mut Command, context: &Path, tag: &str) -> Result<(), anyhow::Error> {
+    let status = docker.args(["build", "--quiet", "--tag", tag]).arg(context).status();
+    let status =
+        status.context("docker is not installed here (Debian package docker.io); --context-only needs none")?;
     if !status.success() {
         bail!("docker build: {status}");
     }
@@ -149,7 +150,8 @@ fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
     if !output.status.success() && !text.contains("not a dynamic executable") {
         bail!("ldd {}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim());
     }
-    read_ldd(&text).map_err(|missing| anyhow::anyhow!("{} needs {missing}, which this machine lacks", program.display()))
+    read_ldd(&text)
+        .map_err(|missing| anyhow::anyhow!("{} needs {missing}, which this machine lacks", program.display()))
 }
 
 /// Reads lines such as `libc.so.6 => /lib/…/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.

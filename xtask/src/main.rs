@@ -95,7 +95,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             let context = repository.join(context);
             let size = image::gather(&repository.join("Dockerfile"), mooring.as_ref().unwrap_or(first), &context)?;
             if !context_only {
-                image::build(&context, &tag)?;
+                image::build(&mut std::process::Command::new("docker"), &context, &tag)?;
             }
             println!("{}: {size}", if context_only { context.display().to_string() } else { tag });
         }

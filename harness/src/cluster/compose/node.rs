@@ -12,7 +12,7 @@ use futures_util::future::select_all;
 use http::Uri;
 use serde_json::json;
 use substrate::host::{PARENT_PIPE, PROCESS_NAME, Stop};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::cluster::live::BackendChoice;
 use crate::cluster::names;
@@ -148,7 +148,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
         substrate::ready::write(&ready, &json!({ "node": args.node_name, "address": address }))
             .map_err(|e| format!("{}: {e}", ready.display()))?;
         let change = tokio::select! { biased;
-            (ended, at, _) = select_all(children.iter_mut().map(|child| Box::pin(child.wait()))) => {
+            (ended, at, _) = select_all(children.iter_mut().map(|(child, _)| Box::pin(child.wait()))) => {
                 Change::Ended(at, ended.map_or_else(|e| e.to_string(), |status| status.to_string()))
             }
             moved = another_address(&args.kubernetes, address) => Change::Moved(moved),
@@ -164,7 +164,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
                 let Some(kubelet) = parts.iter().position(|part| part.component == KUBELET) else { continue };
                 eprintln!("node: its address is {moved} now, no longer {was}; kubelet starts again");
                 // It may have ended by itself.
-                let _ = children[kubelet].kill().await;
+                let _ = children[kubelet].0.kill().await;
                 kubelet
             }
         };
@@ -338,8 +338,8 @@ impl Args {
 }
 
 impl Part {
-    /// Starts it and waits until it is ready.
-    async fn start(&self, node: &Args, address: IpAddr) -> Result<Child, String> {
+    /// Starts it and waits until it is ready. It ends with its standard input, which waiting for it would close.
+    async fn start(&self, node: &Args, address: IpAddr) -> Result<(Child, Option<ChildStdin>), String> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", self.name);
         gone(&self.ready)?;
         let mut command = Command::new(std::env::current_exe().map_err(|e| failed(&e))?);
@@ -361,10 +361,11 @@ impl Part {
         // It ends when its standard input does, however this process ends.
         command.env(PARENT_PIPE, "end").env(PROCESS_NAME, &self.name).stdin(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(|e| failed(&e))?;
+        let stdin = child.stdin.take();
         let step = Duration::from_millis(10);
         for _ in 0..START_LIMIT.as_millis() / step.as_millis() {
             if self.ready.exists() {
-                return Ok(child);
+                return Ok((child, stdin));
             }
             if let Some(status) = child.try_wait().map_err(|e| failed(&e))? {
                 return Err(failed(&format!("ended with {status} while it started")));

@@ -60,14 +60,21 @@ impl Project {
         let others = names(&ours);
         match name {
             Some(name) => ours.into_iter().find(|p| p.name == name).ok_or_else(|| match others.as_str() {
-                "" => format!("no compose project runs mock-ec2 or fake-apiserver, {name} neither: `docker-compose up -d` first"),
-                others => format!("no compose project called {name} runs mock-ec2 or fake-apiserver; there is {others}"),
+                "" => format!(
+                    "no compose project runs mock-ec2 or fake-apiserver, {name} neither: `docker-compose up -d` first"
+                ),
+                others => {
+                    format!("no compose project called {name} runs mock-ec2 or fake-apiserver; there is {others}")
+                }
             }),
             None => {
                 let mut ours = ours.into_iter();
                 match (ours.next(), ours.next()) {
                     (Some(one), None) => Ok(one),
-                    (None, _) => Err("no compose project runs mock-ec2 or fake-apiserver: `docker-compose up -d` first".to_owned()),
+                    (None, _) => {
+                        Err("no compose project runs mock-ec2 or fake-apiserver: `docker-compose up -d` first"
+                            .to_owned())
+                    }
                     _ => Err(format!("several compose projects run Mooring: {others}; name one with --project")),
                 }
             }
@@ -89,7 +96,10 @@ impl Project {
     /// # Errors
     /// When there is none.
     pub fn container(&self, service: &str) -> Result<&str, String> {
-        self.containers.get(service).map(String::as_str).ok_or_else(|| format!("{} has no service {service}", self.name))
+        self.containers
+            .get(service)
+            .map(String::as_str)
+            .ok_or_else(|| format!("{} has no service {service}", self.name))
     }
 
     /// Where a port of a service is reached on this machine.
@@ -126,7 +136,8 @@ impl Project {
         let kubernetes_http = format!("http://{}", self.port("fake-apiserver", KUBERNETES_HTTP_PORT)?);
         let ec2 = format!("http://{}", self.port("mock-ec2", EC2_PORT)?);
         let text = self.read_file("fake-apiserver", KUBECONFIG)?;
-        let (kubeconfig, token) = for_here(&text, &kubernetes).ok_or_else(|| format!("{KUBECONFIG}: is no kubeconfig"))?;
+        let (kubeconfig, token) =
+            for_here(&text, &kubernetes).ok_or_else(|| format!("{KUBECONFIG}: is no kubeconfig"))?;
         Ok(Doors { ec2, kubernetes, kubernetes_http, kubeconfig, token })
     }
 
