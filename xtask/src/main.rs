@@ -1,6 +1,5 @@
-//! Work on the repository itself: generators, whose output is committed, the program that is shipped, and replays.
+//! Work on the repository itself: generators, whose output is committed, and replays.
 
-mod dist;
 mod docs;
 mod go;
 mod image;
@@ -37,17 +36,10 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// `mooring` as it is shipped, into target/shipped: compiled and laid out by profiles of itself. Takes a quarter
-    /// of an hour, and llvm-profdata and llvm-bolt of rustc's LLVM, on Linux
-    Dist {
-        /// Then measures it: the figures of the README
-        #[arg(long)]
-        figures: bool,
-    },
     /// The container image of compose.yaml, FROM scratch: a `mooring` that is built already, and the filesystem tools of
     /// this machine's Debian packages. Prints its size
     Image {
-        /// The program; target/shipped/mooring or target/release/mooring when absent
+        /// The program; target/release/mooring when absent
         #[arg(long, value_name = "PATH")]
         mooring: Option<PathBuf>,
         /// Where the build context goes
@@ -87,13 +79,10 @@ fn main() -> Result<ExitCode, anyhow::Error> {
                 put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;
             }
         }
-        Task::Dist { figures } => dist::run(&repository, figures)?,
         Task::Image { mooring, context, tag, context_only } => {
-            let target = env_target(&repository);
-            let built = ["shipped/mooring", "release/mooring"].map(|name| target.join(name));
-            let first = built.iter().find(|path| path.is_file()).unwrap_or(&built[1]);
+            let mooring = mooring.unwrap_or_else(|| target(&repository).join("release/mooring"));
             let context = repository.join(context);
-            let size = image::gather(&repository.join("Dockerfile"), mooring.as_ref().unwrap_or(first), &context)?;
+            let size = image::gather(&repository.join("Dockerfile"), &mooring, &context)?;
             if !context_only {
                 image::build(&mut std::process::Command::new("docker"), &context, &tag)?;
             }
@@ -110,7 +99,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
 }
 
 /// Where cargo puts what it builds.
-fn env_target(repository: &Path) -> PathBuf {
+fn target(repository: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from)
 }
 
