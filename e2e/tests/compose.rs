@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{CLAIM_AND_POD, alone, eventually, have, root};
 use serde_json::Value;
+use tokio::time::Instant;
 
 #[path = "../../xtask/src/image.rs"]
 mod image;
@@ -256,6 +257,25 @@ fn story(project: &mut Project) -> Result<()> {
     project.source()?;
     nobody_is_privileged(project)?;
 
+    let migration = root().join("scenarios/migration.yaml");
+    let checked = scenario(project, &migration)?;
+    for (invariant, least) in [("I1", 1), ("I2", 1), ("I3", 4), ("I4", 1), ("I5", 1), ("I6", 1), ("I8", 1)] {
+        ensure!(checked[invariant].as_u64() >= Some(least), "{invariant} of {checked}");
+    }
+    ensure!(checked.get("I7").is_none(), "nobody saw what watches got: {checked}");
+    let broken = project.home.path().join("broken.yaml");
+    std::fs::write(&broken, BROKEN)?;
+    scenario(project, &broken)?;
+    for (step, said) in
+        [("crash: node-a/kubelet", "docker ends all of it"), ("crash: fake-apiserver", "would lose them")]
+    {
+        std::fs::write(&broken, format!("name: no\nnodes: {{count: 1}}\nsteps:\n  - {step}\n"))?;
+        let refused = project.output(MOORING, &["run", "--target", "compose", &broken.display().to_string()])?;
+        let text = String::from_utf8_lossy(&refused.stderr);
+        ensure!(refused.status.code() == Some(2) && text.contains(said), "{step}: {refused:?}");
+    }
+    eprintln!("two scenarios after {:?}", begin.elapsed());
+
     let manifest = project.home.path().join("claim-and-pod.yaml");
     std::fs::write(
         &manifest,
@@ -330,6 +350,64 @@ fn no_loops_of(device: &str) -> Result<()> {
         ensure!(left.is_empty(), "left behind: {left:?}");
         Ok(())
     })
+}
+
+/// The pod moves while the attacher is dead and its new machine cut off, and that machine loses its power then.
+const BROKEN: &str = "
+name: broken
+nodes: {count: 2}
+deadline: 5m
+steps:
+  - apply:
+      - apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: data}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-a}
+          containers: [{name: writer, image: mooring/writer, volumeMounts: [{name: data, mountPath: /data}]}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  - wait: {object: pod/web, is: Running, on: node-a, within: 1m}
+  - wait: {object: pod/web, records: 3, within: 1m}
+  - delete: {object: pod/web}
+  - wait: {object: pod/web, is: gone, within: 1m}
+  - crash: csi-attacher
+  - partition: {between: [node-b, apiserver], name: cut}
+  - apply:
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-b}
+          containers: [{name: writer, image: mooring/writer, volumeMounts: [{name: data, mountPath: /data}]}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  - sleep: 2s
+  - restart: csi-attacher
+  - heal: cut
+  - wait: {object: pod/web, is: Running, on: node-b, within: 2m}
+  - expect: {attached: {claim: data, node: node-b}}
+  - expect: {bytes-intact: pod/web, records: 3}
+  - crash: node-b
+  - restart: node-b
+";
+
+/// Runs a scenario against the project; gives what its invariants were looked at.
+fn scenario(project: &Project, file: &Path) -> Result<Value> {
+    let args = ["--output", "json", "run", "--target", "compose", "--project", &project.name];
+    let output = project.command(MOORING).args(args).arg(file).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "{}: {}\n{said}{}",
+        file.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said: Value = serde_json::from_str(&said)?;
+    Ok(said["data"]["checked"].clone())
 }
 
 fn container(project: &Project, service: &str) -> Result<String> {

@@ -26,6 +26,8 @@ enum Component {
     Node,
     /// What puts the CSIDriver object and a default StorageClass in place.
     Addons,
+    /// What is on the disk of the machine that it runs on.
+    Look,
 }
 
 /// Arguments of `mooring component`.
@@ -50,6 +52,7 @@ pub(super) fn main(args: Args) -> ExitCode {
         Component::NodeAgent => controllers::node_agent_main_with(line),
         Component::Machine => controllers::machine_main_with(line),
         Component::Node => compose::node::main_with(line),
+        Component::Look => compose::look::main_with(line),
         Component::Addons => compose::addons::main_with(line),
     }
 }

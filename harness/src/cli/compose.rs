@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Request;
 use serde_json::{Value, json};
 use substrate::body::{call, collect, empty};
 use substrate::dial;
 use substrate::fault::Span;
+use tokio::time::Instant;
 
 use crate::cluster::compose::project::{Doors, Project};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};

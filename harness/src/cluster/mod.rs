@@ -54,6 +54,8 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
+    /// Where the faults of containers are put in force.
+    desk: Option<Arc<compose::Desk>>,
 }
 
 /// Where users reach a live cluster.
@@ -148,6 +150,7 @@ impl Cluster {
             doors: None,
             user,
             told,
+            desk: None,
         }
     }
 
@@ -192,9 +195,9 @@ impl Cluster {
         self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
     }
 
-    /// Whether its components are OS processes.
+    /// Whether its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
-        self.members.values().any(|member| matches!(member, Member::Os(_)))
+        self.members.values().any(|member| !matches!(member, Member::Task(_)))
     }
 
     /// The processes that `name` stands for: one, or a group such as `controllers`.

@@ -30,6 +30,13 @@ impl From<Carrier> for Transport {
     }
 }
 
+/// A cluster that others have started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Target {
+    /// The containers of compose.yaml.
+    Compose,
+}
+
 /// A latency profile of the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Profile {
@@ -101,6 +108,19 @@ pub(in crate::cli) struct Args {
     /// Run over real sockets, on loop devices with ext4 when root on Linux, on directories otherwise.
     #[arg(long, help_heading = WORLD)]
     pub live: bool,
+    /// Run against a cluster that runs already, and start nothing: the containers of compose.yaml. docker crashes them and
+    /// cuts them off. The cluster must have no pod and no claim; at the end all that the run has made is deleted.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "TARGET",
+        help_heading = WORLD,
+        conflicts_with_all = ["live", "seeds", "jobs", "check", "needed", "latency", "time_scale", "transport", "keep"]
+    )]
+    pub target: Option<Target>,
+    /// The compose project; the only one that runs our servers when absent.
+    #[arg(long, value_name = "NAME", requires = "target", help_heading = WORLD)]
+    pub project: Option<String>,
     /// In the live world: every component is an OS process of its own.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub processes: bool,
@@ -147,7 +167,7 @@ pub(in crate::cli) struct Args {
 impl Args {
     /// The world that these runs are in.
     pub fn world(&self) -> WorldKind {
-        if self.live { WorldKind::Live } else { WorldKind::Simulated }
+        if self.live || self.target.is_some() { WorldKind::Live } else { WorldKind::Simulated }
     }
 
     /// The seeds to run each file with.
@@ -174,6 +194,8 @@ impl Args {
         flag("time-scale", self.time_scale.map(|f| f.to_string()));
         let carrier = Some(self.transport).filter(|t| *t != Carrier::default());
         flag("transport", carrier.and_then(|t| name(t.to_possible_value())));
+        flag("target", self.target.and_then(|t| name(t.to_possible_value())));
+        flag("project", self.project.clone());
         flag("mutant", Some(self.mutant.join(",")).filter(|m| !m.is_empty()));
         for (there, name) in [(self.live, "--live"), (self.processes, "--processes")] {
             all.extend(there.then(|| name.to_owned()));
@@ -223,6 +245,9 @@ mod tests {
             "run f.yaml --check --seeds 1..3",
             "run f.yaml --check --junit r.xml",
             "run f.yaml --check --timeout 1s",
+            "run f.yaml --target compose --live",
+            "run f.yaml --target compose --time-scale 10",
+            "run f.yaml --project shop",
         ] {
             assert!(read(words).is_err(), "{words}");
         }

@@ -8,6 +8,7 @@ mod args;
 mod batch;
 mod check;
 mod children;
+mod compose;
 mod files;
 mod keep;
 mod needed;
@@ -42,6 +43,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     if args.keep && one.is_none() {
         return usage("--keep: one cluster can stay up, so name one file".to_owned());
+    }
+    if args.target.is_some() && one.is_none() {
+        return usage("--target: one run at a time is in a cluster, so name one file".to_owned());
     }
     if args.time_scale.is_some_and(|f| !f.is_finite() || f <= 0.0) {
         return usage("--time-scale: must be a number above zero".to_owned());

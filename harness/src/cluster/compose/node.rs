@@ -145,8 +145,7 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
         children.push(part.start(args, address).await?);
     }
     loop {
-        substrate::ready::write(&ready, &json!({ "node": args.node_name, "address": address }))
-            .map_err(|e| format!("{}: {e}", ready.display()))?;
+        substrate::ready::write(&ready, &args.describe(address)).map_err(|e| format!("{}: {e}", ready.display()))?;
         let change = tokio::select! { biased;
             (ended, at, _) = select_all(children.iter_mut().map(|(child, _)| Box::pin(child.wait()))) => {
                 Change::Ended(at, ended.map_or_else(|e| e.to_string(), |status| status.to_string()))
@@ -272,6 +271,21 @@ impl Args {
         format!("unix://{}", self.runtime_dir.join(format!("{name}.sock")).display())
     }
 
+    /// What the node says of itself once it is ready; `look` reads it.
+    fn describe(&self, address: IpAddr) -> serde_json::Value {
+        json!({
+            "node": self.node_name, "address": address, "backend": self.backend(), "root": self.root,
+            "volumeDir": self.volume_dir, "run": self.run,
+        })
+    }
+
+    fn backend(&self) -> &'static str {
+        match self.backend {
+            BackendChoice::Loop => "loop",
+            BackendChoice::Directory => "directory",
+        }
+    }
+
     /// Where kubelet looks for drivers; below its root.
     fn registry(&self) -> PathBuf {
         self.root.join(controllers::node_agent::PLUGINS_REGISTRY)
@@ -279,15 +293,11 @@ impl Args {
 
     /// The machine, the driver and kubelet, in the order in which they start.
     fn parts(&self) -> Vec<Part> {
-        let backend = match self.backend {
-            BackendChoice::Loop => "loop",
-            BackendChoice::Directory => "directory",
-        };
         let registry = self.registry().display().to_string();
         let place = vec![
             ("--root", self.root.display().to_string()),
             ("--volume-dir", self.volume_dir.display().to_string()),
-            ("--backend", backend.to_owned()),
+            ("--backend", self.backend().to_owned()),
             ("--run", self.run.clone()),
             ("--node-name", self.node_name.clone()),
         ];
