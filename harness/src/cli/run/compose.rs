@@ -15,6 +15,9 @@ use crate::output::{Format, Progress};
 use crate::runner::{self, Attendant, Outcome};
 use crate::scenario::model::{LatencyProfile, Scenario};
 
+/// How long a story may take to say that its time is over.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Runs `scenario` and leaves the project as it was.
 pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -> Result<Outcome, Trouble> {
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
@@ -33,13 +36,15 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
         open_trace(trace, &world)?;
         let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
         let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let nobody = Attendant::nobody();
+        let limit = args.live_limit(scenario);
+        let nobody = Attendant::nobody().patient(limit);
         let note = |step: &crate::scenario::model::Step| progress.note(&format!("  {step}"));
         let begin = tokio::time::Instant::now();
         let outcome = tokio::select! { biased;
             outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
             _ = stop.wait() => Err(Trouble::Interrupted),
-            () = nobody.outlast(begin, args.timeout.0) => Err(Trouble::Timeout),
+            // The story itself ends at the limit.
+            () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
         };
         cluster.release().await;
         close_trace(trace, &world)?;

@@ -2,7 +2,6 @@
 //! again when the API server has lost its objects.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use http::Request;
 use serde_json::{Value, json};
 use substrate::admin::Secret;
 use substrate::body::{call, collect, empty};
-use substrate::host::{self, HostOptions};
+use substrate::host::{self, Host, HostOptions};
 use substrate::{BoxError, HttpService, dial};
 
 use crate::runner::{Objects, defaults};
@@ -31,30 +30,25 @@ struct Args {
     #[arg(long, value_name = "http://HOST:PORT")]
     kubernetes: String,
     /// The bearer token for an API server off loopback.
-    #[arg(long, value_name = "TOKEN")]
-    kubernetes_token: Option<String>,
-    /// Is written once the objects are there.
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
+    kubernetes_token: Option<Secret>,
+    #[command(flatten)]
+    host: HostOptions,
 }
 
 /// Runs the program with `args`, its name first.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => {
-            // Help goes to standard output and succeeds; a closed pipe is no reason to fail.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-        }
+        Err(code) => return code,
     };
-    let options = HostOptions { seed: 1, time_scale: 1.0, trace: None };
-    host::run("addons", &options, |_| async move { run(args).await })
+    let options = args.host.clone();
+    host::run("addons", &options, |_, host| run(host, args))
 }
 
-async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(host: Host, args: Args) -> anyhow::Result<()> {
     let apiserver = dial::http(&args.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))?;
-    let apiserver = match args.kubernetes_token.map(Secret::new) {
+    let apiserver = match &args.kubernetes_token {
         None => apiserver,
         Some(token) => {
             dial::bearing(apiserver, token.reveal()).map_err(|e| anyhow::anyhow!("--kubernetes-token: {e}"))?
@@ -68,9 +62,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
                 defaults::apply(&objects).await?;
                 eprintln!("addons: the CSIDriver object and the default StorageClass are in place");
                 done = uid;
-                if let Some(path) = &args.ready_file {
-                    substrate::ready::write(path, &json!({ "kubernetes": args.kubernetes }))?;
-                }
+                host.ready(&json!({ "kubernetes": args.kubernetes }))?;
             }
             Ok(_) => silent = false,
             // Said once for each time that it is away.

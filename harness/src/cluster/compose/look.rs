@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use csi_mock::disk::{self, Backend};
 use serde_json::{Value, json};
+use substrate::host;
 
 /// Prints what is on the disk of this machine, as JSON.
 #[derive(Debug, Parser)]
@@ -35,13 +36,9 @@ enum At {
 
 /// Runs the program with `args`, its name first.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => {
-            // Help goes to standard output and succeeds; a closed pipe is no reason to fail.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-        }
+        Err(code) => return code,
     };
     match look(&args) {
         Ok(seen) => {

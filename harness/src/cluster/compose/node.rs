@@ -11,7 +11,7 @@ use clap::Parser;
 use futures_util::future::select_all;
 use http::Uri;
 use serde_json::json;
-use substrate::host::{PARENT_PIPE, PROCESS_NAME, Stop};
+use substrate::host::{self, PARENT_PIPE, PROCESS_NAME, Stop};
 use tokio::process::{Child, ChildStdin, Command};
 
 use crate::cluster::live::BackendChoice;
@@ -88,19 +88,15 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Divides all waits.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = host::time_scale)]
     time_scale: f64,
 }
 
 /// Runs the program with `args`, its name first.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => {
-            // Help goes to standard output and succeeds; a closed pipe is no reason to fail.
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-        }
+        Err(code) => return code,
     };
     let failed = |why: String| {
         eprintln!("node: {why}");
