@@ -2,9 +2,11 @@
 
 mod announce;
 mod component;
+mod compose;
 mod day;
 mod doctor;
 mod explore;
+mod health;
 mod pause;
 mod refusal;
 mod replay;
@@ -101,6 +103,12 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
+    /// Reach a cluster of containers that docker has started from compose.yaml.
+    #[command(subcommand)]
+    Compose(compose::Command),
+    /// Ask components whether they answer: what the health checks of containers run. Exit code 1 when one does not.
+    #[command(after_help = "Example:\n  mooring health http://127.0.0.1:4566/admin/v1/health")]
+    Health(health::Args),
     /// Print the JSON Schema of what you write, for your editor; without an argument, list the schemas.
     #[command(after_help = "Example:\n  mooring schema scenario > scenario.json")]
     Schema(schema::Args),
@@ -133,6 +141,8 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
+        Command::Compose(command) => compose::main(&command, format),
+        Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),
     }

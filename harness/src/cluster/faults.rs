@@ -60,6 +60,12 @@ impl Cluster {
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
         lock(&self.told.over).remove(&fault.name);
         lock(&self.told.elsewhere).remove(&fault.name);
+        if let Some(desk) = &self.desk
+            && let Err(mistake) = desk.put(fault).await
+        {
+            self.world.faults().remove(&fault.name);
+            return Err(mistake);
+        }
         self.order(&Order::Fault(Box::new(fault.clone()))).await;
         if let Some(condition) = until {
             self.end_when(fault.name.clone(), condition);
@@ -77,12 +83,18 @@ impl Cluster {
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
         let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).remove(name));
         self.order(&Order::End(name.to_owned())).await;
+        if let (Some(desk), Some(report)) = (&self.desk, &report) {
+            desk.end(&report.fault).await;
+        }
         report.map(|report| self.with_others(report))
     }
 
     /// Ends all faults.
     pub async fn clear_faults(&self) {
         for report in self.world.faults().clear(None) {
+            if let Some(desk) = &self.desk {
+                desk.end(&report.fault).await;
+            }
             self.order(&Order::End(report.fault.name)).await;
         }
     }

@@ -3,6 +3,7 @@
 pub mod addresses;
 mod admin;
 pub mod assemble;
+pub mod compose;
 mod driver_flags;
 mod faults;
 mod foreign;
@@ -63,6 +64,8 @@ pub struct Cluster {
     cloud: Option<mock_ec2::Ec2>,
     /// The listeners of the live world.
     sockets: Option<Arc<sockets::Sockets>>,
+    /// Where the faults of containers are put in force.
+    desk: Option<Arc<compose::Desk>>,
 }
 
 /// Where users reach a live cluster.
@@ -162,6 +165,7 @@ impl Cluster {
             mirrors: None,
             cloud: None,
             sockets: None,
+            desk: None,
         }
     }
 
@@ -237,9 +241,9 @@ impl Cluster {
         self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
     }
 
-    /// Whether its components are OS processes.
+    /// Whether its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
-        self.members.values().any(|member| matches!(member, Member::Os(_)))
+        self.members.values().any(|member| !matches!(member, Member::Task(_)))
     }
 
     /// The processes that `name` stands for: one, or a group such as `controllers`.
