@@ -17,6 +17,7 @@ pub mod patch;
 pub mod serve;
 mod service;
 pub mod state;
+mod text;
 pub mod tls;
 pub mod wire;
 

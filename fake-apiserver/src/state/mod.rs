@@ -41,7 +41,6 @@ pub mod shape;
 mod shelf;
 mod status;
 mod subresource;
-mod text;
 mod token;
 mod update;
 mod validate;
@@ -319,7 +318,7 @@ impl Store {
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
-        let object = Object::new(value, self.revision, told);
+        let object = Object::new(&shelf.kind, value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, &event);
