@@ -133,7 +133,11 @@ fn separate(first: &mut bool, out: &mut Vec<u8>) {
 }
 
 fn within(field: &'static Field, value: &Value, out: &mut Vec<u8>) {
-    if field.shape == Shape::Any && field.name == "fieldsV1" { paths(value, out) } else { shape(&field.shape, value, out) }
+    if field.shape == Shape::Any && field.name == "fieldsV1" {
+        paths(value, out)
+    } else {
+        shape(&field.shape, value, out)
+    }
 }
 
 fn shape(of: &'static Shape, value: &Value, out: &mut Vec<u8>) {

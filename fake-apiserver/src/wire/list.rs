@@ -23,7 +23,8 @@ pub fn json(kind: &Kind, meta: &Value, items: impl Iterator<Item = Bytes>) -> By
         // Go's list of maps always says it.
         fields.entry("continue").or_insert_with(|| "".into());
     }
-    let after = [format!(",\"kind\":{name},\"metadata\":").as_bytes(), &written(|out| text::write(&meta, out)), b"}"].concat();
+    let after =
+        [format!(",\"kind\":{name},\"metadata\":").as_bytes(), &written(|out| text::write(&meta, out)), b"}"].concat();
     joined(format!("{{\"apiVersion\":{version}").as_bytes(), b"", items, &after)
 }
 
