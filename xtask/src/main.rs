@@ -39,7 +39,7 @@ enum Task {
     /// `mooring` as it is shipped, into target/shipped: compiled and laid out by profiles of itself. Takes a quarter
     /// of an hour, and llvm-profdata and llvm-bolt of rustc's LLVM, on Linux
     Dist {
-        /// Then measures it: the figures of the README
+        /// Then measures it: the figures of docs/figures.md
         #[arg(long)]
         figures: bool,
     },
