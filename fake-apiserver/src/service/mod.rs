@@ -13,6 +13,7 @@ mod escalation;
 mod fault;
 mod flaws;
 mod hub;
+mod listing;
 mod logs;
 mod metrics;
 mod opening;
@@ -482,7 +483,7 @@ impl Server {
             }
             state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
-        Ok(shown.answer(200, shown.list(&listed, now.wall)))
+        Ok(shown.list(200, listed, now.wall))
     }
 
     /// Waits until a revision is there, at most three seconds (R8).

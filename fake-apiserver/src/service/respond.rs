@@ -9,9 +9,10 @@ use substrate::body::{Body, full};
 use substrate::json::{Value, json};
 
 use super::call::Call;
+use super::listing;
 use crate::kinds::{Kind, KindRef};
 use crate::state::value::text;
-use crate::state::{Listed, Object, Status, encode, line, to_view};
+use crate::state::{Listed, Object, Status, complete, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
 use crate::wire::{list, protobuf, table};
 
@@ -145,8 +146,8 @@ impl Shown {
         }
     }
 
-    /// A list.
-    pub(crate) fn list(&self, listed: &Listed, now: Timestamp) -> Bytes {
+    /// The answer of a list.
+    pub(crate) fn list(&self, code: u16, listed: Listed, now: Timestamp) -> Response<Body> {
         let mut meta = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(fields) = meta.as_object_mut() {
             if !listed.token.is_empty() {
@@ -160,21 +161,26 @@ impl Shown {
             let messages: Vec<Bytes> = listed.items.iter().map(|object| self.message(object, now)).collect();
             let (api_version, kind) = self.shown_type();
             let list = protobuf::list(&meta, messages.iter().map(|m| &m[..]));
-            return protobuf::envelope(&api_version, &format!("{kind}List"), &list);
+            return self.answer(code, protobuf::envelope(&api_version, &format!("{kind}List"), &list));
         }
         // One after the other, so that no more than one tree is there at a time.
         let values = listed.items.iter().map(|object| match object.value.read() {
             tree if self.kind.is_view() => Cow::Owned(to_view(&self.kind, &tree)),
             tree => tree,
         });
-        match self.representation {
-            Representation::Table => encode(&table::table(&self.kind, values, meta, now, self.include)),
-            Representation::PartialMetadata => encode(&table::partial_metadata_list(values, meta)),
-            Representation::Object if self.is_plain() => {
-                list::json(&self.kind, &meta, listed.items.iter().map(|object| object.json().clone()))
+        let items = match self.representation {
+            Representation::Table => {
+                return self.answer(code, encode(&table::table(&self.kind, values, meta, now, self.include)));
             }
-            Representation::Object => list::json(&self.kind, &meta, values.map(|value| encode(&value))),
-        }
+            Representation::PartialMetadata => {
+                return self.answer(code, encode(&table::partial_metadata_list(values, meta)));
+            }
+            Representation::Object if self.is_plain() => listed.items,
+            Representation::Object => values.map(|value| Object::transient(value.into_owned())).collect(),
+        };
+        let mut response = typed(code, media(self.encoding), Bytes::new());
+        *response.body_mut() = listing::body(list::Frame::of(&self.kind, &meta), items);
+        response
     }
 
     /// An object of this kind that holds nothing but a revision, for bookmarks.
@@ -185,7 +191,10 @@ impl Shown {
         }
         let bookmark = match self.representation {
             Representation::Object => {
-                json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
+                let mut object =
+                    json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata});
+                complete(&self.kind, &mut object);
+                object
             }
             Representation::PartialMetadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})

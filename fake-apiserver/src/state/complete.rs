@@ -11,7 +11,7 @@ use crate::kinds::schema::{self, Field, Shape, Type, Unset};
 const METADATA: &str = "meta/v1.ObjectMeta";
 
 /// Adds to an object what is written of fields that are not set. Custom kinds are kept as they are sent.
-pub(super) fn complete(kind: &Kind, object: &mut Value) {
+pub fn complete(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
     }

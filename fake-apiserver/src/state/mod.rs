@@ -54,6 +54,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use complete::complete;
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};

@@ -83,6 +83,12 @@ fn fields_of_managers_stand_in_the_order_of_their_paths() {
     assert!(text.find("\"manager\"").unwrap() < text.find("\"fieldsV1\"").unwrap());
 }
 
+/// The escapes that the record has for what is not ASCII.
+fn in_ascii(text: &str) -> String {
+    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+    text.chars().map(|c| if c.is_ascii() { c.to_string() } else { escape(c) }).collect()
+}
+
 /// Byte for byte what a real server wrote, but for the spaces that the record has between its tokens.
 #[test]
 fn recorded_objects_are_written_as_they_came() {
@@ -93,10 +99,8 @@ fn recorded_objects_are_written_as_they_came() {
         let (_, rest) = line.split_once("\"json\": ").unwrap();
         let (recorded, _) = rest.rsplit_once(", \"protobuf\"").unwrap();
         let text = of_its_type(&vector["json"]);
-        // The record has escapes of its own for what is not ASCII.
-        assert!(recorded.is_ascii() && !recorded.contains("\\u"), "{version} {name}");
         let lines = |text: &str| String::from_utf8(indent(text.as_bytes())).unwrap();
-        assert_eq!(lines(&text), lines(&as_go(recorded)), "{version} {name}");
+        assert_eq!(lines(&in_ascii(&text)), lines(&as_go(recorded)), "{version} {name}");
         assert!(kinds::find_kind(version, name).is_some());
         compared += 1;
     }

@@ -124,7 +124,10 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
             add_type_named(name, dialect, schemas);
         }
     }
-    let mut schema = json!({ "type": "object", "properties": properties });
+    let mut schema = json!({ "type": "object" });
+    if !properties.is_empty() {
+        schema["properties"] = properties.into();
+    }
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
