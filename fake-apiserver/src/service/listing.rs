@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_list_comes_in_pieces_and_says_how_long_it_is() {
-        for (count, pieces) in [(0, 1), (1, 1), (2, 1), (100, 1), (20_000, 25)] {
+        for (count, pieces) in [(0, 1), (1, 1), (2, 1), (100, 1), (20_000, 20)] {
             let (came, list) = listed(count).await;
             assert!(came == 1 && pieces == 1 || came >= pieces && pieces > 1, "{count}: {came}");
             let items = list["items"].as_array().unwrap();

@@ -166,14 +166,13 @@ impl Walk {
 
 /// Whether Go leaves a field out for its value (`omitempty`): an empty list or map, or the zero of what is no pointer.
 fn is_left_out(field: &Field, value: &Value) -> bool {
-    if field.unset.is_some() {
+    if field.unset.is_some() || field.zero {
         return false;
     }
     match value {
         Value::Array(list) => list.is_empty(),
         // An empty struct is one.
         Value::Object(map) => map.is_empty() && matches!(field.shape, Shape::Map(_)),
-        _ if field.zero => false,
         Value::String(text) => text.is_empty(),
         Value::Bool(is) => !is,
         Value::Number(number) => field.shape != Shape::IntOrString && number.as_i64() == Some(0),
@@ -302,4 +301,40 @@ pub fn tidy_metadata(metadata: &mut Map) {
         }
         _ => true,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+
+    use super::*;
+    use crate::kinds;
+
+    #[test]
+    fn what_is_empty_stays_where_it_says_something() {
+        let schema = json!({"additionalProperties": false, "properties": {
+            "a": {"type": "array", "default": [], "items": {"type": "string"}, "enum": [], "nullable": false},
+            "b": {"type": "boolean", "default": false}, "c": {"type": "object", "default": {}, "maxLength": 0, "description": ""}}});
+        let mut definition = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}});
+        let kind = kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+        assert_eq!(decode(kind, &mut definition).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+            json!({"additionalProperties": false, "properties": {
+                "a": {"type": "array", "default": [], "items": {"type": "string"}},
+                "b": {"type": "boolean", "default": false}, "c": {"type": "object", "default": {}, "maxLength": 0}}})
+        );
+    }
+
+    #[test]
+    fn who_applies_an_empty_field_sends_it() {
+        let kind = kinds::find("", "v1", "configmaps").unwrap();
+        let sent = json!({"metadata": {"name": "a", "labels": {}}, "data": {}});
+        let (mut applied, mut written) = (sent.clone(), sent.clone());
+        decode_applied(kind, &mut applied).unwrap();
+        assert_eq!(applied, sent);
+        drop_empty(kind, &mut applied);
+        decode(kind, &mut written).unwrap();
+        assert_eq!((&applied, &written), (&json!({"metadata": {"name": "a"}}), &json!({"metadata": {"name": "a"}})));
+    }
 }
