@@ -132,7 +132,7 @@ mod tests {
                 items
                     .iter()
                     .enumerate()
-                    .all(|(n, item)| item["metadata"]["name"] == n.to_string() && item["kind"].is_null())
+                    .all(|(n, item)| item["metadata"]["name"] == Value::from(n.to_string()) && item["kind"].is_null())
             );
         }
     }
