@@ -132,7 +132,8 @@ mod tests {
                 items
                     .iter()
                     .enumerate()
-                    .all(|(n, item)| item["metadata"]["name"] == Value::from(n.to_string()) && item["kind"].is_null())
+                    .all(|(n, item)| item["metadata"]["name"].as_str().is_some_and(|name| name.parse() == Ok(n))
+                        && item["kind"].is_null())
             );
         }
     }
