@@ -18,6 +18,7 @@ pub mod patch;
 pub mod serve;
 mod service;
 pub mod state;
+mod text;
 pub mod tls;
 pub mod wire;
 

@@ -13,9 +13,11 @@ mod escalation;
 mod fault;
 mod flaws;
 mod hub;
+mod listing;
 mod logs;
 mod metrics;
 mod opening;
+mod pretty;
 mod probe;
 mod query;
 mod respond;
@@ -31,7 +33,7 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use substrate::body::{Body, BoxError, Calling, HttpService};
 use substrate::fault::Moment;
-use substrate::json::{Text, Value, json};
+use substrate::json::{Text, json};
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
@@ -40,7 +42,7 @@ use self::call::Call;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
-use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
+use self::respond::{Shown, deprecation, failure, failure_to, typed, warn_first};
 use self::review::is_review;
 pub use self::webhook::{Dial, Endpoint};
 use crate::events::{Commit, RequestEnded};
@@ -49,6 +51,7 @@ use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
 use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
+use crate::text;
 use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
@@ -56,6 +59,10 @@ use crate::wire::{discovery, openapi};
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 /// The header of its priority level.
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
+
+/// The members of `/version`, in the order of Go's struct.
+const VERSION: &[&str] =
+    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
 /// How long a read waits for a revision that is not yet there (R8).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The version that the server says it is.
@@ -310,6 +317,13 @@ impl Server {
 
     /// What is rare within it is boxed where it begins: every request would be as large as the largest.
     fn handle(self, request: Request<Body>) -> Calling {
+        if pretty::is_wanted(&request) {
+            return Box::pin(async move { pretty::indented(self.compact(request).await?).await });
+        }
+        self.compact(request)
+    }
+
+    fn compact(self, request: Request<Body>) -> Calling {
         match self.shared.audit.clone() {
             Some(audit) if !request.uri().path().starts_with("/admin/") => {
                 Box::pin(async move { self.audited(&audit, request).await })
@@ -503,7 +517,7 @@ impl Server {
             }
             state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
-        Ok(shown.answer(200, shown.list(&listed, now.wall)))
+        Ok(shown.list(200, listed, now.wall))
     }
 
     /// Waits until a revision is there, at most three seconds (R8).
@@ -529,7 +543,7 @@ impl Server {
             return health;
         }
         if path == "/version" || path == "/version/" {
-            return json_value(200, &version(&self.shared.version));
+            return typed(200, "application/json", version(&self.shared.version));
         }
         if path == "/metrics" {
             return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
@@ -568,8 +582,9 @@ fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
     }
 }
 
-fn version(version: &str) -> Value {
-    json!({
+/// What `/version` answers, for people to read as all that is neither object nor list.
+fn version(version: &str) -> String {
+    let version = json!({
         "major": "1",
         "minor": "36",
         "gitVersion": version,
@@ -579,7 +594,10 @@ fn version(version: &str) -> Value {
         "goVersion": "none",
         "compiler": "rustc",
         "platform": "linux/amd64",
-    })
+    });
+    let mut compact = Vec::new();
+    text::ranked(VERSION, &version, &mut compact);
+    String::from_utf8_lossy(&text::indent(&compact)).into_owned()
 }
 
 /// The limit and the seconds that a list or a watch is given; 0 for none.

@@ -110,7 +110,7 @@ impl Server {
             Reply::Document(code, document) => shown.document(code, &document),
             Reply::List(items) => {
                 let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
-                shown.answer(200, shown.list(&listed, now.wall))
+                shown.list(200, listed, now.wall)
             }
         };
         for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {

@@ -43,7 +43,6 @@ mod shelf;
 mod status;
 mod strategy;
 mod subresource;
-mod text;
 mod token;
 mod update;
 mod validate;
@@ -58,6 +57,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use complete::complete;
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
@@ -337,7 +337,7 @@ impl Store {
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
-        let object = Object::new(value, self.revision, told);
+        let object = Object::new(&shelf.kind, value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, &event);

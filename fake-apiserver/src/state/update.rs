@@ -74,7 +74,7 @@ impl Store {
         }
         let as_sent = applied.clone();
         let mut undeclared = if served.custom.is_none() { managed::undeclared(served, &applied) } else { Vec::new() };
-        let unknown = shape::decode(served, &mut applied)?;
+        let unknown = shape::decode_applied(served, &mut applied)?;
         if served.custom.is_some() {
             undeclared.extend(unknown.iter().map(|path| managed::not_declared(&format!(".{path}"))));
         }
@@ -96,13 +96,15 @@ impl Store {
             }
             managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
+            shape::drop_empty(kind, &mut applied);
             return self.write(Write::new(served, target.namespace.as_deref(), applied, options, now));
         };
         let sent = uid(&applied);
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
-        let object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
+        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
+        shape::drop_empty(kind, &mut object);
         self.judge_applied(&options)?;
         let write = Write::of(target, old, object, options, now);
         self.write(Write { applied: true, ..write })

@@ -11,6 +11,7 @@ mod client;
 mod conformance;
 mod conversion;
 mod details;
+mod encoding;
 mod events;
 mod faults;
 mod fields;
