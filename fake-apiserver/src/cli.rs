@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use substrate::fault::Span;
 use substrate::host::{self, HostOptions};
 use substrate::json::json;
-use substrate::{Process, World, ready};
+use substrate::{Process, World, memory, ready};
 
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
@@ -74,6 +75,9 @@ struct Args {
     /// The version that the server says it is: 1.36, or a patch release of it
     #[arg(long, value_name = "VERSION", default_value = "1.36", value_parser = kubernetes_version)]
     kubernetes_version: String,
+    /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
+    etcd_compaction_interval: Duration,
     /// Where the trace goes as JSON lines; `-` is standard output
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
@@ -89,6 +93,15 @@ enum Authorization {
 
 fn time_scale(text: &str) -> Result<f64, String> {
     text.parse::<f64>().ok().filter(|f| f.is_finite() && *f > 0.0).ok_or_else(|| "must be a number above 0".to_owned())
+}
+
+/// A duration; zero needs no unit, and what is shorter than a second would be nothing but compactions.
+fn compaction_interval(text: &str) -> Result<Duration, String> {
+    let Span(interval) = if text == "0" { Span::default() } else { text.parse()? };
+    if interval.is_zero() || interval >= Duration::from_secs(1) {
+        return Ok(interval);
+    }
+    Err("must be at least 1s, or 0 for never".to_owned())
 }
 
 /// Runs the binary with `args` (the program's name first) until SIGINT or SIGTERM; exit codes 0, 2 usage, 3 environment,
@@ -130,7 +143,7 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         // Whoever runs a kube-controller-manager on it has that put there.
         publish_root_ca: false,
         gather: GATHER,
-        limits: Limits { folds: true, ..Limits::default() },
+        limits: Limits { folds: true, compaction: args.etcd_compaction_interval, ..Limits::default() },
         authority: Some(authority.clone()),
         audit,
         token_keys: PublicKey::read_all(&args.service_account_key_file)
@@ -149,6 +162,8 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
         authority: Some(authority),
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
+    let counted = apiserver.clone();
+    ctx.spawn(memory::tidy(ctx.clone(), move || counted.activity()));
     apiserver.trust(&ctx, &served.ca_pem);
     if let Some(path) = &args.ready_file {
         write_ready(path, &served)?;
@@ -241,6 +256,8 @@ mod tests {
     #[case(&["--kubernetes-version", "1.35"])]
     #[case(&["--kubernetes-version", "1.36.x"])]
     #[case(&["--audit-policy-file", "x"])]
+    #[case(&["--etcd-compaction-interval", "5"])]
+    #[case(&["--etcd-compaction-interval", "1ms"])]
     #[case(&["--what"])]
     fn wrong_usage_is_refused(#[case] args: &[&str]) {
         let args = std::iter::once(NAME).chain(args.iter().copied());
