@@ -473,7 +473,7 @@ mod tests {
     fn what_cannot_be_evaluated_is_refused_at_once() {
         let refused = |rule: &str| Expression::compile(rule).unwrap_err();
         assert!(refused("self ==").contains("compilation failed"));
-        assert!(refused("quantity(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
+        assert!(refused("quantities(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
         assert!(refused(&"(".repeat(100)).contains("nested deeper"));
         assert!(refused(&"a".repeat(10_000)).contains("longer than"));
     }

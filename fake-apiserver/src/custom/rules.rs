@@ -8,12 +8,15 @@ use crate::state::{FieldError, FieldFault};
 /// A rule of a schema.
 #[derive(Debug)]
 pub struct Rule {
-    expression: Expression,
+    pub(super) expression: Expression,
     message: String,
-    message_expression: Option<Expression>,
+    pub(super) message_expression: Option<Expression>,
     reason: String,
     field: String,
-    optional_old: bool,
+    /// Whether what was may be nothing, for a new value.
+    pub(super) optional_old: bool,
+    /// What the definition says of that.
+    pub(super) optional_old_set: Option<bool>,
 }
 
 impl Rule {
@@ -36,7 +39,13 @@ impl Rule {
             reason: word("reason").to_owned(),
             field: word("fieldPath").to_owned(),
             optional_old: source["optionalOldSelf"] == true,
+            optional_old_set: source["optionalOldSelf"].as_bool(),
         })
+    }
+
+    /// Whether it compares with what was.
+    pub(super) fn uses_old(&self) -> bool {
+        self.expression.mentions("oldSelf")
     }
 
     /// Adds an error when the rule does not hold.
@@ -47,7 +56,7 @@ impl Rule {
             _ if self.optional_old => optional.push(("oldSelf", old)),
             Some(old) => variables.push(("oldSelf", old)),
             // A rule of changes says nothing of what is new.
-            None if self.expression.mentions("oldSelf") => return,
+            None if self.uses_old() => return,
             None => {}
         }
         let why = match self.expression.evaluate_with(&variables, &optional) {

@@ -9,7 +9,7 @@ use crate::state::FieldError;
 /// (validation ratcheting, KEP-4008), but for rules that compare the two.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     if old == Some(value) {
-        return;
+        return compare(schema, value, path, errors);
     }
     if value.is_null() {
         if !schema.nullable && schema.of.is_some() {
@@ -37,7 +37,7 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str,
             }
             count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, errors);
             for (name, value) in map {
-                let was = old.and_then(|old| old.get(name));
+                let was = old.filter(|_| !is_atomic(schema)).and_then(|old| old.get(name));
                 if let Some(field) = schema.properties.get(name.as_str()) {
                     validate(field, value, was, &join(path, name), errors);
                 } else if let Some(values) = &schema.values {
@@ -56,6 +56,35 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str,
         for rule in &schema.rules {
             rule.check(value, old, path, errors);
         }
+    }
+}
+
+/// Whether the fields of a map cannot be told from those of another revision.
+fn is_atomic(schema: &Schema) -> bool {
+    schema.map_type.as_deref() == Some("atomic")
+}
+
+/// The rules that compare with what was, of a value that is as it was.
+fn compare(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if !schema.compares || value.is_null() {
+        return;
+    }
+    for rule in schema.rules.iter().filter(|rule| rule.uses_old()) {
+        rule.check(value, Some(value), path, errors);
+    }
+    match value {
+        Value::Object(map) if !is_atomic(schema) => {
+            for (name, value) in map {
+                let field = schema.properties.get(name.as_str()).or(schema.values.as_deref());
+                field.into_iter().for_each(|field| compare(field, value, &join(path, name), errors));
+            }
+        }
+        Value::Array(list) if schema.list_type.as_deref() == Some("map") => {
+            for (i, element) in list.iter().enumerate() {
+                schema.items.iter().for_each(|items| compare(items, element, &format!("{path}[{i}]"), errors));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -266,6 +295,28 @@ mod tests {
         assert!(errors.len() == 1 && errors[0].contains(wanted), "{errors:?}");
         // What was there before stays.
         assert_eq!(check(schema, value.clone(), Some(value)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rules_that_compare_hold_for_what_stays_as_it_was_too() {
+        let schema = json!({"type": "object", "properties": {"list": {"type": "array", "maxItems": 9, "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.n > oldSelf.n", "message": "must grow"}, {"rule": "self.n < 5", "message": "too many"}]}}}});
+        let of = |n: i64| json!({"list": [{"k": "a", "n": n}]});
+        // A rule that looks at the new value alone says nothing of one that was there before.
+        assert_eq!(check(schema.clone(), of(9), Some(of(9))), ["spec.list[0]: Invalid value: \"object\": must grow"]);
+        assert_eq!(check(schema.clone(), of(9), Some(of(8))), ["spec.list[0]: Invalid value: \"object\": too many"]);
+        assert_eq!(check(schema.clone(), of(3), Some(of(2))), Vec::<String>::new());
+        // Without a past it says nothing.
+        assert_eq!(check(schema, of(3), None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn fields_of_an_atomic_map_have_no_past() {
+        let schema = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": {"type": "integer", "maximum": 3}, "b": {"type": "integer"}}});
+        let of = |b: i64| json!({"a": 9, "b": b});
+        assert_eq!(check(schema.clone(), of(1), Some(of(2))).len(), 1);
+        assert_eq!(check(schema, of(1), Some(of(1))), Vec::<String>::new());
     }
 
     #[test]

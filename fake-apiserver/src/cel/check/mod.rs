@@ -3,6 +3,8 @@
 //!
 //! A pass over the parser's tree; nothing is evaluated.
 
+mod cost;
+mod declared;
 mod signatures;
 mod types;
 
@@ -11,6 +13,7 @@ use std::collections::BTreeMap;
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr, SourceInfo, operators};
 
+pub use self::declared::Declared;
 pub use self::types::Type;
 use self::types::{fits, given, join};
 use super::{Expression, unescape};

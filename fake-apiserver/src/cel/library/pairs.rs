@@ -209,6 +209,7 @@ fn put<'v>(into: &mut Entries<'v>, key: CelMapKey<'v>, value: Box<dyn Val + 'v>)
     if into.contains_key(&key) {
         let shown = cel::Value::try_from(key.inner()).map(|key| match key {
             cel::Value::String(text) => text.to_string(),
+            cel::Value::Int(number) => number.to_string(),
             other => format!("{other:?}"),
         });
         return Err(fails("@insert", format!("insert failed: key {} already exists", shown.unwrap_or_default())));
