@@ -229,7 +229,12 @@ mod tests {
     ) {
         let without = schema(None);
         let known: Value = match without.as_object() {
-            Some(map) => map.iter().filter(|(_, of)| !of.is_null()).map(|(name, of)| (name.clone(), of.clone())).collect::<substrate::json::Map>().into(),
+            Some(map) => map
+                .iter()
+                .filter(|(_, of)| !of.is_null())
+                .map(|(name, of)| (name.clone(), of.clone()))
+                .collect::<substrate::json::Map>()
+                .into(),
             None => without,
         };
         assert_eq!((cost(&known, rule), cost(&schema(Some(most)), rule)), (unbounded, bounded));
@@ -282,15 +287,19 @@ mod tests {
 
     #[test]
     fn elements_of_a_list_without_keys_have_no_past() {
-        let schema = |list: &str| json!({"type": "array", "maxItems": 3, "x-kubernetes-list-type": list,
+        let schema = |list: &str| {
+            json!({"type": "array", "maxItems": 3, "x-kubernetes-list-type": list,
             "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 3}},
-                "x-kubernetes-validations": [{"rule": "self.k == oldSelf.k"}]}});
+                "x-kubernetes-validations": [{"rule": "self.k == oldSelf.k"}]}})
+        };
         let said = |list: &str| {
             let mut errors = Vec::new();
             Schema::parse(&schema(list), "s", &mut errors);
             errors.into_iter().map(|e| e.body()).collect::<Vec<_>>()
         };
         assert_eq!(said("map"), Vec::<String>::new());
-        assert!(said("atomic")[0].contains("oldSelf cannot be used on the uncorrelatable portion of the schema within s"));
+        assert!(
+            said("atomic")[0].contains("oldSelf cannot be used on the uncorrelatable portion of the schema within s")
+        );
     }
 }

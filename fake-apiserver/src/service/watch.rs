@@ -155,7 +155,8 @@ impl Timer {
     fn new(plan: &Plan) -> Self {
         let now = plan.ctx.now().mono;
         let deadline = now + plan.lifetime;
-        let mut timer = Self { at: Box::pin(std::future::pending()), deadline, next_bookmark: None, due_bookmark: None };
+        let mut timer =
+            Self { at: Box::pin(std::future::pending()), deadline, next_bookmark: None, due_bookmark: None };
         timer.schedule(plan, now);
         timer
     }

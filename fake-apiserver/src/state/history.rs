@@ -87,7 +87,10 @@ impl Event {
             EventType::Added | EventType::Modified => self.new.as_ref(),
             EventType::Deleted => {
                 let old = self.old.as_ref()?;
-                Some(self.gone.get_or_init(|| Object::new(old.value.read().into_owned(), self.revision, EventType::Deleted)))
+                Some(
+                    self.gone
+                        .get_or_init(|| Object::new(old.value.read().into_owned(), self.revision, EventType::Deleted)),
+                )
             }
         }
     }

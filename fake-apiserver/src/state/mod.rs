@@ -56,6 +56,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+use compactor::Compactor;
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
@@ -64,7 +65,6 @@ pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};
 use rand_core::Rng;
 pub use scale::scale_of;
-use compactor::Compactor;
 use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};

@@ -325,7 +325,8 @@ fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k
 }
 
 fn request_type() -> Type {
-    let texts = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Type::String)).collect::<BTreeMap<_, _>>();
+    let texts =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Type::String)).collect::<BTreeMap<_, _>>();
     let object = |fields| Type::Object(Arc::new(fields));
     let mut user = texts(&["username", "uid"]);
     user.insert("groups".to_owned(), Type::list(Type::String));

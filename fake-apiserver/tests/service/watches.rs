@@ -139,8 +139,7 @@ fn a_history_that_is_never_compacted_leads_back_to_the_beginning() {
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
         client.post(CONFIGS, config("a")).await;
         tokio::time::sleep(Duration::from_secs(86_400)).await;
-        let (code, list) =
-            client.get(&format!("{CONFIGS}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+        let (code, list) = client.get(&format!("{CONFIGS}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
         assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 0));
     });
 }

@@ -286,19 +286,16 @@ impl Coster<'_> {
         let size = size.or_else(|| self.size(expr));
         self.set_size(expr, size);
         let with_args = match call.func_name.as_str() {
-            "_?_:_" => args.first().copied().unwrap_or(0).saturating_add(args.iter().skip(1).copied().max().unwrap_or(0)),
+            "_?_:_" => {
+                args.first().copied().unwrap_or(0).saturating_add(args.iter().skip(1).copied().max().unwrap_or(0))
+            }
             _ => all,
         };
         before.saturating_add(own).saturating_add(with_args)
     }
 
     /// What a function itself costs, and the size of what it gives where the function says.
-    fn function(
-        &mut self,
-        expr: &IdedExpr,
-        call: &CallExpr,
-        target: Option<&IdedExpr>,
-    ) -> (u64, Option<Size>) {
+    fn function(&mut self, expr: &IdedExpr, call: &CallExpr, target: Option<&IdedExpr>) -> (u64, Option<Size>) {
         let args = &call.args[..];
         let of_target = target.map(|target| self.size_or_unknown(target)).unwrap_or(Size::UNKNOWN);
         let size = |i: usize| args.get(i).map_or(Size::UNKNOWN, |arg| self.size_or_unknown(arg));
@@ -306,7 +303,8 @@ impl Coster<'_> {
         match (call.func_name.as_str(), target.is_some()) {
             ("_&&_" | "_||_", _) => (0, None),
             ("_?_:_", _) => {
-                let entries = args.get(1).and_then(|arg| self.entry(arg)).zip(args.get(2).and_then(|arg| self.entry(arg)));
+                let entries =
+                    args.get(1).and_then(|arg| self.entry(arg)).zip(args.get(2).and_then(|arg| self.entry(arg)));
                 let entry = entries.map(|(a, b)| Entry { key: a.key.or(b.key), value: a.value.or(b.value), ..a });
                 let size = size(1).or(size(2));
                 self.set_entry(expr, entry);
@@ -369,7 +367,9 @@ impl Coster<'_> {
                 let text = Size(0, size(0).at(CHARACTER));
                 (text.at(FORMAT_PATTERN * PATTERN), None)
             }
-            ("quote", false) => (size(0).at(CHARACTER), Some(Size(size(0).0 + 2, size(0).1.saturating_mul(2).saturating_add(2)))),
+            ("quote", false) => {
+                (size(0).at(CHARACTER), Some(Size(size(0).0 + 2, size(0).1.saturating_mul(2).saturating_add(2))))
+            }
             ("bytes", false) if args.first().is_some_and(|arg| *self.of(arg) == Type::String) => {
                 (size(0).at(CHARACTER), Some(Size(size(0).0, size(0).1.saturating_mul(4))))
             }
@@ -406,7 +406,8 @@ impl Coster<'_> {
                 match args.first().map(|arg| self.of(arg)) {
                     Some(Type::List(_)) => {
                         let entries = self.entry(&args[0]).zip(args.get(1).and_then(|arg| self.entry(arg)));
-                        let entry = entries.map(|(a, b)| Entry { key: a.key.or(b.key), value: a.value.or(b.value), ..a });
+                        let entry =
+                            entries.map(|(a, b)| Entry { key: a.key.or(b.key), value: a.value.or(b.value), ..a });
                         self.set_entry(expr, entry);
                         (1, Some(whole))
                     }

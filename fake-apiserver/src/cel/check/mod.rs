@@ -15,7 +15,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValu
 
 pub use self::declared::Declared;
 pub use self::types::Type;
-use self::types::{fits, given, join};
+use self::types::{FREE, fits, given, join};
 use super::{Expression, unescape};
 
 /// Names of types, which are values too.
@@ -145,7 +145,7 @@ impl Checker {
     /// The one type of all items of a literal.
     fn common(&mut self, items: Vec<(u64, Type)>) -> Type {
         let mut items = items.into_iter();
-        let Some((_, mut common)) = items.next() else { return Type::Dyn };
+        let Some((_, mut common)) = items.next() else { return FREE };
         for (id, of) in items {
             match join(&common, &of) {
                 Some(both) => common = both,
@@ -172,7 +172,7 @@ impl Checker {
     /// The type of a field.
     fn field(&mut self, id: u64, of: &Type, name: &str) -> Type {
         match of {
-            Type::Dyn => Type::Dyn,
+            Type::Dyn | Type::Param(_) => Type::Dyn,
             Type::Map(_, value) => (**value).clone(),
             Type::Object(fields) => {
                 let property = unescape(name);
@@ -243,9 +243,9 @@ impl Checker {
 
     /// Numbers of any type are compared with each other, and texts, bytes and truths with their like.
     fn compare(&mut self, id: u64, name: &str, takes: &[Type]) -> Type {
-        let numbers = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double | Type::Dyn);
+        let numbers = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double | Type::Dyn | Type::Param(_));
         let fits = match takes {
-            [Type::Dyn, other] | [other, Type::Dyn] => {
+            [Type::Dyn | Type::Param(_), other] | [other, Type::Dyn | Type::Param(_)] => {
                 numbers(other) || matches!(other, Type::String | Type::Bytes | Type::Bool)
             }
             [a, b] => numbers(a) && numbers(b) || a == b && matches!(a, Type::String | Type::Bytes | Type::Bool),
@@ -258,12 +258,13 @@ impl Checker {
         let range = self.check(&all.iter_range);
         let init = self.check(&all.accu_init);
         let item = match &range {
-            Type::Dyn => Type::Dyn,
+            Type::Dyn | Type::Param(_) => Type::Dyn,
             Type::List(of) => (**of).clone(),
             Type::Map(key, _) => (**key).clone(),
             other => {
-                let why =
-                    format!("expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)");
+                let why = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
                 self.refuse(all.iter_range.id, why)
             }
         };
@@ -275,8 +276,7 @@ impl Checker {
         self.scopes.truncate(outside);
         // Of what begins empty only a step says what is in it.
         let gathered = match (&init, &step) {
-            (Type::List(of), Type::List(_)) if **of == Type::Dyn => step,
-            (Type::Map(..), Type::Map(..)) => step,
+            (Type::List(_), Type::List(_)) | (Type::Map(..), Type::Map(..)) => step,
             _ => init,
         };
         self.scopes.push((all.accu_var.clone(), gathered));

@@ -117,7 +117,7 @@ const STANDARD: Table = &[
     ("matches", "string, string", "bool"),
     ("optional.of", "A", "optional(A)"),
     ("optional.ofNonZeroValue", "A", "optional(A)"),
-    ("optional.none", "", "optional(dyn)"),
+    ("optional.none", "", "optional(?)"),
     (".hasValue", "optional(A)", "bool"),
     (".value", "optional(A)", "A"),
     (".or", "optional(A), optional(A)", "optional(A)"),

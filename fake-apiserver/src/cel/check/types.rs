@@ -35,9 +35,13 @@ pub enum Type {
     Of(Box<Type>),
     /// A type that only functions look into.
     Opaque(&'static str),
-    /// In a signature: the same type wherever it stands.
+    /// In a signature: the same type wherever it stands. [`FREE`] is that of what an empty list holds: any that is asked
+    /// for.
     Param(char),
 }
+
+/// The type of what there is none of.
+pub(super) const FREE: Type = Type::Param('?');
 
 /// The types of the libraries, as signatures and messages name them.
 const OPAQUE: &[(&str, &str)] = &[
@@ -86,7 +90,7 @@ impl Type {
             "double" => Self::Double,
             "string" => Self::String,
             "bytes" => Self::Bytes,
-            "A" | "B" => Self::Param(text.chars().next().unwrap_or('A')),
+            "A" | "B" | "?" => Self::Param(text.chars().next().unwrap_or('A')),
             _ => OPAQUE.iter().find(|(short, _)| *short == text).map_or(Self::Dyn, |(_, name)| Self::Opaque(name)),
         }
     }
@@ -99,6 +103,7 @@ impl Type {
     /// The type with what is known of its parameters.
     fn with(&self, known: &BTreeMap<char, Self>) -> Self {
         match self {
+            Self::Param('?') => FREE,
             Self::Param(name) => known.get(name).cloned().unwrap_or(Self::Dyn),
             Self::List(of) => Self::list(of.with(known)),
             Self::Map(key, value) => Self::map(key.with(known), value.with(known)),
@@ -144,7 +149,7 @@ pub(super) fn fits(wanted: &Type, given: &Type, known: &mut BTreeMap<char, Type>
                 same
             }
         },
-        (Type::Dyn, _) | (_, Type::Dyn) => true,
+        (Type::Dyn, _) | (_, Type::Dyn) | (_, Type::Param(_)) => true,
         (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) | (Type::Of(a), Type::Of(b)) => {
             fits(a, b, known)
         }
@@ -157,6 +162,7 @@ pub(super) fn fits(wanted: &Type, given: &Type, known: &mut BTreeMap<char, Type>
 /// The type of what is of one or of the other; nothing when no value can be of both.
 pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
     Some(match (a, b) {
+        (Type::Param(_), other) | (other, Type::Param(_)) => other.clone(),
         (Type::Dyn, _) | (_, Type::Dyn) => Type::Dyn,
         (Type::List(a), Type::List(b)) => Type::list(join(a, b)?),
         (Type::Optional(a), Type::Optional(b)) => Type::Optional(Box::new(join(a, b)?)),
@@ -187,6 +193,7 @@ impl fmt::Display for Type {
             Self::Bytes => "bytes",
             Self::Object(_) => "object",
             Self::Opaque(name) => name,
+            Self::Param('?') => "dyn",
             Self::Param(name) => return write!(f, "{name}"),
             Self::List(of) => return write!(f, "list({of})"),
             Self::Map(key, value) => return write!(f, "map({key}, {value})"),

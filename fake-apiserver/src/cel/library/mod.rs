@@ -206,10 +206,14 @@ mod tests {
     #[case("ip.isCanonical('2001:db8::abcd') && !ip.isCanonical('2001:DB8::ABCD')")]
     #[case("ip('224.0.0.1').isLinkLocalMulticast() && !ip('224.0.1.1').isLinkLocalMulticast()")]
     #[case("ip('169.254.169.254').isLinkLocalUnicast() && ip('fe80::1').isLinkLocalUnicast()")]
-    #[case("ip('192.168.0.1').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast() && !ip('ff00::1').isGlobalUnicast()")]
+    #[case(
+        "ip('192.168.0.1').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast() && !ip('ff00::1').isGlobalUnicast()"
+    )]
     #[case("ip('0.0.0.0').isUnspecified() && ip('127.0.0.1').isLoopback() && string(ip('10.0.0.1')) == '10.0.0.1'")]
     #[case("cidr('192.168.0.0/24').containsIP(ip('192.168.0.1')) && !cidr('192.168.0.0/24').containsIP('192.168.1.1')")]
-    #[case("cidr('192.168.0.0/16').containsCIDR('192.168.10.0/24') && !cidr('192.168.1.0/24').containsCIDR(cidr('192.168.2.0/24'))")]
+    #[case(
+        "cidr('192.168.0.0/16').containsCIDR('192.168.10.0/24') && !cidr('192.168.1.0/24').containsCIDR(cidr('192.168.2.0/24'))"
+    )]
     #[case("cidr('192.168.0.1/24').ip() == ip('192.168.0.1') && cidr('::1/128').prefixLength() == 128")]
     #[case("cidr('192.168.0.1/24').masked() == cidr('192.168.0.0/24') && isCIDR('::1/128') && !isCIDR('::1/129')")]
     #[case("string(cidr('192.168.0.0/24')) == '192.168.0.0/24' && !isCIDR('10.0.0.0/08')")]
@@ -228,7 +232,9 @@ mod tests {
     #[case("!format.byte().validate('aGVsbG8=').hasValue() && format.date().validate('2021-13-01').hasValue()")]
     #[case("!format.labelValue().validate('').hasValue() && format.qualifiedName().validate('a/b/c').hasValue()")]
     #[case("!format.dns1035LabelPrefix().validate('a-').hasValue() && format.dns1035Label().validate('1a').hasValue()")]
-    #[case("!format.datetime().validate('2021-01-01T00:00:00Z').hasValue() && !format.uri().validate('http://x').hasValue()")]
+    #[case(
+        "!format.datetime().validate('2021-01-01T00:00:00Z').hasValue() && !format.uri().validate('http://x').hasValue()"
+    )]
     #[case("sets.contains([1, 2, 3], [2]) && !sets.contains([1], [1, 2]) && sets.equivalent([1, 1], [1])")]
     #[case("sets.intersects([1, 2], [2, 3]) && !sets.intersects([1], []) && sets.contains([], [])")]
     #[case("[1, 2].all(i, v, i + 1 == v) && {'a': 1}.exists(k, v, k == 'a' && v == 1)")]

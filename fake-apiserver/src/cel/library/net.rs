@@ -46,7 +46,9 @@ fn parse(text: &str) -> Result<IpAddr, String> {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
     }
     let address: IpAddr = text.parse().map_err(|_| {
-        format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP")
+        format!(
+            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
+        )
     })?;
     match is_mapped(address) {
         true => Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed")),
@@ -113,7 +115,9 @@ fn is_global_unicast(ip: &Ip) -> CelBool {
 }
 
 fn prefix(text: &str) -> Result<Cidr, String> {
-    let wrong = |why: &str| format!("network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}");
+    let wrong = |why: &str| {
+        format!("network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}")
+    };
     let (address, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
     if address.contains('%') {
         return Err(wrong("IPv6 zones cannot be present in a prefix"));

@@ -21,7 +21,8 @@ const FOUND: &str = "@result";
 type Helper<'a, 'h> = &'a mut MacroExprHelper<'h>;
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
-    for (name, what) in [("all", What::All), ("exists", What::Exists), ("existsOne", What::One), ("exists_one", What::One)]
+    for (name, what) in
+        [("all", What::All), ("exists", What::Exists), ("existsOne", What::One), ("exists_one", What::One)]
     {
         add(env, name, 3, what)?;
     }
@@ -221,7 +222,8 @@ fn put<'v>(into: &mut Entries<'v>, key: CelMapKey<'v>, value: Box<dyn Val + 'v>)
 fn insert<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
     let [map, key, value] = &args[..] else { return Err(ExecutionError::invalid_argument_count(3, args.len())) };
     let mut all = entries(map)?;
-    let key = CelMapKey::try_from(key.as_ref().clone_as_boxed()).map_err(|_| fails("@insert", "unsupported key type"))?;
+    let key =
+        CelMapKey::try_from(key.as_ref().clone_as_boxed()).map_err(|_| fails("@insert", "unsupported key type"))?;
     put(&mut all, key, value.as_ref().clone_as_boxed())?;
     Ok(CowVal::owned(CelMap::from(all)))
 }

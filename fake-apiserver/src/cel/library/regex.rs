@@ -25,11 +25,7 @@ fn find_all(text: &CelString<'_>, regex: &CelString<'_>) -> Result<CelList<'stat
     find_some(text, regex, &CelInt::from(-1))
 }
 
-fn find_some(
-    text: &CelString<'_>,
-    regex: &CelString<'_>,
-    most: &CelInt,
-) -> Result<CelList<'static>, ExecutionError> {
+fn find_some(text: &CelString<'_>, regex: &CelString<'_>, most: &CelInt) -> Result<CelList<'static>, ExecutionError> {
     // Below zero there is no limit.
     let most = usize::try_from(*most.inner()).unwrap_or(usize::MAX);
     Ok(texts(pattern(regex)?.find_iter(text.inner()).take(most).map(|found| found.as_str().to_owned())))

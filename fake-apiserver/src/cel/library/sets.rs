@@ -32,9 +32,7 @@ fn contains<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
 }
 
 fn equivalent<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {
-    answer(&args, "sets.equivalent", |a, b| {
-        b.iter().all(|item| has(a, *item)) && a.iter().all(|item| has(b, *item))
-    })
+    answer(&args, "sets.equivalent", |a, b| b.iter().all(|item| has(a, *item)) && a.iter().all(|item| has(b, *item)))
 }
 
 fn intersects<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Answer<'b, 'v> {

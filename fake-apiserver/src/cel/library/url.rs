@@ -181,7 +181,8 @@ fn get_escaped_path(url: &Url) -> CelString<'static> {
         return written.to_owned().into();
     }
     let path = unescape(written, false).unwrap_or_default();
-    let escaped: String = path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect();
+    let escaped: String =
+        path.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect();
     escaped.into()
 }
 
