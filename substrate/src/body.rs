@@ -97,6 +97,37 @@ impl http_body::Body for Body {
     }
 }
 
+/// A body that holds something until its last byte is sent, or nobody wants it any more.
+#[derive(Debug)]
+pub struct Holding<T> {
+    body: Body,
+    _held: T,
+}
+
+impl<T> Holding<T> {
+    /// `body`, which holds `held`.
+    pub fn new(body: Body, held: T) -> Self {
+        Self { body, _held: held }
+    }
+}
+
+impl<T: Unpin> http_body::Body for Holding<T> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A callable peer: a router in the same process, a link, a pool of sockets. It may be called at any time. Clones
 /// are the same peer, and cost nothing: there is one for each call.
 #[derive(Clone)]

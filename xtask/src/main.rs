@@ -1,6 +1,5 @@
-//! Work on the repository itself: generators, whose output is committed, the program that is shipped, and replays.
+//! Work on the repository itself: generators, whose output is committed, and replays.
 
-mod dist;
 mod docs;
 mod go;
 mod kinds;
@@ -36,13 +35,6 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// `mooring` as it is shipped, into target/shipped: compiled and laid out by profiles of itself. Takes a quarter
-    /// of an hour, and llvm-profdata and llvm-bolt of rustc's LLVM, on Linux
-    Dist {
-        /// Then measures it: the figures of the README
-        #[arg(long)]
-        figures: bool,
-    },
     /// docs/events.md, docs/faults.md, docs/scenarios.md and docs/schema/, from the types of events, the tables of faults
     /// and those of scenario files
     Docs {
@@ -70,7 +62,6 @@ fn main() -> Result<ExitCode, anyhow::Error> {
                 put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;
             }
         }
-        Task::Dist { figures } => dist::run(&repository, figures)?,
         Task::Docs { check } => {
             for (path, text) in docs::all(&repository)? {
                 put(&path, &text, check, "docs")?;

@@ -2,15 +2,12 @@
 //! (apiserver `pkg/audit`, `plugin/pkg/audit/log`).
 
 use std::io::Write;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
-use http_body::{Frame, SizeHint};
-use substrate::body::{Body, BoxError, boxed, collect, full};
+use substrate::body::{Body, BoxError, Holding, boxed, collect, full};
 use substrate::json::{Value, json};
 use substrate::{Ctx, ids};
 
@@ -279,7 +276,7 @@ impl Server {
         if lasts && code == 200 {
             open.entry.tell("ResponseStarted", Some(code));
             open.answered = Some(code);
-            return Ok(response.map(|body| boxed(Followed { body, _open: open })));
+            return Ok(response.map(|body| boxed(Holding::new(body, open))));
         }
         if level == Level::RequestResponse || code >= 400 || verb == "delete" {
             let (parts, body) = response.into_parts();
@@ -377,28 +374,5 @@ impl Drop for Open {
             entry.tell("ResponseStarted", Some(code));
         }
         entry.tell("ResponseComplete", Some(code));
-    }
-}
-
-/// A stream whose end is logged.
-struct Followed {
-    body: Body,
-    _open: Open,
-}
-
-impl http_body::Body for Followed {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -9,10 +9,10 @@ use axum::http::header;
 /// Where the answer is handed over.
 const ANSWER: &str = "FIGURES_ANSWER";
 
-/// This program as such a server, with `answer`.
-pub fn command(answer: &str) -> Command {
+/// This program as such a server at `port`, with `answer`.
+pub fn command(answer: &str, port: u16) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.env(ANSWER, answer);
+    command.env(ANSWER, answer).arg(format!("--echo={port}"));
     command
 }
 

@@ -45,7 +45,7 @@ fn main() {
     let before = plain.server.resident_mib();
     let (attach, answer) = plain.attach();
     // The same requests, and answers of the same bytes.
-    let bare = Server::echo(echo::command(&answer));
+    let bare = Server::start(|port| echo::command(&answer, port));
     let echoed = rate(bare.port, &plain.attach_loads());
     drop(bare);
     attach.print("AttachVolume", None);
@@ -120,7 +120,7 @@ struct Bed {
 
 impl Bed {
     fn new(flags: &[&str], volumes: usize) -> Self {
-        let server = Server::mock_ec2_with(flags);
+        let server = Server::mock_ec2(flags);
         let launch = format!(
             "Action=RunInstances&ImageId=ami-12c6146b&InstanceType=m7i.48xlarge&MinCount={INSTANCES}\
              &MaxCount={INSTANCES}&Placement.AvailabilityZone=us-east-1a"

@@ -12,6 +12,8 @@
 mod client;
 mod server;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use client::{Client, Load, run};
@@ -45,14 +47,14 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load average before: {}", load.split(' ').take(3).collect::<Vec<_>>().join(" "));
     println!("\nmock-ec2 ({})", env!("CARGO_BIN_EXE_mock-ec2"));
-    measure(Server::mock_ec2, 11, volumes, true);
+    measure(&|| Server::mock_ec2(&[]), volumes, MOCK);
     match std::env::var_os("MOTO_VENV") {
         None => println!("\nmoto: skipped, because MOTO_VENV names no Python environment with moto[ec2,server]"),
         Some(venv) => {
-            let program = std::path::Path::new(&venv).join("bin/moto_server");
+            let program = Path::new(&venv).join("bin/moto_server");
             if program.is_file() {
                 println!("\nmoto ({})", program.display());
-                measure(|| Server::moto(&program), 1, volumes, false);
+                measure(&|| moto(&program), volumes, MOTO);
             } else {
                 println!("\nmoto: skipped, because there is no {}", program.display());
             }
@@ -79,15 +81,37 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// Measures a server; `large` also with a hundred thousand volumes.
-fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: bool) {
+/// moto's server.
+fn moto(program: &Path) -> Server {
+    Server::start(|port| {
+        let mut command = Command::new(program);
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        command
+    })
+}
+
+/// How much a server is asked for.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// How often it is started.
+    starts: usize,
+    /// Whether large requests are asked once only.
+    slow: bool,
+}
+
+const MOCK: Effort = Effort { starts: 11, slow: false };
+const MOTO: Effort = Effort { starts: 1, slow: true };
+
+/// Measures a server; one that is not slow also with a hundred thousand volumes.
+fn measure(start: &dyn Fn() -> Server, volumes: usize, effort: Effort) {
     let mut add = |name: &str, value: f64, unit: &'static str, target: Option<Target>| {
-        print(name, value, unit, target.filter(|_| large));
+        print(name, value, unit, target.filter(|_| !effort.slow));
     };
     let (mut first, mut empty) = (Vec::new(), Vec::new());
-    for _ in 0..starts {
+    for _ in 0..effort.starts {
+        let began = Instant::now();
         let server = start();
-        first.push(ms(server.first_answer));
+        first.push(ms(began.elapsed()));
         empty.push(server.resident_mib());
     }
     add("first answer after exec", median(first), "ms", Some(Target::Most(15.0)));
@@ -104,29 +128,41 @@ fn measure(start: impl Fn() -> Server, starts: usize, volumes: usize, large: boo
     let mut ids = create(&server, volumes, &mut add);
     add(&format!("resident, {volumes} volumes"), server.resident_mib(), "MiB", Some(Target::Most(40.0)));
 
-    rates(&server, &ids, &instances, volumes, &mut add);
-    describes(&server, volumes, &mut add);
+    rates(&server, effort, &ids, &instances, volumes, &mut add);
+    describes(&server, effort, volumes, &mut add);
     add(
         &format!("resident, {volumes} volumes, after all of that"),
         server.resident_mib(),
         "MiB",
         Some(Target::Most(40.0)),
     );
-    if large {
+    if !effort.slow {
         let more = create_from(&server, volumes, 100_000);
         ids.extend(more);
         add("resident, 100000 volumes", server.resident_mib(), "MiB", None);
-        rates(&server, &ids, &instances, 100_000, &mut add);
-        describes(&server, 100_000, &mut add);
+        rates(&server, effort, &ids, &instances, 100_000, &mut add);
+        describes(&server, effort, 100_000, &mut add);
     }
+}
+
+/// Clock ticks of /proc per second, on every Linux.
+const TICKS: u32 = 100;
+
+/// CPU time that a server took so far.
+fn cpu_of(server: &Server) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+    // The name in parentheses may have spaces; user and system time are fields 14 and 15.
+    let fields: Vec<&str> = text[text.rfind(')').unwrap() + 2..].split(' ').collect();
+    let ticks: u32 = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
+    Duration::from_secs(1) * ticks / TICKS
 }
 
 type Add<'a> = &'a mut dyn FnMut(&str, f64, &'static str, Option<Target>);
 
 fn create(server: &Server, volumes: usize, add: Add<'_>) -> Vec<String> {
-    let (cpu, began) = (server.cpu(), Instant::now());
+    let (cpu, began) = (cpu_of(server), Instant::now());
     let ids = create_from(server, 0, volumes);
-    let (cpu, lasted) = (server.cpu() - cpu, began.elapsed());
+    let (cpu, lasted) = (cpu_of(server) - cpu, began.elapsed());
     add(&format!("CreateVolume, {CONNECTIONS} connections"), volumes as f64 / lasted.as_secs_f64(), "/s", None);
     add("CreateVolume, CPU of the server", cpu.as_secs_f64() * 1e6 / volumes as f64, "us each", None);
     ids
@@ -151,7 +187,7 @@ fn create_from(server: &Server, from: usize, to: usize) -> Vec<String> {
 }
 
 /// AttachVolume, DetachVolume and DescribeVolumes of one id.
-fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, add: Add<'_>) {
+fn rates(server: &Server, effort: Effort, ids: &[String], instances: &[String], volumes: usize, add: Add<'_>) {
     let device = |n: usize| {
         let letter = |n: usize| char::from(b'a' + (n % 26) as u8);
         format!("/dev/xvd{}{}", letter(n / 26), letter(n))
@@ -159,7 +195,7 @@ fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, 
     // Each connection has its own instances, so that the same requests can be sent again round by round.
     let place = |n: usize| (&instances[n % INSTANCES], device(n / INSTANCES));
     let spread: Vec<&String> = ids.iter().step_by((ids.len() / (INSTANCES * PER_INSTANCE)).max(1)).collect();
-    let each = if server.slow && volumes >= 10_000 { SLOW_PER_INSTANCE } else { PER_INSTANCE };
+    let each = if effort.slow && volumes >= 10_000 { SLOW_PER_INSTANCE } else { PER_INSTANCE };
     let own = |c: usize| (0..INSTANCES * each).filter(move |n| n % CONNECTIONS == c && *n < ids.len());
     let loads = |form: &dyn Fn(usize) -> String| -> Vec<Load> {
         (0..CONNECTIONS).map(|c| Load { requests: own(c).map(form).collect(), keep: None }).collect()
@@ -176,10 +212,10 @@ fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, 
     let mut rounds = 0;
     while rounds == 0 || began.elapsed() < 3 * LASTING {
         for ((_, loads), sum) in kinds.iter().zip(&mut sums) {
-            let (cpu, began) = (server.cpu(), Instant::now());
+            let (cpu, began) = (cpu_of(server), Instant::now());
             let done = run(server.port, loads.clone());
             sum.0 += began.elapsed();
-            sum.1 += server.cpu() - cpu;
+            sum.1 += cpu_of(server) - cpu;
             sum.2.extend(done.into_iter().flat_map(|d| d.took));
         }
         rounds += 1;
@@ -196,7 +232,7 @@ fn rates(server: &Server, ids: &[String], instances: &[String], volumes: usize, 
 }
 
 /// DescribeVolumes of everything, and by a tag that one volume has.
-fn describes(server: &Server, volumes: usize, add: Add<'_>) {
+fn describes(server: &Server, effort: Effort, volumes: usize, add: Add<'_>) {
     let mut client = Client::new(server.port);
     let mut time = |form: &str, times: usize, hits: usize| {
         let all = (0..times).map(|_| {
@@ -210,7 +246,7 @@ fn describes(server: &Server, volumes: usize, add: Add<'_>) {
         });
         median(all.collect())
     };
-    let slow = volumes >= 1_000 && server.slow;
+    let slow = volumes >= 1_000 && effort.slow;
     let most = if volumes <= 10_000 { Some(Target::Most(50.0)) } else { None };
     let all = time("Action=DescribeVolumes", if slow { 1 } else { 9 }, volumes);
     add(&format!("DescribeVolumes of all {volumes}, to the last byte"), all, "ms", most);

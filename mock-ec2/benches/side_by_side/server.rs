@@ -1,61 +1,36 @@
-//! A server process under measurement: how long until its first answer, its memory, its CPU time.
+//! A server process under measurement: its port and its memory.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Clock ticks of /proc per second, on every Linux.
-const TICKS: u32 = 100;
-
-#[allow(dead_code, reason = "each bench uses its part")]
 pub struct Server {
-    child: Child,
+    pub child: Child,
     pub port: u16,
-    /// From exec to the last byte of the first answer of the EC2 API.
-    pub first_answer: Duration,
-    /// Whether large requests are asked once only.
-    pub slow: bool,
 }
 
-#[allow(dead_code, reason = "each bench uses its part")]
 impl Server {
-    pub fn mock_ec2() -> Self {
-        Self::mock_ec2_with(&[])
-    }
-
     /// mock-ec2 with more flags.
-    pub fn mock_ec2_with(flags: &[&str]) -> Self {
-        let port = free_port();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mock-ec2"));
-        command.args(["--listen", &format!("127.0.0.1:{port}")]).args(flags);
-        Self::start(command, port, false)
+    pub fn mock_ec2(flags: &[&str]) -> Self {
+        Self::start(|port| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mock-ec2"));
+            command.args(["--listen", &format!("127.0.0.1:{port}")]).args(flags);
+            command
+        })
     }
 
-    /// A program that is told its port by `--echo=PORT`.
-    pub fn echo(mut command: Command) -> Self {
+    /// The server that `command` starts at a port, once it answers.
+    pub fn start(command: impl FnOnce(u16) -> Command) -> Self {
         let port = free_port();
-        command.arg(format!("--echo={port}"));
-        Self::start(command, port, false)
-    }
-
-    pub fn moto(program: &Path) -> Self {
-        let port = free_port();
-        let mut command = Command::new(program);
-        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        Self::start(command, port, true)
-    }
-
-    fn start(mut command: Command, port: u16, slow: bool) -> Self {
+        let mut command = command(port);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let began = Instant::now();
-        let mut server = Self { child: command.spawn().unwrap(), port, first_answer: Duration::ZERO, slow };
+        let server = Self { child: command.spawn().unwrap(), port };
         while !answers(port) {
             assert!(began.elapsed() < Duration::from_secs(60), "the server does not answer");
             std::thread::sleep(Duration::from_micros(200));
         }
-        server.first_answer = began.elapsed();
         server
     }
 
@@ -64,15 +39,6 @@ impl Server {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = text.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
-    }
-
-    /// CPU time that the server took so far.
-    pub fn cpu(&self) -> Duration {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // The name in parentheses may have spaces; user and system time are fields 14 and 15.
-        let fields: Vec<&str> = text[text.rfind(')').unwrap() + 2..].split(' ').collect();
-        let ticks: u32 = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
-        Duration::from_secs(1) * ticks / TICKS
     }
 }
 

@@ -154,10 +154,12 @@ impl State {
         Ok(Reply::Snapshots { snapshots, next_token })
     }
 
-    pub(super) fn enable_fast_snapshot_restores(
+    /// Does `one` to each snapshot in each zone of the request, and tells what came of each.
+    pub(super) fn fast_restores(
         &mut self,
         call: Call<'_>,
         request: &EnableFastSnapshotRestores,
+        one: fn(&mut Self, Call<'_>, &SnapshotId, &str) -> Result<(), Ec2Error>,
     ) -> Result<Reply, Ec2Error> {
         let zones = &self.settings.zones;
         if let Some(zone) = request.zones.iter().find(|name| !zones.iter().any(|z| z.name == **name)) {
@@ -166,18 +168,10 @@ impl State {
         call.check_dry_run()?;
         let mut replies = Vec::new();
         for id in &request.snapshots {
-            // The snapshot may be pending: the EBS driver asks right after CreateSnapshot.
-            let refused = match self.snapshot(id) {
-                Ok(_) => None,
-                Err(error) => Some((error.code().to_owned(), error.to_string())),
-            };
             for zone in &request.zones {
-                let outcome = match &refused {
-                    Some(error) => Err(error.clone()),
-                    None => {
-                        self.enable_fast_restore(call, id, zone);
-                        Ok(self.fast_restore_told(id, zone))
-                    }
+                let outcome = match one(self, call, id, zone) {
+                    Ok(()) => Ok(self.fast_restore_told(id, zone)),
+                    Err(error) => Err((error.code().to_owned(), error.to_string())),
                 };
                 replies.push(FastRestoreReply { snapshot: id.clone(), zone: zone.clone(), outcome });
             }
@@ -185,10 +179,11 @@ impl State {
         Ok(Reply::FastRestores(replies))
     }
 
-    fn enable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) {
-        let there = self.snapshots.get(id).and_then(|s| s.fast_restores.get(zone));
+    /// The snapshot may be pending: the EBS driver asks right after CreateSnapshot.
+    pub(super) fn enable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Result<(), Ec2Error> {
+        let there = self.snapshot(id)?.fast_restores.get(zone);
         if there.is_some_and(|f| !matches!(f.state, FastRestoreState::Disabling | FastRestoreState::Disabled)) {
-            return;
+            return Ok(());
         }
         if let Some(old) = there.map(|f| f.progress.clone()) {
             self.timers.cancel(&old);
@@ -201,6 +196,7 @@ impl State {
         if let Some(snapshot) = self.snapshots.get_mut(id) {
             Arc::make_mut(snapshot).fast_restores.insert(zone.to_owned(), entry);
         }
+        Ok(())
     }
 
     fn fast_restore_told(&self, id: &SnapshotId, zone: &str) -> Vec<Named> {
@@ -208,30 +204,7 @@ impl State {
         there.map(|restore| self.fast_restore_fields(id, zone, restore)).unwrap_or_default()
     }
 
-    pub(super) fn disable_fast_snapshot_restores(
-        &mut self,
-        call: Call<'_>,
-        request: &EnableFastSnapshotRestores,
-    ) -> Result<Reply, Ec2Error> {
-        let zones = &self.settings.zones;
-        if let Some(zone) = request.zones.iter().find(|name| !zones.iter().any(|z| z.name == **name)) {
-            return Err(Ec2Error::ZoneNotFound(Missing(vec![zone.clone()])));
-        }
-        call.check_dry_run()?;
-        let mut replies = Vec::new();
-        for id in &request.snapshots {
-            for zone in &request.zones {
-                let outcome = match self.disable_fast_restore(call, id, zone) {
-                    Ok(()) => Ok(self.fast_restore_told(id, zone)),
-                    Err(error) => Err((error.code().to_owned(), error.to_string())),
-                };
-                replies.push(FastRestoreReply { snapshot: id.clone(), zone: zone.clone(), outcome });
-            }
-        }
-        Ok(Reply::FastRestores(replies))
-    }
-
-    fn disable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Result<(), Ec2Error> {
+    pub(super) fn disable_fast_restore(&mut self, call: Call<'_>, id: &SnapshotId, zone: &str) -> Result<(), Ec2Error> {
         let there = self.snapshot(id)?.fast_restores.get(zone);
         let Some(there) = there.filter(|f| f.state != FastRestoreState::Disabled) else {
             return Err(Ec2Error::Resource {

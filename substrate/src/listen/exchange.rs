@@ -14,7 +14,7 @@ use tower::Service;
 
 use super::PeerCertificate;
 use super::life::{Asked, Life};
-use crate::body::{Body, BoxError, HttpService, boxed};
+use crate::body::{BoxError, Holding, HttpService, boxed};
 
 /// Adapts a peer to what hyper hands out.
 #[derive(Clone)]
@@ -47,33 +47,12 @@ impl Service<Request<HyperBody>> for Incoming {
             request.extensions_mut().insert(certificate.clone());
         }
         let answering = self.service.call(request);
-        Box::pin(async move { Ok(answering.await?.map(|body| Answer { body, _asked: asked })) })
+        Box::pin(async move { Ok(answering.await?.map(|body| Answer::new(body, asked))) })
     }
 }
 
 /// The body of an answer; with its last byte the request is over.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    body: Body,
-    _asked: Option<Asked>,
-}
-
-impl http_body::Body for Answer {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+pub(crate) type Answer = Holding<Option<Asked>>;
 
 /// the rest of the request's body did not arrive in time
 #[derive(Clone, Copy, Debug, displaydoc::Display, thiserror::Error)]
