@@ -2,6 +2,7 @@
 //! (apiextensions `pkg/apis/apiextensions/validation`).
 
 use super::declared::declared;
+use super::rules::Bound;
 use super::schema::{Of, Schema};
 use crate::cel::check::{Declared, Type};
 use crate::state::FieldError;
@@ -14,7 +15,7 @@ const MOST_FOR_ALL: u64 = 100_000_000;
 const NAMED: usize = 4;
 
 /// Examines the rules of a whole schema, which stands at `at`.
-pub(super) fn examine(schema: &Schema, at: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn examine(schema: &mut Schema, at: &str, errors: &mut Vec<FieldError>) {
     let mut examiner = Examiner { costs: Vec::new(), total: 0, errors };
     examiner.walk(schema, at, Place { root: true, times: Some(1), apart: None });
     let Examiner { mut costs, total, errors } = examiner;
@@ -46,7 +47,7 @@ struct Examiner<'e> {
 }
 
 impl Examiner<'_> {
-    fn walk(&mut self, schema: &Schema, at: &str, place: Place<'_>) {
+    fn walk(&mut self, schema: &mut Schema, at: &str, place: Place<'_>) {
         if !schema.rules.is_empty()
             && let Some(declared) = declared(schema, place.root || schema.embedded)
         {
@@ -61,44 +62,46 @@ impl Examiner<'_> {
         let times = place.times.zip(each).map(|(times, each)| times.saturating_mul(each));
         let below = Place { root: false, times, ..place };
         let atomic = schema.map_type.as_deref() == Some("atomic");
-        for (name, property) in &schema.properties {
+        for (name, property) in &mut schema.properties {
             let apart = place.apart.or(atomic.then_some(at));
             self.walk(property, &format!("{at}.properties[{name}]"), Place { apart, ..below });
         }
-        if let Some(values) = &schema.values {
+        if let Some(values) = &mut schema.values {
             self.walk(values, &format!("{at}.additionalProperties"), below);
         }
-        if let Some(items) = &schema.items {
-            let apart = place.apart.or((schema.list_type.as_deref() != Some("map")).then_some(at));
+        let keyed = schema.list_type.as_deref() == Some("map");
+        if let Some(items) = &mut schema.items {
+            let apart = place.apart.or((!keyed).then_some(at));
             self.walk(items, &format!("{at}.items"), Place { apart, ..below });
         }
     }
 
-    fn rules(&mut self, schema: &Schema, at: &str, place: Place<'_>, declared: &Declared) {
-        for (i, rule) in schema.rules.iter().enumerate() {
+    fn rules(&mut self, schema: &mut Schema, at: &str, place: Place<'_>, declared: &Declared) {
+        for (i, rule) in schema.rules.iter_mut().enumerate() {
             let at = format!("{at}.x-kubernetes-validations[{i}]");
             let old = match rule.optional_old {
                 true => Type::Optional(Box::new(declared.of.clone())),
                 false => declared.of.clone(),
             };
             let variables = [("self", declared.of.clone()), ("oldSelf", old)];
-            let source = rule.expression.source();
+            let source = rule.expression.source().to_owned();
             let place_of_rule = format!("{at}.rule");
             match rule.expression.check_types(&variables) {
                 Err(why) => {
                     let why = format!("compilation failed: {why}");
-                    self.errors.push(FieldError::invalid(place_of_rule.clone(), &source.into(), why));
+                    self.errors.push(FieldError::invalid(place_of_rule.clone(), &source.as_str().into(), why));
                     continue;
                 }
                 Ok(checked) if !matches!(checked.result(), Type::Bool) => {
                     let why = "cel expression must evaluate to a bool";
-                    self.errors.push(FieldError::invalid(place_of_rule.clone(), &source.into(), why));
+                    self.errors.push(FieldError::invalid(place_of_rule.clone(), &source.as_str().into(), why));
                     continue;
                 }
                 Ok(checked) => {
                     let once = rule.expression.most_cost(&checked, declared);
                     let times = place.times.unwrap_or_else(|| declared.times_in_request());
                     self.charge("estimated rule cost", &place_of_rule, once.saturating_mul(times));
+                    rule.bound = Some(Bound { declared: declared.clone(), checked, most: once });
                 }
             }
             if let Some(message) = &rule.message_expression {
@@ -111,7 +114,7 @@ impl Examiner<'_> {
                 }
             } else if let Some(apart) = place.apart {
                 let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}");
-                self.errors.push(FieldError::invalid(place_of_rule, &source.into(), why));
+                self.errors.push(FieldError::invalid(place_of_rule, &source.as_str().into(), why));
             }
         }
     }

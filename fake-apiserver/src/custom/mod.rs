@@ -2,6 +2,7 @@
 //!
 //! A version of a definition becomes a [`Kind`] of one store ([`Registry`]), and goes with it.
 
+mod budget;
 mod declared;
 pub mod definition;
 mod examine;

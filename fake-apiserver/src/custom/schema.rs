@@ -130,10 +130,10 @@ impl Schema {
     /// Reads a schema that stands at `at` of a definition; says what is wrong in `errors`.
     pub fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Self {
         let before = errors.len();
-        let schema = parse(source, at, Place { structural: true, depth: 0 }, errors);
+        let mut schema = parse(source, at, Place { structural: true, depth: 0 }, errors);
         // What is wrong with rules can be said only of a schema that is right.
         if errors.len() == before {
-            examine(&schema, at, errors);
+            examine(&mut schema, at, errors);
         }
         schema
     }

@@ -12,6 +12,7 @@ mod conformance;
 mod conversion;
 mod details;
 mod events;
+mod expressions;
 mod faults;
 mod fields;
 mod kinds;

@@ -59,6 +59,26 @@ impl Declared {
         Self { fields, ..Self::simple(Type::Object(Arc::new(types)), 0, least_bytes) }
     }
 
+    /// The declaration of what is as one or as the other, with the larger sizes.
+    pub fn or(&self, other: &Self) -> Self {
+        let both = |a: &Option<Arc<Self>>, b: &Option<Arc<Self>>| match (a, b) {
+            (Some(a), Some(b)) => Some(Arc::new(a.or(b))),
+            (a, b) => a.clone().or_else(|| b.clone()),
+        };
+        let field = |(name, a): (&String, &Arc<Self>)| {
+            let both = other.fields.get(name).map_or_else(|| a.clone(), |b| Arc::new(a.or(b)));
+            (name.clone(), both)
+        };
+        Self {
+            of: self.of.clone(),
+            most: self.most.max(other.most),
+            least_bytes: self.least_bytes,
+            item: both(&self.item, &other.item),
+            key: both(&self.key, &other.key),
+            fields: self.fields.iter().map(field).collect(),
+        }
+    }
+
     /// How often a value that takes as many bytes fits into a request.
     pub fn times_in_request(&self) -> u64 {
         LARGEST_REQUEST / (self.least_bytes + 1)
