@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use substrate::body::HttpService;
 use substrate::dial;
-use substrate::host::{self, HostOptions};
+use substrate::host::{self, Failure, Host, HostOptions};
 use substrate::json::json;
 use substrate::link::Link;
 use substrate::process::Process;
@@ -32,6 +32,10 @@ use crate::processes::{LOOPS, PROCESSES, agent, needs_driver, runs};
 use crate::run::{LoopsConfig, run};
 use crate::timers::Timers;
 
+/// The name of the control loops' program.
+const CONTROLLERS: &str = "controllers";
+/// The name of the node agent's program.
+const NODE_AGENT: &str = "node-agent";
 /// How long a process that lost its lease is down.
 const RESTART: Duration = Duration::from_secs(1);
 
@@ -41,18 +45,8 @@ struct Common {
     /// The API server.
     #[arg(long, value_name = "http://HOST:PORT")]
     kubernetes: String,
-    /// The root of all random choices.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Divides all waits.
-    #[arg(long, default_value_t = 1.0, value_parser = scale)]
-    time_scale: f64,
-    /// Writes the trace as JSON lines: a path, or - for standard output.
-    #[arg(long, value_name = "PATH")]
-    trace: Option<PathBuf>,
-    /// Is written once the loops run.
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostOptions,
     /// Sets what upstream's command line or source has under this name; can be repeated.
     #[arg(long = "flag", value_name = "PROCESS.NAME=VALUE", value_parser = flags::parse)]
     flags: Vec<(String, String, String)>,
@@ -68,23 +62,9 @@ impl Common {
         Ok(timers)
     }
 
-    fn host(&self) -> HostOptions {
-        HostOptions { seed: self.seed, time_scale: self.time_scale, trace: self.trace.clone() }
-    }
-
     fn apiserver(&self) -> anyhow::Result<HttpService> {
         dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))
     }
-
-    fn ready(&self, content: &substrate::json::Value) -> anyhow::Result<()> {
-        let Some(path) = &self.ready_file else { return Ok(()) };
-        substrate::ready::write(path, content).with_context(|| format!("--ready-file {}", path.display()))
-    }
-}
-
-pub(crate) fn scale(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
-    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
 }
 
 fn csi_endpoint(text: &str) -> Result<String, String> {
@@ -149,27 +129,26 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let args = match Controllers::try_parse_from(args) {
+    let args: Controllers = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => return usage(&e),
+        Err(code) => return code,
     };
     let without: BTreeSet<String> = args.without.iter().cloned().collect();
     let processes = args.processes(&without);
     if processes.is_empty() {
-        eprintln!("controllers: there is nothing to run; say less with --only and --without");
-        return ExitCode::from(2);
+        return Failure::usage("there is nothing to run; say less with --only and --without").report(CONTROLLERS);
     }
     let sidecars: Vec<&str> = processes.iter().copied().filter(|process| needs_driver(process)).collect();
     if !sidecars.is_empty() && args.csi.is_none() {
-        eprintln!(
-            "controllers: --csi is needed by {}; name the driver's controller endpoint, or add --without {}",
+        let text = format!(
+            "--csi is needed by {}; name the driver's controller endpoint, or add --without {}",
             sidecars.join(", "),
             sidecars.join(",")
         );
-        return ExitCode::from(2);
+        return Failure::usage(text).report(CONTROLLERS);
     }
-    let host = args.common.host();
-    host::run("controllers", &host, |world| async move { controllers(world, args, without).await })
+    let options = args.common.host.clone();
+    host::run(CONTROLLERS, &options, |world, host| controllers(world, host, args, without))
 }
 
 impl Controllers {
@@ -180,7 +159,7 @@ impl Controllers {
     }
 }
 
-async fn controllers(world: World, args: Controllers, without: BTreeSet<String>) -> anyhow::Result<()> {
+async fn controllers(world: World, host: Host, args: Controllers, without: BTreeSet<String>) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
     let csi = args.csi.as_deref().map(dial::grpc).transpose().map_err(|e| anyhow::anyhow!("--csi: {e}"))?;
     let processes = args.processes(&without);
@@ -203,7 +182,7 @@ async fn controllers(world: World, args: Controllers, without: BTreeSet<String>)
         Ok(supervise(process, ended).boxed())
     };
     let running = processes.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
-    args.common.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
+    host.ready(&json!({ "kubernetes": args.common.kubernetes }))?;
     // A process that dies is not put up with: whoever runs the program starts it again.
     select_all(running).await;
     Ok(())
@@ -309,22 +288,20 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let args = match NodeAgent::try_parse_from(args) {
+    let args: NodeAgent = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => return usage(&e),
+        Err(code) => return code,
     };
     if args.listen.ip().is_unspecified() && args.node_ip.is_none() {
-        eprintln!(
-            "node-agent: --listen {}: say with --node-ip at which address the API server reaches this node",
-            args.listen
-        );
-        return ExitCode::from(2);
+        let text =
+            format!("--listen {}: say with --node-ip at which address the API server reaches this node", args.listen);
+        return Failure::usage(text).report(NODE_AGENT);
     }
-    let host = args.common.host();
-    host::run("node-agent", &host, |world| async move { node_agent(world, args).await })
+    let options = args.common.host.clone();
+    host::run(NODE_AGENT, &options, |world, host| node_agent(world, host, args))
 }
 
-async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
+async fn node_agent(world: World, host: Host, args: NodeAgent) -> anyhow::Result<()> {
     let apiserver = args.common.apiserver()?;
     let disk = args.disk.open(&args.node_name)?;
     let registry = args.plugins_registry.clone().unwrap_or_else(|| args.disk.root.join(PLUGINS_REGISTRY));
@@ -366,7 +343,7 @@ async fn node_agent(world: World, args: NodeAgent) -> anyhow::Result<()> {
     door.serve(&ctx, node_agent::service(&ctx, &config.logs, logs_from));
     let client = Client::new(&ctx, Link::over(&ctx, "apiserver", apiserver), &agent("kubelet", ""));
     ctx.spawn(node_agent::run(ctx.clone(), client, config));
-    args.common.ready(&json!({ "node": args.node_name }))?;
+    host.ready(&json!({ "node": args.node_name }))?;
     wait(&process).await;
     drop(machine);
     Ok(())
@@ -377,12 +354,6 @@ pub(crate) async fn wait(process: &Process) {
     if let Some(ctx) = process.ctx() {
         ctx.downed().await;
     }
-}
-
-pub(crate) fn usage(e: &clap::Error) -> ExitCode {
-    // Help and version go to standard output and succeed; a closed pipe is no reason to fail.
-    let _ = e.print();
-    ExitCode::from(if e.use_stderr() { 2 } else { 0 })
 }
 
 #[cfg(test)]

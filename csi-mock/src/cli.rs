@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Parser, ValueEnum};
 use serde_json::json;
 use substrate::admin::Secret;
-use substrate::host::{self, HostOptions};
+use substrate::host::{self, Failure, Host, HostOptions};
 use substrate::link::Link;
 use substrate::process::Process;
 use substrate::{Ctx, World, dial};
@@ -29,10 +29,8 @@ use crate::{admin, identity, registration, serve};
 
 /// Where mock-ec2 listens when nothing else is said.
 const DEFAULT_EC2: &str = "http://127.0.0.1:4566";
-/// Exit code for wrong arguments.
-const USAGE: u8 = 2;
-/// Exit code for a machine that cannot do it.
-const ENVIRONMENT: u8 = 3;
+/// The program's name.
+const NAME: &str = "csi-mock";
 
 /// Which services answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -135,36 +133,17 @@ struct Args {
     #[arg(long, value_name = "ADDR:PORT")]
     admin_listen: Option<SocketAddr>,
     /// What admin requests over TCP must carry as bearer token; needed off loopback.
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     admin_token: Option<Secret>,
     /// The bearer token of the cloud's admin endpoints, for the device stream.
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     ec2_admin_token: Option<Secret>,
-    /// Is written once the driver answers: {"endpoint": "unix:///…"}.
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
-    /// The root of all random choices.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Divides all waits.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
-    time_scale: f64,
-    /// Writes the trace as JSON lines: a path, or - for standard output.
-    #[arg(long, value_name = "PATH")]
-    trace: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostOptions,
 }
 
 fn capabilities(text: &str) -> Result<Capabilities, String> {
     text.parse()
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
-    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be a number above 0".to_owned()) }
-}
-
-fn token(text: &str) -> Result<Secret, String> {
-    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
 }
 
 /// CSI: at most 63 characters, a domain name.
@@ -318,7 +297,7 @@ impl Plan {
     }
 
     /// Starts everything within process `ctx`.
-    async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>) -> anyhow::Result<()> {
+    async fn start(&self, ctx: &Ctx, disk: Option<Arc<dyn Disk>>, host: &Host) -> anyhow::Result<()> {
         let ec2 = dial::http(&self.ec2).map_err(|e| anyhow!("--ec2-endpoint: {e}"))?;
         let ec2 = Link::over(ctx, "ec2", ec2);
         let calls = Calls::with(ctx, self.settings.clone());
@@ -372,22 +351,20 @@ impl Plan {
             let bound = serve::tcp(ctx, address, admin::service(&calls, disk, self.args.admin_token.clone())).await?;
             ready["admin"] = format!("http://{bound}").into();
         }
-        if let Some(path) = &self.args.ready_file {
-            substrate::ready::write(path, &ready).with_context(|| format!("--ready-file {}", path.display()))?;
-        }
+        host.ready(&ready)?;
         eprintln!("csi-mock: {} answers on {endpoint}", self.args.driver_name);
         Ok(())
     }
 
     /// Runs until somebody ends it.
-    async fn serve(self, world: World) -> anyhow::Result<()> {
+    async fn serve(self, world: World, host: Host) -> anyhow::Result<()> {
         let disk = self.disk()?;
         let (failed, mut failure) = mpsc::unbounded_channel();
         let plan = self.clone();
         let process = Process::start(&world, &self.process_name(), move |ctx| {
-            let (plan, disk, failed) = (plan.clone(), disk.clone(), failed.clone());
+            let (plan, disk, failed, host) = (plan.clone(), disk.clone(), failed.clone(), host.clone());
             async move {
-                if let Err(error) = plan.start(&ctx, disk).await {
+                if let Err(error) = plan.start(&ctx, disk, &host).await {
                     // The receiver lives as long as the program.
                     let _ = failed.send(error);
                 }
@@ -406,41 +383,28 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version go to standard output, usage errors to standard error; nothing helps if that fails.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let plan = match Plan::new(args) {
         Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("csi-mock: {error}");
-            return ExitCode::from(USAGE);
-        }
+        Err(error) => return Failure::usage(error).report(NAME),
     };
+    // Before any thread starts.
     if plan.args.private_mounts
         && let Err(error) = private_mounts()
     {
-        eprintln!("csi-mock: --private-mounts: {error}");
-        return ExitCode::from(ENVIRONMENT);
+        return Failure::environment(format!("--private-mounts: {error}")).report(NAME);
     }
-    if let Some(path) = &plan.args.ready_file {
-        // One of an earlier run would say that this one is ready. That there is none is the usual case.
-        let _ = std::fs::remove_file(path);
-    }
-    let options =
-        HostOptions { seed: plan.args.seed, time_scale: plan.args.time_scale, trace: plan.args.trace.clone() };
+    let options = plan.args.host.clone();
     let socket = match &plan.endpoint {
         Endpoint::Unix(path) => Some(path.clone()),
         Endpoint::Tcp(_) => None,
     };
-    let made: Vec<PathBuf> =
-        [socket, plan.registration_socket(), plan.args.ready_file.clone()].into_iter().flatten().collect();
-    let code = host::run("csi-mock", &options, async |world| plan.serve(world).await.map_err(|e| format!("{e:#}")));
-    if code != ExitCode::from(ENVIRONMENT) {
+    let made: Vec<PathBuf> = [socket, plan.registration_socket()].into_iter().flatten().collect();
+    let code = host::run(NAME, &options, |world, host| plan.serve(world, host));
+    if code != ExitCode::from(host::exit::ENVIRONMENT) {
         for path in made {
             // Gone with what it announced; somebody else may have removed it already.
             let _ = std::fs::remove_file(path);
@@ -487,7 +451,7 @@ mod tests {
             ("--mode controller --endpoint unix:///x --admin-listen 0.0.0.0:1", "--admin-token"),
             ("--mode controller --endpoint unix:///x --registration-dir /d", "--registration-dir"),
             ("--mode controller --endpoint unix:///x --driver-name a/b", "domain name"),
-            ("--mode controller --endpoint unix:///x --time-scale 0", "above 0"),
+            ("--mode controller --endpoint unix:///x --time-scale 0", "from 0.001 to 1000000"),
         ] {
             let error = plan(line).unwrap_err();
             assert!(error.contains(named), "{line}: {error}");

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use substrate::admin::Secret;
 use substrate::fault::Span;
-use substrate::host::{self, HostOptions};
-use substrate::json::json;
-use substrate::{Process, World, memory, ready};
+use substrate::host::{self, Host, HostOptions};
+use substrate::json::{Value, json};
+use substrate::{Process, World, memory};
 
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
@@ -41,21 +42,12 @@ struct Args {
     /// Where the kubeconfig is written (readable by you only)
     #[arg(long, value_name = "PATH", default_value = "fake-apiserver.kubeconfig")]
     kubeconfig: PathBuf,
-    /// File that is written once requests are answered: {"endpoint": …, "kubeconfig": …, "httpEndpoint": …}
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
-    /// Seed of uids and generated names
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Divides what the server waits for (bookmarks, watch timeouts, grace periods)
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = time_scale)]
-    time_scale: f64,
     /// Host name that requests may be for, beside IP addresses and localhost; may be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     /// Bearer token that callers need on listeners off loopback; a random one by default
-    #[arg(long, value_name = "TOKEN")]
-    token: Option<String>,
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
+    token: Option<Secret>,
     /// Who may do what: everyone everything, or what roles and their bindings allow
     #[arg(long, value_name = "MODE", default_value = "always-allow")]
     authorization_mode: Authorization,
@@ -78,9 +70,8 @@ struct Args {
     /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
     etcd_compaction_interval: Duration,
-    /// Where the trace goes as JSON lines; `-` is standard output
-    #[arg(long, value_name = "PATH")]
-    trace: Option<PathBuf>,
+    #[command(flatten)]
+    host: HostOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -89,10 +80,6 @@ enum Authorization {
     AlwaysAllow,
     /// Role-based access control; the kubeconfig's user may do everything
     Rbac,
-}
-
-fn time_scale(text: &str) -> Result<f64, String> {
-    text.parse::<f64>().ok().filter(|f| f.is_finite() && *f > 0.0).ok_or_else(|| "must be a number above 0".to_owned())
 }
 
 /// A duration; zero needs no unit, and what is shorter than a second would be nothing but compactions.
@@ -111,21 +98,17 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(error) => {
-            // Help goes to standard output and is no failure; whether it could be printed changes nothing.
-            let _ = error.print();
-            return ExitCode::from(u8::from(error.use_stderr()) * 2);
-        }
+        Err(code) => return code,
     };
-    let options = HostOptions { seed: args.seed, time_scale: args.time_scale, trace: args.trace.clone() };
-    host::run(NAME, &options, |world| run(world, args))
+    let options = args.host.clone();
+    host::run(NAME, &options, |world, host| run(world, host, args))
 }
 
-async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
+async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> {
     let token = match args.token {
-        Some(token) => token,
+        Some(token) => token.reveal().to_owned(),
         None => crate::tls::random_token()?,
     };
     let authority = Arc::new(Authority::new()?);
@@ -165,10 +148,8 @@ async fn run(world: World, args: Args) -> Result<(), anyhow::Error> {
     let counted = apiserver.clone();
     ctx.spawn(memory::tidy(ctx.clone(), move || counted.activity()));
     apiserver.trust(&ctx, &served.ca_pem);
-    if let Some(path) = &args.ready_file {
-        write_ready(path, &served)?;
-    }
-    eprintln!("{NAME}: serving {} (seed {})", served.endpoint, args.seed);
+    host.ready(&announcement(&served))?;
+    eprintln!("{NAME}: serving {} (seed {})", served.endpoint, args.host.seed);
     if let Some(endpoint) = &served.http_endpoint {
         eprintln!("{NAME}: plain HTTP at {endpoint}");
     }
@@ -216,12 +197,13 @@ fn write_pki(folder: &Path, authority: &Authority) -> Result<(), anyhow::Error> 
     Ok(())
 }
 
-fn write_ready(path: &Path, served: &Served) -> Result<(), anyhow::Error> {
+/// What the ready file says.
+fn announcement(served: &Served) -> Value {
     let mut content = json!({ "endpoint": served.endpoint, "kubeconfig": served.kubeconfig });
     if let Some(endpoint) = &served.http_endpoint {
         content["httpEndpoint"] = endpoint.as_str().into();
     }
-    ready::write(path, &content).map_err(|e| anyhow::anyhow!("cannot write the ready file {}: {e}", path.display()))
+    content
 }
 
 #[cfg(test)]
@@ -252,6 +234,7 @@ mod tests {
     #[case(&["--listen", "here"])]
     #[case(&["--time-scale", "0"])]
     #[case(&["--time-scale", "nan"])]
+    #[case(&["--token", "short"])]
     #[case(&["--seed", "-1"])]
     #[case(&["--kubernetes-version", "1.35"])]
     #[case(&["--kubernetes-version", "1.36.x"])]

@@ -25,9 +25,13 @@ fn it_says_where_it_is_and_answers_there() {
 }
 
 #[test]
-fn signals_end_it_at_once() {
-    assert_eq!(Server::start().end("-TERM"), Some(0));
-    assert_eq!(Server::start().end("-INT"), Some(130));
+fn signals_end_it_at_once_and_its_ready_file_goes() {
+    for (signal, code) in [("-TERM", 0), ("-INT", 130)] {
+        let mut server = Server::start();
+        let ready = server.file("ready-now", "").with_file_name("ready.json");
+        assert!(ready.exists());
+        assert_eq!((server.end(signal), ready.exists()), (Some(code), false), "{signal}");
+    }
 }
 
 #[test]

@@ -46,6 +46,11 @@ pub const ALL: &[&str] = &[
     "sa-east-1",
 ];
 
+/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
+pub fn lies_in(zone: &str, region: &str) -> bool {
+    zone.strip_prefix(region).is_some_and(|rest| !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// Clouds by region; at least one. The first is the one that is meant where no region is named.
 #[derive(Clone, Debug)]
 pub struct Regions(Arc<[Ec2]>);

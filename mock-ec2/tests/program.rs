@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::program::{program, run, start};
+use common::program::{ask, program, run, start};
 use common::{SIGNED, read, signed};
 use http::{Method, Request};
 use rstest::rstest;
@@ -127,7 +127,9 @@ fn wrong_usage_says_what_to_do_and_ends_with_2() {
     for (flags, text) in [
         (vec!["--listen", "0.0.0.0:0"], "--token"),
         (vec!["--latency", "slow"], "aws-recent"),
-        (vec!["--time-scale", "0"], "greater than 0"),
+        (vec!["--time-scale", "0"], "from 0.001 to 1000000"),
+        (vec!["--time-scale", "-1"], "--time-scale"),
+        (vec!["--time-scale", "1e-300"], "--time-scale"),
         (vec!["--instances", seeds], "instances[0].zone"),
         (vec!["--account-id", "12"], "twelve digits"),
     ] {
@@ -135,6 +137,33 @@ fn wrong_usage_says_what_to_do_and_ends_with_2() {
         assert_eq!(code, 2, "{flags:?}: {stderr}");
         assert!(stderr.contains(text), "{flags:?}: {stderr}");
     }
+}
+
+/// As the other programs do; and nothing that was answered is lost by it.
+#[test]
+fn an_interrupt_ends_it_with_130_and_its_state_is_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("s.json");
+    let flags = ["--state-file", state.to_str().unwrap()];
+    let (mut first, endpoint) = start(dir.path(), &flags);
+    let create = "Action=CreateVolume&AvailabilityZone=us-east-1a&Size=4";
+    let volume = run(ask(&endpoint, create)).first("volumeId").unwrap();
+    assert_eq!(first.end("INT"), Some(130));
+    assert!(!dir.path().join("ready.json").exists(), "the ready file outlives what it announced");
+    let (_second, endpoint) = start(dir.path(), &flags);
+    let found = run(ask(&endpoint, &format!("Action=DescribeVolumes&VolumeId.1={volume}")));
+    assert_eq!(found.first("volumeId"), Some(volume), "{}", found.body);
+}
+
+#[test]
+fn a_ready_file_of_an_earlier_run_does_not_announce_one_that_cannot_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let ready = dir.path().join("ready.json");
+    std::fs::write(&ready, "{}").unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, stderr) = refused(&["--listen", &address, "--ready-file", ready.to_str().unwrap()]);
+    assert_eq!((code, ready.exists()), (3, false), "{stderr}");
 }
 
 #[test]

@@ -49,6 +49,10 @@ const fn left(what: &'static str, note: &'static str) -> Rule {
     Rule { what, divided: false, note }
 }
 
+/// The smallest factor: a minute takes most of a day.
+const LEAST: f64 = 0.001;
+/// The largest factor: a minute takes less than a tenth of a millisecond.
+const MOST: f64 = 1_000_000.0;
 /// The least that [`TimeScale::patience`] leaves of a deadline.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -63,9 +67,20 @@ impl Default for TimeScale {
 }
 
 impl TimeScale {
-    /// A scale of `factor`; anything that is not a finite number above zero counts as 1.
+    /// A scale of `factor`; what [`TimeScale::check`] refuses counts as 1.
     pub fn new(factor: f64) -> Self {
-        Self(if factor.is_finite() && factor > 0.0 { factor } else { 1.0 })
+        Self::check(factor).unwrap_or_default()
+    }
+
+    /// A scale of `factor`, which keeps every duration one that can be waited for.
+    ///
+    /// # Errors
+    /// Which factors there are.
+    pub fn check(factor: f64) -> Result<Self, String> {
+        if (LEAST..=MOST).contains(&factor) {
+            return Ok(Self(factor));
+        }
+        Err(format!("must be a number from {LEAST} to {MOST}; 1 leaves time as it is"))
     }
 
     /// The factor.
@@ -99,5 +114,14 @@ mod tests {
         assert_eq!(scale.patience(Duration::from_millis(300)), Duration::from_millis(300));
         assert_eq!(scale.apply(S(10)), Duration::from_millis(500));
         assert_eq!(TimeScale::default().patience(S(10)), S(10));
+    }
+
+    #[test]
+    fn a_factor_that_no_duration_survives_is_none() {
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300] {
+            assert!(TimeScale::check(factor).is_err(), "{factor}");
+            assert_eq!(TimeScale::new(factor), TimeScale::default());
+        }
+        assert_eq!(TimeScale::new(0.001).apply(S(3_600)), S(3_600_000));
     }
 }

@@ -122,7 +122,7 @@ pub fn render(resources: &[Resource]) -> String {
     );
     let _ = writeln!(
         out,
-        "/// How many of [`KINDS`], from the first on, are stored.\npub(super) const STORED: usize = {stored};\n"
+        "/// How many of [`KINDS`], from the first on, are stored.\npub(crate) const STORED: usize = {stored};\n"
     );
     let positions: Vec<String> = (0..resources.len()).map(|i| place(i).to_string()).collect();
     let _ = writeln!(
@@ -157,6 +157,43 @@ pub fn render(resources: &[Resource]) -> String {
     }
     out.push_str("];\n");
     out
+}
+
+/// The module `named.rs`: the stored kinds by name, and their positions.
+pub fn render_names(resources: &[Resource]) -> String {
+    let mut out = String::from(
+        "//! The kinds that are stored, by name.\n//!\n//! Written by `cargo run -p xtask -- kinds`.\n\n\
+         use super::{Kind, table::KINDS};\n\n/// The positions of the kinds among all kinds.\npub mod index {\n",
+    );
+    let mut kinds = String::new();
+    let is_own = |of: &&Resource| of.is_stored() && !VIEWS.iter().any(|(view, _)| of.is(*view));
+    for (index, of) in resources.iter().filter(|r| r.is_stored()).enumerate().filter(|(_, of)| is_own(of)) {
+        let name = constant(&of.kind, &of.plural);
+        let group = if of.group.is_empty() { String::new() } else { format!("{}/", of.group) };
+        let _ = writeln!(out, "    /// Of {}.\n    pub const {name}: usize = {index};", of.kind);
+        let _ = writeln!(
+            kinds,
+            "\n/// `{}` of {group}{}.\npub static {name}: &Kind = &KINDS[index::{name}];",
+            of.plural, of.version
+        );
+    }
+    out.push_str("}\n");
+    out + &kinds
+}
+
+/// The words of a kind in capital letters, in the plural: `CSI_DRIVERS`.
+fn constant(kind: &str, plural: &str) -> String {
+    let letters: Vec<char> = kind.chars().collect();
+    let lower = |i: usize| letters.get(i).is_some_and(char::is_ascii_lowercase);
+    let shared = letters.iter().zip(plural.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+    let mut name = String::new();
+    for (i, letter) in letters.iter().enumerate().take(shared) {
+        if i > 0 && letter.is_ascii_uppercase() && (lower(i - 1) || lower(i + 1)) {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name + &plural.chars().skip(shared).collect::<String>().to_ascii_uppercase()
 }
 
 fn render_verbs(verbs: &[String]) -> String {

@@ -57,6 +57,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             let text = std::fs::read_to_string(&discovery).with_context(|| discovery.display().to_string())?;
             let resources = kinds::read(&serde_json::from_str(&text)?)?;
             put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check, "kinds")?;
+            put(&root.join("src/kinds/named.rs"), &kinds::render_names(&resources), check, "kinds")?;
             if let Some(types) = types {
                 let text = schema::render(&types, &resources)?;
                 put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;

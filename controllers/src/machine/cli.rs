@@ -1,7 +1,6 @@
 //! The command line of the `machine` binary.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,14 +11,14 @@ use csi_mock::plug::{self, PlugConfig};
 use substrate::admin::Secret;
 use substrate::dial;
 use substrate::fault::Span;
-use substrate::host::{self, HostOptions};
+use substrate::host::{self, Host, HostOptions};
 use substrate::json::json;
 use substrate::link::Link;
 use substrate::process::Process;
 use substrate::world::World;
 
 use super::MachineConfig;
-use crate::cli::{DiskArgs, scale, socket, usage, wait};
+use crate::cli::{DiskArgs, socket, wait};
 
 /// The machine of one node: the pods' containers, which are modelled writers, with their logs, and the slots in which the
 /// cloud's volumes become devices.
@@ -45,27 +44,13 @@ struct Args {
     #[arg(long, value_name = "i-…", requires = "ec2_endpoint")]
     instance_id: Option<String>,
     /// The bearer token of the cloud's admin endpoints, for the device stream.
-    #[arg(long, value_name = "TOKEN", value_parser = token, requires = "ec2_endpoint")]
+    #[arg(long, value_name = "TOKEN", value_parser = host::token, requires = "ec2_endpoint")]
     ec2_admin_token: Option<Secret>,
     /// Shortest and longest time from a request to running containers, such as 1s..3s; containers start at once when absent.
     #[arg(long, value_name = "LEAST..MOST", value_parser = container_start)]
     container_start: Option<(Duration, Duration)>,
-    /// The root of all random choices.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Divides all waits.
-    #[arg(long, default_value_t = 1.0, value_parser = scale)]
-    time_scale: f64,
-    /// Writes the trace as JSON lines: a path, or - for standard output.
-    #[arg(long, value_name = "PATH")]
-    trace: Option<PathBuf>,
-    /// Is written once the socket is there.
-    #[arg(long, value_name = "PATH")]
-    ready_file: Option<PathBuf>,
-}
-
-fn token(text: &str) -> Result<Secret, String> {
-    if text.len() < 8 { Err("must have at least 8 characters".to_owned()) } else { Ok(Secret::new(text)) }
+    #[command(flatten)]
+    host: HostOptions,
 }
 
 fn container_start(text: &str) -> Result<(Duration, Duration), String> {
@@ -80,15 +65,15 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match host::parse(args) {
         Ok(args) => args,
-        Err(e) => return usage(&e),
+        Err(code) => return code,
     };
-    let host = HostOptions { seed: args.seed, time_scale: args.time_scale, trace: args.trace.clone() };
-    host::run("machine", &host, |world| async move { machine(world, args).await })
+    let options = args.host.clone();
+    host::run("machine", &options, |world, host| machine(world, host, args))
 }
 
-async fn machine(world: World, args: Args) -> anyhow::Result<()> {
+async fn machine(world: World, host: Host, args: Args) -> anyhow::Result<()> {
     let path = csi_mock::serve::socket_path(&args.endpoint).map_err(|e| anyhow::anyhow!("--endpoint: {e}"))?;
     let disk = args.disk.open(&args.node_name)?;
     // The program is this one process, once: it ends when the process does.
@@ -107,10 +92,8 @@ async fn machine(world: World, args: Args) -> anyhow::Result<()> {
     let container_start = args.container_start.unwrap_or(config.container_start);
     let service = super::start(&ctx, MachineConfig { container_start, ..config });
     csi_mock::serve::unix(&ctx, &path, service).context("--endpoint")?;
-    if let Some(ready) = &args.ready_file {
-        let content = json!({ "node": args.node_name, "endpoint": args.endpoint });
-        substrate::ready::write(ready, &content).with_context(|| format!("--ready-file {}", ready.display()))?;
-    }
+    let content = json!({ "node": args.node_name, "endpoint": args.endpoint });
+    host.ready(&content)?;
     wait(&process).await;
     Ok(())
 }

@@ -3,13 +3,16 @@
 //! Names, scopes, short names, categories and subresources are those of a Kubernetes 1.36 server.
 
 pub mod describe;
+mod named;
 pub mod schema;
 mod table;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-use table::{DISCOVERY, KINDS, STORED};
+pub use named::*;
+pub(crate) use table::STORED;
+use table::{DISCOVERY, KINDS};
 
 use crate::custom::Custom;
 

@@ -8,7 +8,7 @@ const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "p
 const WRITE: &[&str] = &["get", "patch", "update"];
 
 /// How many of [`KINDS`], from the first on, are stored.
-pub(super) const STORED: usize = 60;
+pub(crate) const STORED: usize = 60;
 
 /// The positions of [`KINDS`] in the order of discovery.
 #[rustfmt::skip]

@@ -5,9 +5,9 @@
 use substrate::Now;
 use substrate::json::{Value, json};
 
+use super::Store;
 use super::command::{Command, WriteOptions};
 use super::value::name;
-use super::{KNOWN, Store};
 use crate::kinds::{self, Kind};
 
 /// Namespaces that exist from the start.
@@ -24,7 +24,7 @@ impl Store {
     pub fn bootstrap(&mut self, now: Now) {
         self.tick(now);
         for name in NAMESPACES {
-            self.furnish(now, KNOWN.namespaces, None, json!({"metadata": {"name": name}}));
+            self.furnish(now, kinds::NAMESPACES, None, json!({"metadata": {"name": name}}));
         }
         for (group, plural, namespace, object) in furniture(now) {
             if let Some(kind) = kinds::find(group, "v1", plural) {
@@ -40,7 +40,7 @@ impl Store {
     pub fn trust(&mut self, now: Now, ca_pem: &str) {
         self.authority = Some(ca_pem.into());
         self.announce_authority(now);
-        let namespaces: Vec<String> = self.all(KNOWN.namespaces).map(|n| name(&n.value).to_owned()).collect();
+        let namespaces: Vec<String> = self.all(kinds::NAMESPACES).map(|n| name(&n.value).to_owned()).collect();
         for namespace in namespaces {
             self.give_root_ca(now, &namespace);
         }

@@ -10,15 +10,9 @@ use super::FieldError;
 use super::command::Part;
 use super::token::Identity;
 use super::value::{self, list, text};
-use crate::kinds::Kind;
 
 /// Decisions, which only `/approval` makes.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-
-/// Whether a kind is that of these requests.
-pub(super) fn is_request(kind: &Kind) -> bool {
-    kind.kind == "CertificateSigningRequest"
-}
 
 /// Notes who asks, whatever the client says of that.
 pub(super) fn note_requester(request: &mut Value, requester: Option<&Identity>) {

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use substrate::Now;
 use substrate::json::{Value, json};
 
+use super::Store;
 use super::command::{DeleteOptions, Part, Target};
 use super::history::Event;
 use super::object::{Object, key};
 use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
-use super::{KNOWN, Store};
 use crate::custom::{Schema, definition};
 use crate::kinds::{self, KindRef};
 
@@ -100,7 +100,7 @@ impl Store {
             let key = key(None, value::name(&definition));
             let mut told = definition;
             value::set(&mut told, "status", Some(status));
-            self.put(now, KNOWN.definitions, key, told);
+            self.put(now, kinds::CUSTOM_RESOURCE_DEFINITIONS, key, told);
         }
     }
 
@@ -109,7 +109,7 @@ impl Store {
         let names =
             |of: &Value| (text(of, &["spec", "group"]).to_owned(), text(of, &["spec", "names", "kind"]).to_owned());
         let wanted = names(definition);
-        self.all(KNOWN.definitions)
+        self.all(kinds::CUSTOM_RESOURCE_DEFINITIONS)
             .find(|other| {
                 value::name(&other.value) != value::name(definition)
                     && names(&other.value) == wanted
@@ -203,7 +203,7 @@ impl Store {
 
     /// Lets a terminating definition go when its last object is gone.
     pub(super) fn finish_definition(&mut self, now: Now, name: &str) {
-        let definitions = KNOWN.definitions;
+        let definitions = kinds::CUSTOM_RESOURCE_DEFINITIONS;
         let Some(found) = self.get(definitions, name).cloned() else { return };
         if !is_terminating(&found.value) || self.has_objects(&found.value) {
             return;

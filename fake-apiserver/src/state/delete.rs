@@ -12,7 +12,7 @@ use super::object::Object;
 use super::selector::Selector;
 use super::status::{Status, success};
 use super::value::{self, finalizers, int, is_terminating, resource_version, text, uid};
-use super::{KNOWN, ListOptions, Part, Store};
+use super::{ListOptions, Part, Store, strategy};
 use crate::kinds::{self, Kind, KindRef};
 
 /// Finalizer by which the garbage collector removes dependents first.
@@ -59,7 +59,7 @@ impl Store {
         let served = &target.kind;
         let kind = kinds::stored(served);
         let key = target.key();
-        if kind.kind == "Namespace" && IMMORTAL.contains(&target.name.as_str()) {
+        if kind == kinds::NAMESPACES && IMMORTAL.contains(&target.name.as_str()) {
             return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
         }
         let old = self.get(kind, &key).map(Object::unfolded).ok_or_else(|| Status::not_found(served, &target.name))?;
@@ -76,10 +76,11 @@ impl Store {
             })?;
         }
         // A definition waits for its objects.
-        let waits = kind == KNOWN.definitions && !is_terminating(&old.value) && self.has_objects(&old.value);
+        let waits =
+            kind == kinds::CUSTOM_RESOURCE_DEFINITIONS && !is_terminating(&old.value) && self.has_objects(&old.value);
         let held = waits.then(|| Self::held(&old.value));
         let mut outcome = mark(kind, held.as_ref().unwrap_or(&old.value), &options, now.wall);
-        if self.defects.ignores_finalizers && kind.kind != "Pod" && kind.kind != "Namespace" {
+        if self.defects.ignores_finalizers && kind != kinds::PODS && kind != kinds::NAMESPACES {
             outcome.gone = true;
         }
         if options.dry_run {
@@ -162,7 +163,7 @@ struct Outcome {
 
 fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Outcome {
     let mut object = old.clone();
-    let graceful = kind.kind == "Pod";
+    let graceful = kind == kinds::PODS;
     if graceful && is_terminating(old) {
         // A deletion that runs may only be shortened.
         let running = int(old, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
@@ -181,7 +182,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         return Outcome { object, changed: true, gone };
     }
     let finalizers_changed = set_propagation(&mut object, options.propagation.or_else(|| usual_propagation(kind)));
-    let held = !finalizers(&object).is_empty() || holds_namespace(kind, &object);
+    let held = !finalizers(&object).is_empty() || strategy::holds(kind, &object);
     if graceful {
         let period = grace_period(old, options);
         set_deletion(&mut object, now.checked_add(SignedDuration::from_secs(period)).unwrap_or(now), period);
@@ -196,7 +197,7 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         set_deletion(&mut object, now, 0);
         bump_generation(&mut object);
     }
-    if kind.kind == "Namespace" {
+    if kind == kinds::NAMESPACES {
         // A namespace's life is told by its spec.finalizers, not by a grace period.
         value::metadata(&mut object).remove("deletionGracePeriodSeconds");
         if let Some(status) = value::map_mut(&mut object, "status") {
@@ -204,11 +205,6 @@ fn mark(kind: &Kind, old: &Value, options: &DeleteOptions, now: Timestamp) -> Ou
         }
     }
     Outcome { object, changed: first || finalizers_changed, gone: false }
-}
-
-/// A namespace goes only when its own list of finalizers is empty.
-fn holds_namespace(kind: &Kind, object: &Value) -> bool {
-    kind.kind == "Namespace" && !value::list(object, &["spec", "finalizers"]).is_empty()
 }
 
 /// How long a pod is given (R20, `podStrategy.CheckGracefulDelete`).
@@ -240,7 +236,7 @@ fn bump_generation(object: &mut Value) {
 
 /// What happens to dependents when nobody says so: two old kinds leave theirs behind.
 fn usual_propagation(kind: &Kind) -> Option<Propagation> {
-    matches!(kind.kind, "Job" | "ReplicationController").then_some(Propagation::Orphan)
+    (kind == kinds::JOBS || kind == kinds::REPLICATION_CONTROLLERS).then_some(Propagation::Orphan)
 }
 
 /// Adds or removes the garbage collector's finalizers; whether that changed anything.

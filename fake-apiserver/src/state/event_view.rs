@@ -4,8 +4,7 @@
 
 use substrate::json::{Map, Value};
 
-use super::KNOWN;
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 /// Field in core/v1, field in events.k8s.io/v1.
 const RENAMED: &[(&str, &str)] = &[
@@ -20,12 +19,12 @@ const RENAMED: &[(&str, &str)] = &[
 
 /// The kind of a core Event.
 pub(super) fn core() -> &'static Kind {
-    KNOWN.events
+    kinds::EVENTS
 }
 
 /// Whether objects of this kind are Events, in either view.
 pub(super) fn is_event(kind: &Kind) -> bool {
-    kind.kind == "Event"
+    kind == kinds::EVENTS
 }
 
 /// A stored Event as events.k8s.io/v1.

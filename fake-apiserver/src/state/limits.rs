@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use substrate::json::{Text, Value, json};
 
+use super::Store;
 use super::list::{prefix, within};
 use super::quantity::Quantity;
 use super::quota::{Amounts, amounts, of_containers};
 use super::status::Status;
 use super::value::{self, list, name, text};
-use super::{KNOWN, Store};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 /// Where a pod says which limits it was given.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -20,7 +20,7 @@ impl Store {
     /// Gives a new pod what the LimitRanges of its namespace have for containers that do not say.
     pub(super) fn default_limits(&self, pod: &mut Value) {
         let prefix = prefix(Some(value::namespace(pod)));
-        for (_, range) in within(self.shelf(KNOWN.limit_ranges).objects(), &prefix, &prefix) {
+        for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
             let mut said = Vec::new();
             for (field, word) in [("containers", "container"), ("initContainers", "init container")] {
                 let containers = pod["spec"].get_mut(field).and_then(Value::as_array_mut);
@@ -44,7 +44,7 @@ impl Store {
     /// 403 with everything that one of them forbids.
     pub(super) fn check_limits(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
         let prefix = prefix(Some(value::namespace(object)));
-        for (_, range) in within(self.shelf(KNOWN.limit_ranges).objects(), &prefix, &prefix) {
+        for (_, range) in within(self.shelf(kinds::LIMIT_RANGES).objects(), &prefix, &prefix) {
             let mut errors = Vec::new();
             for limit in list(&range.value, &["spec", "limits"]) {
                 match (text(limit, &["type"]), kind.kind) {

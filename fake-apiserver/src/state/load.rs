@@ -6,7 +6,7 @@ use substrate::json::{Map, Value, json};
 use super::object::key;
 use super::status::{Status, qualified};
 use super::value::{self, name, text};
-use super::{KNOWN, Store, shape};
+use super::{Store, shape};
 use crate::kinds::{self, Kind, KindRef};
 
 impl Store {
@@ -50,10 +50,10 @@ impl Store {
             }
         }
         // Definitions first, since they make places for the rest.
-        built_in.sort_by_key(|(kind, _)| (*kind != KNOWN.definitions, *kind != KNOWN.namespaces));
+        built_in.sort_by_key(|(kind, _)| (*kind != kinds::CUSTOM_RESOURCE_DEFINITIONS, *kind != kinds::NAMESPACES));
         let defined: Vec<KindRef> = built_in
             .iter()
-            .filter(|(kind, _)| *kind == KNOWN.definitions)
+            .filter(|(kind, _)| *kind == kinds::CUSTOM_RESOURCE_DEFINITIONS)
             .filter_map(|(_, object)| self.registry.kinds(object).into_iter().next())
             .collect();
         let mut placed: Vec<(KindRef, Value)> = Vec::new();
@@ -72,7 +72,7 @@ impl Store {
             let place = key(namespace.as_deref(), name(&object));
             let first = self.committed.len();
             self.put(now, &kind, place, object);
-            if *kind == *KNOWN.definitions {
+            if *kind == *kinds::CUSTOM_RESOURCE_DEFINITIONS {
                 // It is served at once.
                 self.settle(now, first);
             }

@@ -2,7 +2,7 @@
 
 use substrate::json::Value;
 
-use super::{default, shape, validate, value};
+use super::{shape, strategy, value};
 use crate::kinds::schema::{self, Shape, Type};
 use crate::kinds::{self, Kind};
 
@@ -44,8 +44,8 @@ pub fn check(kind: &Kind, namespace: Option<&str>, mut object: Value, whole: boo
     if let Some(namespace) = namespace {
         value::metadata(&mut object).insert("namespace", namespace.into());
     }
-    default::apply(stored, &mut object);
-    let errors = validate::create(stored, &object).into_iter();
+    strategy::default(stored, &mut object);
+    let errors = strategy::validate(stored, &object).into_iter();
     errors.map(|error| ManifestError { message: error.body(), field: error.field, known: Vec::new() }).collect()
 }
 

@@ -2,10 +2,10 @@
 
 use substrate::json::Value;
 
+use super::Store;
 use super::selector;
 use super::value::{at, list, name, text};
-use super::{KNOWN, Store};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 /// A request as admission sees it.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Store {
             }
             None => return true,
             Some(namespace) => self
-                .get(KNOWN.namespaces, namespace)
+                .get(kinds::NAMESPACES, namespace)
                 .and_then(|found| at(&found.value, &["metadata", "labels"]).cloned()),
         };
         selector::matches(selector, &labels.unwrap_or_default())

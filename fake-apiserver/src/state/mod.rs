@@ -3,7 +3,6 @@
 //! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
 //! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
 
-mod admission;
 mod autoscaler_view;
 mod bootstrap;
 mod certificate;
@@ -18,7 +17,6 @@ mod event_view;
 mod field;
 mod flaw;
 mod history;
-mod initial;
 mod limits;
 mod list;
 mod load;
@@ -41,6 +39,7 @@ mod service;
 pub mod shape;
 mod shelf;
 mod status;
+mod strategy;
 mod subresource;
 mod text;
 mod token;
@@ -50,9 +49,10 @@ pub mod value;
 mod view;
 mod warnings;
 mod watch;
+mod write;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
@@ -304,12 +304,18 @@ impl Store {
 
     /// Whether there are webhooks that could be asked.
     pub fn has_webhooks(&self) -> bool {
-        [KNOWN.mutating, KNOWN.validating].iter().any(|kind| !self.shelf(kind).objects().is_empty())
+        [kinds::MUTATING_WEBHOOK_CONFIGURATIONS, kinds::VALIDATING_WEBHOOK_CONFIGURATIONS]
+            .iter()
+            .any(|kind| !self.shelf(kind).objects().is_empty())
     }
 
     /// The configurations of webhooks, by name.
     pub fn webhook_configurations(&self, mutating: bool) -> impl Iterator<Item = &Arc<Object>> {
-        self.all(if mutating { KNOWN.mutating } else { KNOWN.validating })
+        self.all(if mutating {
+            kinds::MUTATING_WEBHOOK_CONFIGURATIONS
+        } else {
+            kinds::VALIDATING_WEBHOOK_CONFIGURATIONS
+        })
     }
 
     /// How often the history was compacted.
@@ -394,116 +400,4 @@ impl Store {
 /// The place of a kind in tables that have a row for each stored one.
 pub fn position(kind: &Kind) -> usize {
     kind.index
-}
-
-/// The kinds that the machine itself refers to.
-struct Known {
-    namespaces: &'static Kind,
-    config_maps: &'static Kind,
-    nodes: &'static Kind,
-    pods: &'static Kind,
-    events: &'static Kind,
-    service_accounts: &'static Kind,
-    storage_classes: &'static Kind,
-    priority_classes: &'static Kind,
-    runtime_classes: &'static Kind,
-    ingress_classes: &'static Kind,
-    limit_ranges: &'static Kind,
-    services: &'static Kind,
-    endpoints: &'static Kind,
-    slices: &'static Kind,
-    budgets: &'static Kind,
-    definitions: &'static Kind,
-    mutating: &'static Kind,
-    validating: &'static Kind,
-    mutations: &'static Kind,
-    mutation_bindings: &'static Kind,
-    policies: &'static Kind,
-    policy_bindings: &'static Kind,
-    roles: &'static Kind,
-    cluster_roles: &'static Kind,
-    role_bindings: &'static Kind,
-    cluster_role_bindings: &'static Kind,
-    attachments: &'static Kind,
-    quotas: &'static Kind,
-}
-
-const ADMISSION: &str = "admissionregistration.k8s.io";
-const RBAC: &str = "rbac.authorization.k8s.io";
-
-static KNOWN: LazyLock<Known> = LazyLock::new(|| {
-    // The table of kinds is constant and holds all of these, which a test checks.
-    let of = |group, plural| kinds::find(group, "v1", plural).unwrap_or(&kinds::all()[0]);
-    Known {
-        namespaces: of("", "namespaces"),
-        config_maps: of("", "configmaps"),
-        nodes: of("", "nodes"),
-        pods: of("", "pods"),
-        events: of("", "events"),
-        service_accounts: of("", "serviceaccounts"),
-        storage_classes: of("storage.k8s.io", "storageclasses"),
-        priority_classes: of("scheduling.k8s.io", "priorityclasses"),
-        runtime_classes: of("node.k8s.io", "runtimeclasses"),
-        ingress_classes: of("networking.k8s.io", "ingressclasses"),
-        limit_ranges: of("", "limitranges"),
-        services: of("", "services"),
-        endpoints: of("", "endpoints"),
-        slices: of("discovery.k8s.io", "endpointslices"),
-        budgets: of("policy", "poddisruptionbudgets"),
-        definitions: of("apiextensions.k8s.io", "customresourcedefinitions"),
-        mutating: of(ADMISSION, "mutatingwebhookconfigurations"),
-        validating: of(ADMISSION, "validatingwebhookconfigurations"),
-        mutations: of(ADMISSION, "mutatingadmissionpolicies"),
-        mutation_bindings: of(ADMISSION, "mutatingadmissionpolicybindings"),
-        policies: of(ADMISSION, "validatingadmissionpolicies"),
-        policy_bindings: of(ADMISSION, "validatingadmissionpolicybindings"),
-        roles: of(RBAC, "roles"),
-        cluster_roles: of(RBAC, "clusterroles"),
-        role_bindings: of(RBAC, "rolebindings"),
-        cluster_role_bindings: of(RBAC, "clusterrolebindings"),
-        attachments: of("storage.k8s.io", "volumeattachments"),
-        quotas: of("", "resourcequotas"),
-    }
-});
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kinds_that_the_machine_needs_are_served() {
-        let found = [
-            (KNOWN.namespaces, "Namespace"),
-            (KNOWN.config_maps, "ConfigMap"),
-            (KNOWN.nodes, "Node"),
-            (KNOWN.pods, "Pod"),
-            (KNOWN.events, "Event"),
-            (KNOWN.service_accounts, "ServiceAccount"),
-            (KNOWN.storage_classes, "StorageClass"),
-            (KNOWN.priority_classes, "PriorityClass"),
-            (KNOWN.runtime_classes, "RuntimeClass"),
-            (KNOWN.ingress_classes, "IngressClass"),
-            (KNOWN.limit_ranges, "LimitRange"),
-            (KNOWN.services, "Service"),
-            (KNOWN.endpoints, "Endpoints"),
-            (KNOWN.slices, "EndpointSlice"),
-            (KNOWN.budgets, "PodDisruptionBudget"),
-            (KNOWN.definitions, "CustomResourceDefinition"),
-            (KNOWN.mutating, "MutatingWebhookConfiguration"),
-            (KNOWN.validating, "ValidatingWebhookConfiguration"),
-            (KNOWN.mutations, "MutatingAdmissionPolicy"),
-            (KNOWN.mutation_bindings, "MutatingAdmissionPolicyBinding"),
-            (KNOWN.policies, "ValidatingAdmissionPolicy"),
-            (KNOWN.policy_bindings, "ValidatingAdmissionPolicyBinding"),
-            (KNOWN.roles, "Role"),
-            (KNOWN.cluster_roles, "ClusterRole"),
-            (KNOWN.role_bindings, "RoleBinding"),
-            (KNOWN.cluster_role_bindings, "ClusterRoleBinding"),
-            (KNOWN.attachments, "VolumeAttachment"),
-            (KNOWN.quotas, "ResourceQuota"),
-        ];
-        for (kind, expected) in found {
-            assert_eq!(kind.kind, expected);
-        }
-    }
 }

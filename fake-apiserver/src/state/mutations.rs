@@ -10,8 +10,9 @@ use super::object::Object;
 use super::policies::{Scope, check_match, check_sources};
 use super::status::Status;
 use super::value::{self, list, name, text};
-use super::{FieldError, KNOWN, Store, default, managed, shape};
+use super::{FieldError, Store, managed, shape, strategy};
 use crate::cel::Expression;
+use crate::kinds;
 
 /// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
 const VARIABLES: &[&str] = &["jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
@@ -49,14 +50,16 @@ impl Store {
     /// # Errors
     /// 403 when a policy fails that may not.
     pub(super) fn mutated(&self, request: &Attributes<'_>, before: bool) -> Result<Option<Value>, Status> {
-        if self.shelf(KNOWN.mutation_bindings).objects().is_empty() || request.operation == "DELETE" {
+        if self.shelf(kinds::MUTATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() || request.operation == "DELETE" {
             return Ok(None);
         }
         let mut object = request.object.clone();
         let mut seen: Vec<(Invocation, Value)> = Vec::new();
-        for binding in self.all(KNOWN.mutation_bindings) {
+        for binding in self.all(kinds::MUTATING_ADMISSION_POLICY_BINDINGS) {
             let spec = &binding.value["spec"];
-            let Some(policy) = self.get(KNOWN.mutations, text(spec, &["policyName"])) else { continue };
+            let Some(policy) = self.get(kinds::MUTATING_ADMISSION_POLICIES, text(spec, &["policyName"])) else {
+                continue;
+            };
             if !self.is_bound(&policy.value["spec"], spec, request) {
                 continue;
             }
@@ -145,7 +148,7 @@ impl Store {
         }
         if request.object_kind().2 == request.kind.kind {
             shape::decode_strictly(request.kind, &mut changed).map_err(|status| status.message)?;
-            default::apply(crate::kinds::stored(request.kind), &mut changed);
+            strategy::default(kinds::stored(request.kind), &mut changed);
         }
         Ok(changed)
     }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use substrate::Now;
 use substrate::json::{Value, json};
 
+use super::Store;
 use super::command::{DeleteOptions, Part, Target, WriteOptions};
 use super::history::Event;
 use super::list::{prefix, within};
 use super::object::key;
 use super::status::{Cause, Status};
 use super::value::{self, is_terminating, text};
-use super::{KNOWN, Store};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 /// The ConfigMap that says whom pods trust.
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -27,7 +27,7 @@ impl Store {
     /// Nothing is created in a namespace that is not there or is going (admission `NamespaceLifecycle`).
     pub(super) fn admit_namespace(&self, namespace: Option<&str>, kind: &Kind, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };
-        let namespaces = KNOWN.namespaces;
+        let namespaces = kinds::NAMESPACES;
         let found = self.get(namespaces, namespace).ok_or_else(|| Status::not_found(namespaces, namespace))?;
         if text(&found.value, &["status", "phase"]) != "Terminating" && !is_terminating(&found.value) {
             return Ok(());
@@ -68,7 +68,7 @@ impl Store {
                     self.give_root_ca(now, &event.key.clone());
                 }
             }
-        } else if event.kind == KNOWN.definitions {
+        } else if event.kind == kinds::CUSTOM_RESOURCE_DEFINITIONS {
             self.follow_definition(now, event);
         } else if event.new.is_none() && (event.kind.namespaced || event.kind.custom.is_some()) {
             if event.kind.custom.is_some() {
@@ -79,7 +79,7 @@ impl Store {
             self.finalize_if_empty(now, &namespace);
             if event.kind.kind == "ServiceAccount" && name == "default" {
                 self.give_service_account(now, &namespace);
-            } else if event.kind == KNOWN.config_maps && name == ROOT_CA {
+            } else if event.kind == kinds::CONFIG_MAPS && name == ROOT_CA {
                 self.give_root_ca(now, &namespace);
             }
         }
@@ -87,24 +87,24 @@ impl Store {
 
     /// The service account that pods use when they name none (KCM `serviceaccount-controller`).
     fn give_service_account(&mut self, now: Now, namespace: &str) {
-        let active = self.get(KNOWN.namespaces, namespace).is_some_and(|found| !is_terminating(&found.value));
+        let active = self.get(kinds::NAMESPACES, namespace).is_some_and(|found| !is_terminating(&found.value));
         if active {
             let object = json!({"metadata": {"name": "default"}});
             // Fails only when it is there already.
-            let _ = self.create(now, KNOWN.service_accounts, Some(namespace), object, WriteOptions::default());
+            let _ = self.create(now, kinds::SERVICE_ACCOUNTS, Some(namespace), object, WriteOptions::default());
         }
     }
 
     /// The certificate by which pods know this server, where it has one (KCM `root-ca-certificate-publisher-controller`).
     pub(super) fn give_root_ca(&mut self, now: Now, namespace: &str) {
         let Some(ca) = self.authority.clone().filter(|_| self.publishes) else { return };
-        if self.get(KNOWN.namespaces, namespace).is_none_or(|found| is_terminating(&found.value)) {
+        if self.get(kinds::NAMESPACES, namespace).is_none_or(|found| is_terminating(&found.value)) {
             return;
         }
         let metadata = json!({"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_TEXT}});
         let object = json!({"metadata": metadata, "data": {"ca.crt": &*ca}});
         // Fails only when it is there already, or a quota or a policy does not let it in.
-        let _ = self.create(now, KNOWN.config_maps, Some(namespace), object, WriteOptions::default());
+        let _ = self.create(now, kinds::CONFIG_MAPS, Some(namespace), object, WriteOptions::default());
     }
 
     /// Deletes everything in a namespace, as far as it lets itself be deleted.
@@ -125,7 +125,7 @@ impl Store {
 
     /// Takes the finalizer `kubernetes` from a terminating namespace that holds nothing any more.
     fn finalize_if_empty(&mut self, now: Now, namespace: &str) {
-        let namespaces = KNOWN.namespaces;
+        let namespaces = kinds::NAMESPACES;
         let Some(found) = self.get(namespaces, namespace).filter(|n| is_terminating(&n.value)).cloned() else { return };
         let prefix = prefix(Some(namespace));
         let holds = |kind: &Kind| within(self.shelf(kind).objects(), &prefix, &prefix).next().is_some();

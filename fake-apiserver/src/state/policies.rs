@@ -8,7 +8,7 @@ use substrate::json::{Map, Value, json};
 use super::matching::Attributes;
 use super::status::Status;
 use super::value::{self, at, list, name, text};
-use super::{FieldError, KNOWN, Store, selector};
+use super::{FieldError, Store, selector};
 use crate::cel::Expression;
 use crate::cel::check::Type;
 use crate::kinds;
@@ -19,14 +19,16 @@ const VARIABLES: &[&str] = &["namespaceObject", "object", "oldObject", "params",
 impl Store {
     /// Refuses a request that a bound policy denies; what policies only warn of is kept for the answer.
     pub(super) fn check_policies(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
-        if self.shelf(KNOWN.policy_bindings).objects().is_empty() {
+        if self.shelf(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS).objects().is_empty() {
             return Ok(());
         }
         let mut warnings = Vec::new();
         let mut denied = None;
-        for binding in self.all(KNOWN.policy_bindings) {
+        for binding in self.all(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS) {
             let spec = &binding.value["spec"];
-            let Some(policy) = self.get(KNOWN.policies, text(spec, &["policyName"])) else { continue };
+            let Some(policy) = self.get(kinds::VALIDATING_ADMISSION_POLICIES, text(spec, &["policyName"])) else {
+                continue;
+            };
             if !self.is_bound(&policy.value["spec"], spec, request) {
                 continue;
             }
@@ -148,7 +150,7 @@ impl Store {
     }
 
     pub(super) fn scope(&self, request: &Attributes<'_>, params: Value) -> Scope {
-        let namespace = request.namespace.and_then(|n| self.get(KNOWN.namespaces, n)).map(|n| n.value.clone());
+        let namespace = request.namespace.and_then(|n| self.get(kinds::NAMESPACES, n)).map(|n| n.value.clone());
         let kind = request.kind;
         let (group, version, of) = request.object_kind();
         let of = json!({"group": group, "version": version, "kind": of});

@@ -6,7 +6,8 @@ use substrate::json::Value;
 use super::list::{prefix, within};
 use super::token::Identity;
 use super::value::{list, name, text};
-use super::{KNOWN, Store, selector};
+use super::{Store, selector};
+use crate::kinds;
 
 /// What someone wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +68,12 @@ impl Store {
                 found.extend(self.rules(role, within).into_iter().map(|rule| (rule, why.clone())));
             }
         };
-        for binding in self.all(KNOWN.cluster_role_bindings) {
+        for binding in self.all(kinds::CLUSTER_ROLE_BINDINGS) {
             add(&binding.value, "ClusterRoleBinding", "");
         }
         if !namespace.is_empty() {
             let prefix = prefix(Some(namespace));
-            for (_, binding) in within(self.shelf(KNOWN.role_bindings).objects(), &prefix, &prefix) {
+            for (_, binding) in within(self.shelf(kinds::ROLE_BINDINGS).objects(), &prefix, &prefix) {
                 add(&binding.value, "RoleBinding", namespace);
             }
         }
@@ -84,7 +85,7 @@ impl Store {
         let named = text(role, &["name"]);
         let mut rules = Vec::new();
         if text(role, &["kind"]) == "Role" {
-            let found = self.get(KNOWN.roles, &format!("{namespace}/{named}"));
+            let found = self.get(kinds::ROLES, &format!("{namespace}/{named}"));
             rules.extend(found.into_iter().flat_map(|found| list(&found.value, &["rules"]).iter().cloned()));
         } else {
             self.unite(named, &mut Vec::new(), &mut rules);
@@ -94,11 +95,11 @@ impl Store {
 
     /// Adds the rules of a cluster role and of those that it selects, which may select others.
     fn unite<'a>(&'a self, named: &'a str, seen: &mut Vec<&'a str>, rules: &mut Vec<Value>) {
-        let Some(found) = self.get(KNOWN.cluster_roles, named).filter(|_| !seen.contains(&named)) else { return };
+        let Some(found) = self.get(kinds::CLUSTER_ROLES, named).filter(|_| !seen.contains(&named)) else { return };
         seen.push(named);
         rules.extend_from_slice(list(&found.value, &["rules"]));
         for selector in list(&found.value, &["aggregationRule", "clusterRoleSelectors"]) {
-            for role in self.all(KNOWN.cluster_roles) {
+            for role in self.all(kinds::CLUSTER_ROLES) {
                 if selector::matches(selector, &role.value["metadata"]["labels"]) {
                     self.unite(name(&role.value), seen, rules);
                 }
@@ -128,7 +129,7 @@ impl Store {
             ("storage.k8s.io", "volumeattachments") => {
                 access.verb == "get"
                     && self
-                        .get(KNOWN.attachments, access.name)
+                        .get(kinds::VOLUME_ATTACHMENTS, access.name)
                         .is_some_and(|found| text(&found.value, &["spec", "nodeName"]) == node)
             }
             ("authentication.k8s.io", "tokenreviews") | ("authorization.k8s.io", "subjectaccessreviews") => {

@@ -3,9 +3,9 @@
 use substrate::Now;
 use substrate::json::{Map, Value, json};
 
+use super::Store;
 use super::command::{Command, WriteOptions};
-use super::{KNOWN, Store};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 const TABLE: &str = include_str!("roles.txt");
 /// How the names of the roles of kube-controller-manager's controllers begin.
@@ -34,7 +34,7 @@ fn table(text: &str) -> Vec<Entry> {
         match words[..] {
             ["role", named, ref labels @ ..] => {
                 let (namespace, name) = place(named);
-                let kind = if namespace.is_some() { KNOWN.roles } else { KNOWN.cluster_roles };
+                let kind = if namespace.is_some() { kinds::ROLES } else { kinds::CLUSTER_ROLES };
                 let labels: Map = labels.iter().map(|label| (format!("{LABEL}{label}"), "true".into())).collect();
                 entries.push((kind, namespace.clone(), furnish(name, labels)));
                 if let Some(controller) = name.strip_prefix(CONTROLLER).filter(|_| namespace.is_none()) {
@@ -91,7 +91,7 @@ fn furnish(name: &str, mut labels: Map) -> Value {
 
 fn binding(named: &str, of: &str, role: &str, subjects: Vec<Value>) -> Entry {
     let (namespace, name) = place(named);
-    let kind = if namespace.is_some() { KNOWN.role_bindings } else { KNOWN.cluster_role_bindings };
+    let kind = if namespace.is_some() { kinds::ROLE_BINDINGS } else { kinds::CLUSTER_ROLE_BINDINGS };
     let mut object = furnish(name, Map::new());
     object["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": of, "name": role});
     object["subjects"] = subjects.into();

@@ -4,8 +4,8 @@ use substrate::json::Value;
 
 use super::status::Status;
 use super::value::{self, at, int, list, name, text};
-use super::{KNOWN, Store, quantity};
-use crate::kinds::Kind;
+use super::{Store, quantity};
+use crate::kinds::{self, Kind};
 
 impl Store {
     /// Gives a pod the overhead, the node selector and the tolerations of its class.
@@ -15,7 +15,7 @@ impl Store {
     pub(super) fn admit_runtime_class(&self, kind: &Kind, pod: &mut Value) -> Result<(), Status> {
         let refuse = |pod: &Value, why: &str| Err(Status::forbidden(kind, name(pod), why));
         let named = text(pod, &["spec", "runtimeClassName"]).to_owned();
-        let class = if named.is_empty() { None } else { self.get(KNOWN.runtime_classes, &named) };
+        let class = if named.is_empty() { None } else { self.get(kinds::RUNTIME_CLASSES, &named) };
         if class.is_none() && !named.is_empty() {
             return refuse(pod, &format!("pod rejected: RuntimeClass \"{named}\" not found"));
         }

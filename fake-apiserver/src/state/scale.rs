@@ -7,6 +7,7 @@ use super::command::{Reply, Target, WriteOptions};
 use super::matching::Attributes;
 use super::status::Status;
 use super::value::{self, at, text};
+use super::write::Write;
 use super::{FieldError, Store};
 use crate::kinds::Kind;
 use crate::patch::{self, PatchKind};
@@ -155,7 +156,7 @@ impl Store {
             object: &scale_of(kind, &object)?,
             old: &scale_of(kind, &old.value)?,
         })?;
-        match self.replace(now, kind, target, &old, object, options, false)? {
+        match self.write(Write::of(target, old, object, options, now))? {
             Reply::Object(object) => Ok(Reply::Document(200, scale_of(kind, &object.value)?)),
             other => Ok(other),
         }

@@ -4,7 +4,8 @@ use substrate::json::{Value, json};
 
 use super::status::Status;
 use super::value::{self, int, list, text};
-use super::{FieldError, KNOWN, Store};
+use super::{FieldError, Store};
+use crate::kinds;
 
 /// The first two bytes of service addresses, as kubeadm's default range begins.
 const NETWORK: &str = "10.96";
@@ -16,7 +17,7 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 impl Store {
     /// Gives a service the addresses and node ports that it needs; those of `old` stay its own.
     pub(super) fn give_addresses(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        let kind = KNOWN.services;
+        let kind = kinds::SERVICES;
         let name = value::name(service).to_owned();
         let of = text(service, &["spec", "type"]).to_owned();
         let had = old.map(|old| text(old, &["spec", "clusterIP"])).unwrap_or_default();
@@ -67,7 +68,7 @@ impl Store {
             Some(high.parse::<u32>().ok()? * 256 + low.parse::<u32>().ok()?)
         };
         let taken: std::collections::BTreeSet<u32> = self
-            .all(KNOWN.services)
+            .all(kinds::SERVICES)
             .filter_map(|service| number(text(&service.value, &["spec", "clusterIP"])))
             .collect();
         let free = (FIRST + 1..65_535).find(|n| !taken.contains(n));
@@ -75,7 +76,7 @@ impl Store {
     }
 
     fn node_ports(&self) -> Vec<i64> {
-        self.all(KNOWN.services).flat_map(|service| ports_of(&service.value)).map(|(_, on_node)| on_node).collect()
+        self.all(kinds::SERVICES).flat_map(|service| ports_of(&service.value)).map(|(_, on_node)| on_node).collect()
     }
 }
 
@@ -90,17 +91,17 @@ fn ports_of(service: &Value) -> Vec<(i64, i64)> {
 impl Store {
     /// `ip:port` of the first ready endpoint behind a port of a service.
     pub fn service_endpoint(&self, namespace: &str, name: &str, port: i64) -> Option<String> {
-        let service = self.get(KNOWN.services, &format!("{namespace}/{name}"))?;
+        let service = self.get(kinds::SERVICES, &format!("{namespace}/{name}"))?;
         let ports = list(&service.value, &["spec", "ports"]);
         let named = ports.iter().find(|p| int(p, &["port"]) == Some(port)).map(|p| text(p, &["name"]))?;
-        let endpoints = self.get(KNOWN.endpoints, &format!("{namespace}/{name}"));
+        let endpoints = self.get(kinds::ENDPOINTS, &format!("{namespace}/{name}"));
         let subsets = endpoints.map(|e| list(&e.value, &["subsets"]).to_vec()).unwrap_or_default();
         let classic = subsets.iter().find_map(|subset| {
             let address = list(subset, &["addresses"]).first().map(|a| text(a, &["ip"]).to_owned())?;
             Some((address, port_named(list(subset, &["ports"]), named)?))
         });
         let sliced = || {
-            self.all(KNOWN.slices)
+            self.all(kinds::ENDPOINT_SLICES)
                 .filter(|slice| value::namespace(&slice.value) == namespace)
                 .filter(|slice| text(&slice.value, &["metadata", "labels", "kubernetes.io/service-name"]) == name)
                 .find_map(|slice| {

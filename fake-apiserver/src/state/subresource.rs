@@ -9,8 +9,8 @@ use super::matching::Attributes;
 use super::object::{Object, key};
 use super::status::{Status, created};
 use super::value::{self, is_terminating, list, resource_version, text, uid};
-use super::{FieldError, KNOWN, Store, selector};
-use crate::kinds::Kind;
+use super::{FieldError, Store, selector};
+use crate::kinds::{self, Kind};
 
 /// Node labels that a binding copies to the pod (admission `PodTopologyLabels`).
 const TOPOLOGY_LABELS: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -25,7 +25,7 @@ impl Store {
         binding: &Value,
         dry_run: bool,
     ) -> Result<Reply, Status> {
-        let pods = KNOWN.pods;
+        let pods = kinds::PODS;
         let key = key(Some(namespace), name);
         self.check_posted(pods, "binding", (namespace, name), binding)?;
         check_binding(name, binding)?;
@@ -91,7 +91,7 @@ impl Store {
     fn merge_binding_metadata(&self, pod: &mut Value, binding: &Value, node: &str) {
         let of = |field: &str| value::at(binding, &["metadata", field]).and_then(Value::as_object).cloned();
         let mut labels = of("labels").unwrap_or_default();
-        if let Some(node) = self.get(KNOWN.nodes, node) {
+        if let Some(node) = self.get(kinds::NODES, node) {
             for label in TOPOLOGY_LABELS {
                 if let Some(found) = value::at(&node.value, &["metadata", "labels", label]) {
                     labels.insert(*label, found.clone());
@@ -122,12 +122,12 @@ impl Store {
         if !sent.is_empty() && sent != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        self.check_posted(KNOWN.pods, "eviction", (namespace, name), eviction)?;
+        self.check_posted(kinds::PODS, "eviction", (namespace, name), eviction)?;
         let options = eviction.get("deleteOptions").unwrap_or(&Value::Null);
         let mut options = DeleteOptions::parse(options)?;
         options.dry_run |= dry_run;
         let target = Target {
-            kind: KNOWN.pods.into(),
+            kind: kinds::PODS.into(),
             namespace: Some(namespace.to_owned()),
             name: name.to_owned(),
             part: Part::Main,
@@ -135,7 +135,7 @@ impl Store {
         let dry_run = options.dry_run;
         if let Some(budget) = self.spend(now, &target, &options)?.filter(|_| !dry_run) {
             let key = key(Some(namespace), value::name(&budget));
-            self.put(now, KNOWN.budgets, key, budget);
+            self.put(now, kinds::POD_DISRUPTION_BUDGETS, key, budget);
         }
         self.delete_for(now, &target, options, false)?;
         Ok(Reply::Status(created()))
@@ -144,7 +144,7 @@ impl Store {
     /// The disruption budget of a pod with one disruption less; nothing when no budget is concerned
     /// (`registry/core/pod/storage/eviction.go`).
     fn spend(&self, now: Now, target: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
-        let Some(pod) = self.get(KNOWN.pods, &target.key()) else { return Ok(None) };
+        let Some(pod) = self.get(kinds::PODS, &target.key()) else { return Ok(None) };
         let phase = text(&pod.value, &["status", "phase"]);
         if matches!(phase, "Pending" | "Succeeded" | "Failed") || is_terminating(&pod.value) {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Store {
         }
         let prefix = prefix(target.namespace.as_deref());
         let labels = &pod.value["metadata"]["labels"];
-        let budgets: Vec<&Value> = within(self.shelf(KNOWN.budgets).objects(), &prefix, &prefix)
+        let budgets: Vec<&Value> = within(self.shelf(kinds::POD_DISRUPTION_BUDGETS).objects(), &prefix, &prefix)
             .map(|(_, budget)| &*budget.value)
             .filter(|budget| selector::matches(&budget["spec"]["selector"], labels))
             .collect();

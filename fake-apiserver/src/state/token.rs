@@ -12,7 +12,7 @@ use super::command::Reply;
 use super::object::{Object, key};
 use super::status::Status;
 use super::value::{self, text, uid};
-use super::{FieldError, KNOWN, Store};
+use super::{FieldError, Store};
 use crate::keys::PublicKey;
 use crate::kinds;
 
@@ -63,7 +63,7 @@ impl Store {
         if kind != "TokenRequest" || !request.is_object() {
             return Err(Status::bad_request(format!("the body must be a TokenRequest, not {kind}")));
         }
-        let accounts = KNOWN.service_accounts;
+        let accounts = kinds::SERVICE_ACCOUNTS;
         let account =
             self.get(accounts, &key(Some(namespace), name)).ok_or_else(|| Status::not_found(accounts, name))?;
         let account_uid = uid(&account.value).to_owned();
@@ -117,9 +117,9 @@ impl Store {
         }
         let (name, sent) = (text(reference, &["name"]), text(reference, &["uid"]));
         let (field, kind) = match text(reference, &["kind"]) {
-            "Pod" => ("pod", KNOWN.pods),
-            "Node" => ("node", KNOWN.nodes),
-            "Secret" => ("secret", kinds::find("", "v1", "secrets").unwrap_or(KNOWN.pods)),
+            "Pod" => ("pod", kinds::PODS),
+            "Node" => ("node", kinds::NODES),
+            "Secret" => ("secret", kinds::find("", "v1", "secrets").unwrap_or(kinds::PODS)),
             other => {
                 return Err(Status::bad_request(format!(
                     "cannot bind token for serviceaccount to object of type {other}"
@@ -174,7 +174,8 @@ impl Store {
         }
         let about = &claims["kubernetes.io"];
         let namespace = text(about, &["namespace"]);
-        for (field, kind) in [("serviceaccount", KNOWN.service_accounts), ("pod", KNOWN.pods), ("node", KNOWN.nodes)] {
+        for (field, kind) in [("serviceaccount", kinds::SERVICE_ACCOUNTS), ("pod", kinds::PODS), ("node", kinds::NODES)]
+        {
             let name = text(about, &[field, "name"]);
             let place = if kind.namespaced { key(Some(namespace), name) } else { key(None, name) };
             let alive = || self.get(kind, &place).is_some_and(|o| uid(&o.value) == text(about, &[field, "uid"]));
@@ -215,7 +216,7 @@ impl Store {
         if kept != token.as_bytes() {
             return invalid("Token does not match server's copy");
         }
-        let found = self.get(KNOWN.service_accounts, &key(Some(namespace), named)).map(Object::unfolded);
+        let found = self.get(kinds::SERVICE_ACCOUNTS, &key(Some(namespace), named)).map(Object::unfolded);
         let Some(found) = found.filter(|found| !value::is_terminating(&found.value)) else {
             return invalid(&format!("ServiceAccount {namespace}/{named} has been deleted"));
         };

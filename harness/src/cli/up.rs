@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use fake_apiserver::keys::PublicKey;
+use mock_ec2::LatencyProfile;
 use substrate::World;
 use substrate::clock::TimeScale;
-use substrate::host::Stop;
+use substrate::host::{self, Stop};
 use substrate::world::Options;
 
 use super::announce::{self, Access};
@@ -16,7 +17,6 @@ use crate::cluster::spec::node_name;
 use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::defaults;
-use crate::scenario::model::LatencyProfile;
 
 /// Arguments of `mooring up`.
 #[derive(Debug, clap::Args)]
@@ -59,12 +59,12 @@ pub(super) struct Args {
     service_account_key_file: Vec<PathBuf>,
     /// The latency profile of the cloud: instant, aws or aws-recent.
     #[arg(long, value_name = "PROFILE", default_value = "instant")]
-    latency: String,
+    latency: LatencyProfile,
     /// The backend of the disks; what works here when absent.
     #[arg(long, value_name = "BACKEND")]
     backend: Option<live::BackendChoice>,
     /// Divides the durations that loops wait and mocks take.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = host::time_scale, allow_negative_numbers = true)]
     time_scale: f64,
     /// The seed of all randomness.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -73,7 +73,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "us-east-1")]
     region: String,
     /// The cloud's account, twelve digits.
-    #[arg(long, value_name = "ID", default_value = "000000000000")]
+    #[arg(long, value_name = "ID", default_value = "000000000000", value_parser = account)]
     account_id: String,
     /// The availability zones, separated by commas; REGIONa, REGIONb and REGIONc when absent.
     #[arg(long, value_name = "ZONES", value_delimiter = ',')]
@@ -86,14 +86,14 @@ pub(super) struct Args {
     allow_host: Vec<String>,
     /// Bearer token that admin requests to the cloud must carry, and off loopback those to the API server (a random
     /// one there when absent; the kubeconfig has it).
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     token: Option<Secret>,
 }
 
-fn token(text: &str) -> Result<Secret, String> {
-    match text.len() >= 8 && text.bytes().all(|b| b.is_ascii_graphic()) {
-        true => Ok(Secret::new(text)),
-        false => Err("must have at least 8 characters, visible ASCII ones".to_owned()),
+fn account(text: &str) -> Result<String, String> {
+    match text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit()) {
+        true => Ok(text.to_owned()),
+        false => Err("must be twelve digits".to_owned()),
     }
 }
 
@@ -134,12 +134,9 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
     } else {
         args.zones.clone()
     };
-    let latency = match args.latency.as_str() {
-        "instant" => LatencyProfile::Instant,
-        "aws" => LatencyProfile::Aws,
-        "aws-recent" => LatencyProfile::AwsRecent,
-        other => return Err(usage(format!("--latency {other}: there are instant, aws and aws-recent"))),
-    };
+    if let Some(zone) = zones.iter().find(|zone| !mock_ec2::regions::lies_in(zone, &args.region)) {
+        return Err(usage(format!("--zones: `{zone}` does not lie in --region {}", args.region)));
+    }
     for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--imds-listen", args.imds_listen)] {
         if !address.ip().is_loopback() && args.token.is_none() {
             return Err(usage(format!("{flag} {address}: other machines can reach it, so --token is needed")));
@@ -162,7 +159,7 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         region: args.region.clone(),
         account_id: args.account_id.clone(),
         zones,
-        latency,
+        latency: args.latency,
         without,
         admin_token: args.token.clone(),
         token_keys,

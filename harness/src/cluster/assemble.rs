@@ -12,7 +12,7 @@ use csi_mock::controller::ControllerConfig;
 use csi_mock::disk::Disk;
 use csi_mock::settings::Settings;
 use fake_apiserver::Apiserver;
-use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, LatencyProfile, VolumeBytes};
+use mock_ec2::{Ec2, InstanceInfo, InstanceSpec, VolumeBytes};
 use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
@@ -21,7 +21,7 @@ use super::nodes::Machine;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
 use crate::events::ClusterNode;
-use crate::scenario::model::{self, DriverSettings};
+use crate::scenario::model::DriverSettings;
 
 /// Why a cluster cannot be put together.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -94,7 +94,8 @@ impl Cluster {
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
             let socket = RegistrationSocket::default();
             let (node_, id) = (node.clone(), instance.id.clone());
-            let machine = Machine { node: node_, instance: id, root, disk: disk.clone(), socket };
+            let private_ip = instance.private_ip.clone();
+            let machine = Machine { node: node_, instance: id, private_ip, root, disk: disk.clone(), socket };
             let registry = yard.registry(&machine);
             let members = yard.start_node(&machine).into_iter().map(Member::Task).collect();
             let (instance, root) = (machine.instance, machine.root);
@@ -275,7 +276,7 @@ fn cloud_config(
         region: spec.region.clone(),
         account_id: spec.account_id.clone(),
         zones: spec.zones.clone(),
-        latency: latency(spec.latency),
+        latency: spec.latency,
         instances: spec.nodes.iter().map(instance).collect(),
         // A device on this machine is busy while it is mounted on this machine.
         watch_mounts: volume_dir.is_some(),
@@ -283,13 +284,5 @@ fn cloud_config(
         bytes,
         admin_token: spec.admin_token.clone(),
         ..mock_ec2::Config::default()
-    }
-}
-
-fn latency(profile: model::LatencyProfile) -> LatencyProfile {
-    match profile {
-        model::LatencyProfile::Instant => LatencyProfile::Instant,
-        model::LatencyProfile::Aws => LatencyProfile::Aws,
-        model::LatencyProfile::AwsRecent => LatencyProfile::AwsRecent,
     }
 }

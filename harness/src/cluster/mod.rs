@@ -1,6 +1,7 @@
 //! A cluster and its cloud, put together in either world.
 
-pub mod assemble;
+pub mod addresses;
+mod assemble;
 mod driver_flags;
 mod faults;
 mod foreign;

@@ -25,6 +25,8 @@ pub(super) struct Machine {
     pub(super) node: NodeSpec,
     /// The id of its instance.
     pub(super) instance: String,
+    /// The private address of its instance, which the node says is its own.
+    pub(super) private_ip: String,
     /// kubelet's directory.
     pub(super) root: PathBuf,
     pub(super) disk: Arc<dyn Disk>,
@@ -130,6 +132,7 @@ impl Yard {
             region: self.spec.region.clone(),
             instance_type: machine.node.instance_type.clone(),
             root: machine.root.clone(),
+            internal_ip: Some(machine.private_ip.clone()),
             timers: self.spec.timers(controllers::flags::KUBELET).map_err(|error| error.to_string())?,
             ..NodeAgentConfig::new(name, &machine.instance, &machine.node.zone, disk, plugins, runtime)
         };

@@ -22,6 +22,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::oneshot;
 
+use super::addresses::private_ips;
 use super::assemble::ClusterError;
 use super::live::{BackendChoice, Site};
 use super::member::Member;
@@ -448,12 +449,16 @@ impl Cluster {
             args.extend(flags(&spec, process));
             members.insert(name.clone(), Member::Os(start.start(&name, "controllers", &args).await?.0));
         }
+        let unknown = |e: &dyn std::fmt::Display| ClusterError::Wiring(format!("the addresses of instances: {e}"));
+        let cloud = dial::http(&ec2).map_err(|e| unknown(&e))?;
+        let addresses = private_ips(cloud, spec.admin_token.as_ref()).await.map_err(|e| unknown(&e))?;
         let mut nodes = BTreeMap::new();
         for (node, instance) in spec.nodes.iter().zip(&instances) {
             let [name, zone] = [&node.name, &node.zone].map(|text| text.as_str().into());
             let id = instance.id.as_deref().unwrap_or_default().into();
             world.trace().info(&Arc::from("cluster"), ClusterNode { node: name, instance: id, zone });
-            let node = start.node(&spec, node, instance, &ec2, &kubernetes).await?;
+            let ip = instance.id.as_ref().and_then(|id| addresses.get(id)).map_or("", String::as_str);
+            let node = start.node(&spec, (node, instance, ip), &ec2, &kubernetes).await?;
             nodes.insert(node.0, node.1);
         }
         let peers = [dial::http(&kubernetes), dial::http(&ec2)];
@@ -474,8 +479,7 @@ impl Launcher<'_> {
     async fn node(
         &self,
         spec: &ClusterSpec,
-        node: &NodeSpec,
-        instance: &InstanceSpec,
+        (node, instance, private_ip): (&NodeSpec, &InstanceSpec, &str),
         ec2: &str,
         kubernetes: &str,
     ) -> Result<(String, Node), ClusterError> {
@@ -523,6 +527,7 @@ impl Launcher<'_> {
             ("--kubernetes", kubernetes.to_owned()),
             ("--instance-id", id.clone()),
             ("--instance-type", node.instance_type.clone()),
+            ("--node-ip", private_ip.to_owned()),
             ("--plugins-registry", registry.display().to_string()),
             ("--runtime", runtime),
         ];

@@ -27,17 +27,27 @@ pub enum Format {
     Json,
 }
 
+/// Prints whole lines on standard output: results. A reader that went away, as `head` does, changes nothing.
+pub fn say(lines: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Prints whole lines on standard error: what went wrong, and progress. Nobody has to read them.
+pub fn complain(lines: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(lines.as_bytes()).and_then(|()| stderr.flush());
+}
+
 /// Ends a command: writes its result and gives its exit code.
 ///
 /// As text `text` goes to stdout, and a failure to stderr with what to do next. A reader that went away
 /// changes nothing.
 pub fn finish(format: Format, envelope: &Envelope, text: &str, style: Style) -> Exit {
     match format {
-        Format::Json => {
-            let _ = writeln!(std::io::stdout().lock(), "{}", envelope.line());
-        }
+        Format::Json => say(&format!("{}\n", envelope.line())),
         Format::Human => {
-            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            say(text);
             let mut stderr = std::io::stderr().lock();
             for warning in &envelope.warnings {
                 let _ = writeln!(stderr, "{} {warning}", style.paint(Tone::Warning, "warning:"));

@@ -1,6 +1,7 @@
 //! Colours and widths of what people read.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// What a piece of text wants to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,19 +39,21 @@ impl Style {
 
     /// The style for results on stdout.
     pub fn stdout() -> Self {
-        Self::of(std::io::stdout().is_terminal())
+        let stdout = std::io::stdout();
+        Self::of(stdout.is_terminal(), width(&stdout))
     }
 
     /// The style for progress and failures on stderr.
     pub fn stderr() -> Self {
-        Self::of(std::io::stderr().is_terminal())
+        let stderr = std::io::stderr();
+        Self::of(stderr.is_terminal(), width(&stderr))
     }
 
     /// `NO_COLOR` counts when it is there and not empty (no-color.org); `TERM=dumb` takes colours as well.
-    fn of(terminal: bool) -> Self {
+    fn of(terminal: bool, width: usize) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width: 100 }
+        Self { color: terminal && !no_color && !dumb, terminal: terminal && !dumb, width }
     }
 
     /// `text` in the colour of `tone`.
@@ -67,6 +70,19 @@ impl Style {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
+
+/// How many columns there are: what `COLUMNS` says, what the terminal says, or 100 where there is none.
+fn width(stream: &impl AsFd) -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
+    let columns = asked.or_else(terminal).filter(|columns| *columns > 0);
+    columns.map_or(Style::PLAIN.width, |columns| columns.clamp(LEAST, MOST))
+}
+
+/// Fewer columns than these are not drawn for.
+const LEAST: usize = 60;
+/// Nor are more: a bar that is wider says nothing more.
+const MOST: usize = 160;
 
 /// Milliseconds as people read them: `31ms`, `2.10s`, `6m02s`.
 pub(crate) fn took(ms: u64) -> String {

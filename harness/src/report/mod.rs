@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use substrate::events::FaultFired;
+use substrate::fault::Span;
 use substrate::json::Value;
 use substrate::{Event, Line};
 
@@ -43,6 +44,9 @@ pub struct Report {
     pub trace: Vec<String>,
     /// Faults that fired.
     pub fired: Vec<Fired>,
+    /// The limit of wall time at which the run was given up, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<Span>,
 }
 
 /// A fault that fired.
@@ -131,6 +135,7 @@ impl Report {
             about,
             trace: lines.map_or(all.trace, |lines| lines.tell(&outcome.events, TAIL)),
             fired: Fired::all(&outcome.events),
+            given_up: outcome.given_up.map(Span),
             ..Self::new(&scenario.name, source, &[])
         }
     }
@@ -144,12 +149,22 @@ impl Report {
     /// The exit code that the report's causes come to.
     pub fn exit(&self) -> Exit {
         let leaked = |v: &Violation| if v.id == "I5" { Exit::Leaked } else { Exit::Failed };
+        if self.given_up.is_some() {
+            let causes = self.violations.iter().map(leaked);
+            return Exit::of(causes.chain([Exit::Timeout]));
+        }
         let failed = (self.failed.is_some() || !self.silent_faults.is_empty()).then_some(Exit::Failed);
         Exit::of(self.violations.iter().map(leaked).chain(failed))
     }
 
     /// The report for the JSON envelope and for stderr: its text without colours, and what to do next.
     pub fn failure(&self) -> Failure {
+        if let Some(limit) = self.given_up {
+            let text = format!("the run did not end within {limit} of wall time\n\n{}", self.render(Style::PLAIN));
+            return Failure::new("timeout", text.trim_end())
+                .action("see in the lines above what the step waits for; with --trace FILE every message is there")
+                .action("give a run that only needs longer more with --timeout");
+        }
         let code = match (&self.failed, self.violations.first(), self.silent_faults.is_empty()) {
             (Some(_), _, _) => "expectation-failed",
             (None, _, _) if self.exit() == Exit::Leaked => "leaked",

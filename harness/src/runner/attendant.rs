@@ -18,6 +18,7 @@ pub struct Attendant {
     show: Option<Show>,
     stood: Mutex<Stood>,
     goes_on: Notify,
+    patience: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +42,19 @@ impl Attendant {
     /// Somebody who is shown the cluster by `show`.
     pub fn new(show: Show) -> Self {
         Self { show: Some(show), ..Self::default() }
+    }
+
+    /// The same; the story may take so long.
+    pub fn patient(self, limit: Duration) -> Self {
+        Self { patience: Some(limit), ..self }
+    }
+
+    /// Completes with the limit once the story has taken longer, the time that it stood still not counted; never where
+    /// there is no limit.
+    pub(super) async fn loses_patience(&self, begin: Instant) -> Duration {
+        let Some(limit) = self.patience else { return std::future::pending().await };
+        self.outlast(begin, limit).await;
+        limit
     }
 
     /// Lets the person look; at once over where nobody is there.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use substrate::Event;
-use substrate::fault::Report;
+use substrate::fault::{Report, Span};
 
 use crate::cluster::{Cluster, names};
 use crate::events::ScenarioStep;
@@ -52,12 +52,37 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// What carried the bytes: `memory`, `directory` or `loop`.
     pub backend: String,
+    /// The limit of wall time at which the run was given up, if it was.
+    pub given_up: Option<Duration>,
 }
 
 impl Outcome {
     /// Whether everything went as the scenario says.
     pub fn passed(&self) -> bool {
         self.failure.is_none() && self.violations.iter().all(|v| v.declared.is_some()) && self.silent_faults.is_empty()
+    }
+}
+
+impl Outcome {
+    /// A run that was given up from outside after `limit` of wall time, by what it recorded until then.
+    pub fn given_up(events: Vec<Arc<Event>>, limit: Duration) -> Self {
+        let step = events.iter().rev().find_map(|event| event.get::<ScenarioStep>().map(|told| told.step));
+        let elapsed = Duration::from_millis(events.last().map_or(0, |event| event.ms));
+        Self {
+            failure: Some(Failure {
+                step,
+                expected: format!("the run ends within {} of wall time", Span(limit)),
+                seen: format!("it was at work {elapsed:.3?} into its own time"),
+            }),
+            violations: Vec::new(),
+            checked: Checked::default(),
+            leftovers: Leftovers::default(),
+            silent_faults: Vec::new(),
+            events,
+            elapsed,
+            backend: "memory".to_owned(),
+            given_up: Some(limit),
+        }
     }
 }
 
@@ -134,13 +159,18 @@ pub async fn run_attended(
         }
     };
     let begin = tokio::time::Instant::now();
-    let mut result: Result<(), Failure> = tokio::select! { biased;
-        result = story => result,
-        () = attendant.outlast(begin, deadline) => Err(Failure {
-            step: None,
-            expected: format!("the scenario ends within its deadline of {:?}", scenario.deadline),
-            seen: "it was still at work".to_owned(),
-        }),
+    let end = tokio::select! { biased;
+        result = story => End::Story(result),
+        () = attendant.outlast(begin, deadline) => End::Deadline,
+        limit = attendant.loses_patience(begin) => End::GivenUp(limit),
+    };
+    let given_up = if let End::GivenUp(limit) = end { Some(limit) } else { None };
+    let mut result: Result<(), Failure> = match end {
+        End::Story(result) => result,
+        End::Deadline => {
+            Err(run.cut_off(&format!("the scenario ends within its deadline of {}", Span(scenario.deadline))))
+        }
+        End::GivenUp(limit) => Err(run.cut_off(&format!("the run ends within {} of wall time", Span(limit)))),
     };
     let elapsed = world.clock().mono() - started;
     let silent_faults = run.silent_faults(result.is_ok());
@@ -173,5 +203,16 @@ pub async fn run_attended(
         events: world.trace().take_events(),
         elapsed,
         backend: cluster.backend(),
+        given_up,
     }
+}
+
+/// How a story ends.
+enum End {
+    /// By itself.
+    Story(Result<(), Failure>),
+    /// By the deadline of its file.
+    Deadline,
+    /// By the limit of wall time.
+    GivenUp(Duration),
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_mock::capabilities::Capabilities;
 use csi_mock::settings::LockKey;
-use serde::{Deserialize, Serialize};
+pub use mock_ec2::LatencyProfile;
 use serde_json::Value;
 use substrate::WorldKind;
 use substrate::fabric::Latency;
@@ -92,30 +92,6 @@ pub struct NodeSpec {
     pub zone: Option<String>,
     /// Its EC2 instance type; decides how many volumes it takes.
     pub instance_type: String,
-}
-
-/// How long the cloud takes; the profiles of mock-ec2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LatencyProfile {
-    /// Every transition is over at the next read.
-    #[default]
-    Instant,
-    /// What EBS users see.
-    Aws,
-    /// What EBS users have seen since attaching became faster.
-    AwsRecent,
-}
-
-impl LatencyProfile {
-    /// The name in files and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Instant => "instant",
-            Self::Aws => "aws",
-            Self::AwsRecent => "aws-recent",
-        }
-    }
 }
 
 /// What divides waits and latencies, in each of the worlds. A plain number in the file holds for both.

@@ -1,11 +1,10 @@
 //! The files that flags name.
 
-use std::io::Write;
 use std::path::Path;
 
 use serde::Deserialize;
+use substrate::host::Failure;
 
-use super::{ENVIRONMENT, Failure, USAGE};
 use crate::config::{InstanceSpec, LatencyProfile};
 use crate::state::latency::LatencyFile;
 
@@ -20,10 +19,10 @@ pub(super) fn latency(text: &str) -> Result<LatencyFile, Failure> {
     };
     let path = Path::new(text);
     if !path.is_file() {
-        return Err(Failure(USAGE, format!("--latency: {error}, or the path of a file")));
+        return Err(Failure::usage(format!("--latency: {error}, or the path of a file")));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| Failure(ENVIRONMENT, format!("--latency: {e}")))?;
-    LatencyFile::parse(&text).map_err(|reason| Failure(USAGE, format!("--latency {}: {reason}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::environment(format!("--latency: {e}")))?;
+    LatencyFile::parse(&text).map_err(|reason| Failure::usage(format!("--latency {}: {reason}", path.display())))
 }
 
 /// A seed file: a list, or a map with a list called `instances`.
@@ -41,13 +40,14 @@ struct SeedMap {
 }
 
 pub(super) fn instances(path: &Path) -> Result<Vec<InstanceSpec>, Failure> {
-    let bad = |code, reason: String| Failure(code, format!("--instances {}: {reason}", path.display()));
-    let length = std::fs::metadata(path).map_err(|e| bad(ENVIRONMENT, e.to_string()))?.len();
+    let named = |reason: String| format!("--instances {}: {reason}", path.display());
+    let missing = |error: std::io::Error| Failure::environment(named(error.to_string()));
+    let length = std::fs::metadata(path).map_err(missing)?.len();
     if length > SEED_FILE_LIMIT {
-        return Err(bad(USAGE, format!("has {length} bytes, at most {SEED_FILE_LIMIT} are read")));
+        return Err(Failure::usage(named(format!("has {length} bytes, at most {SEED_FILE_LIMIT} are read"))));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| bad(ENVIRONMENT, e.to_string()))?;
-    parse_instances(&text).map_err(|reason| bad(USAGE, reason))
+    let text = std::fs::read_to_string(path).map_err(missing)?;
+    parse_instances(&text).map_err(|reason| Failure::usage(named(reason)))
 }
 
 fn parse_instances(text: &str) -> Result<Vec<InstanceSpec>, String> {
@@ -61,15 +61,6 @@ fn parse_instances(text: &str) -> Result<Vec<InstanceSpec>, String> {
             (_, Ok(map)) => Ok(map.instances),
         },
     }
-}
-
-pub(super) fn sink(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
-    if path == Path::new("-") {
-        return Ok(Box::new(std::io::LineWriter::new(std::io::stdout())));
-    }
-    let file =
-        std::fs::File::create(path).map_err(|e| Failure(ENVIRONMENT, format!("--trace {}: {e}", path.display())))?;
-    Ok(Box::new(std::io::LineWriter::new(file)))
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use substrate::admin::Secret;
+use substrate::host::{self, Failure, HostOptions};
 
-use super::{Failure, USAGE, files};
+use super::files;
 use crate::config::{Config, StateFile, StateSync};
 use crate::regions;
 use crate::state::latency::LatencyFile;
@@ -29,9 +30,6 @@ pub(super) struct Flags {
     /// Where to listen; port 0 picks one. Off loopback a token is needed.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
     pub(super) listen: SocketAddr,
-    /// Written once requests are answered: {"endpoint": "http://…"}.
-    #[arg(long, value_name = "PATH")]
-    pub(super) ready_file: Option<PathBuf>,
     /// A region that is served, with data and zones of its own; `all` for those of AWS. Repeatable. The first is meant
     /// where a request of the admin API does not say ?region=NAME.
     #[arg(long, value_name = "REGION|all", default_value = "us-east-1")]
@@ -70,21 +68,14 @@ pub(super) struct Flags {
     /// of power, too (power), which waits for the disk once for each group of answers.
     #[arg(long, value_name = "WHAT", default_value = "process", requires = "state_file")]
     pub(super) state_sync: Survives,
-    /// Seed of all ids and durations.
-    #[arg(long, default_value_t = 1)]
-    pub(super) seed: u64,
-    /// Divides all latencies.
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
-    pub(super) time_scale: f64,
     /// A host name, besides IP addresses and localhost, under which requests may come. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub(super) allow_host: Vec<String>,
     /// Bearer token that admin requests must carry.
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
     pub(super) token: Option<Secret>,
-    /// Writes every event as a JSON line to this file; `-` is stdout.
-    #[arg(long, value_name = "PATH")]
-    pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) host: HostOptions,
 }
 
 /// What an answered change survives.
@@ -126,29 +117,24 @@ fn regions(flags: &Flags) -> Vec<String> {
     regions
 }
 
-/// Whether `zone` is one of `region`'s: `us-east-1a`, `us-east-1-bos-1a`.
-fn lies_in(zone: &str, region: &str) -> bool {
-    zone.strip_prefix(region).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 /// A configuration for each region.
 pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
     let LatencyFile { base, rules } = files::latency(&flags.latency)?;
     let regions = regions(flags);
     let alone = regions.len() == 1;
     let instances = flags.instances.as_deref().map(files::instances).transpose()?.unwrap_or_default();
-    let homeless = |zone: &str| !alone && !regions.iter().any(|region| lies_in(zone, region));
+    let homeless = |zone: &str| !alone && !regions.iter().any(|region| regions::lies_in(zone, region));
     if let Some(zone) = flags.zones.iter().find(|zone| homeless(zone)) {
         let text = format!("--zones: `{zone}` lies in none of the regions {}", regions.join(", "));
-        return Err(Failure(USAGE, text));
+        return Err(Failure::usage(text));
     }
     if let Some((at, instance)) = instances.iter().enumerate().find(|(_, instance)| homeless(&instance.zone)) {
         let text =
             format!("instances[{at}].zone: `{}` lies in none of the regions {}", instance.zone, regions.join(", "));
-        return Err(Failure(USAGE, text));
+        return Err(Failure::usage(text));
     }
     let config = |(at, region): (usize, &String)| {
-        let own = |zone: &str| alone || lies_in(zone, region);
+        let own = |zone: &str| alone || regions::lies_in(zone, region);
         let mut zones: Vec<String> = flags.zones.iter().filter(|zone| own(zone)).cloned().collect();
         if zones.is_empty() {
             zones = ["a", "b", "c"].map(|letter| format!("{region}{letter}")).to_vec();
@@ -178,18 +164,6 @@ pub(super) fn configs(flags: &Flags) -> Result<Vec<Config>, Failure> {
         }
     };
     Ok(regions.iter().enumerate().map(config).collect())
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| "must be a number".to_owned())?;
-    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be greater than 0".to_owned()) }
-}
-
-fn token(text: &str) -> Result<Secret, String> {
-    if text.trim().len() < 8 {
-        return Err("must have at least 8 characters".to_owned());
-    }
-    Ok(Secret::new(text))
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -35,13 +35,20 @@ impl std::str::FromStr for LatencyProfile {
     }
 }
 
-impl std::fmt::Display for LatencyProfile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl LatencyProfile {
+    /// The name in files and on command lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Instant => "instant",
             Self::Aws => "aws",
             Self::AwsRecent => "aws-recent",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for LatencyProfile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

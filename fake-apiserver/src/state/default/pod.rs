@@ -4,7 +4,7 @@ use substrate::json::{Map, Value, json};
 
 use crate::state::value::{at, default, list, map_mut};
 
-pub(super) fn apply(pod: &mut Value) {
+pub(in crate::state) fn apply(pod: &mut Value) {
     let Some(spec) = map_mut(pod, "spec") else { return };
     self::spec(spec);
     // Less than nothing is the least (`applyPodStrategy`).
@@ -31,7 +31,7 @@ pub(super) fn apply(pod: &mut Value) {
 }
 
 /// What pods and templates of pods have in common.
-pub(super) fn spec(spec: &mut Map) {
+pub(in crate::state) fn spec(spec: &mut Map) {
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "restartPolicy", "Always");
     default(spec, "terminationGracePeriodSeconds", 30);
@@ -47,7 +47,7 @@ pub(super) fn spec(spec: &mut Map) {
     }
 }
 
-pub(super) fn elements<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> {
+pub(in crate::state) fn elements<'a>(map: &'a mut Map, field: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
@@ -162,7 +162,7 @@ fn volume(volume: &mut Map) {
 }
 
 /// Defaults of where the bytes of a volume are, alike for pods' volumes and PersistentVolumes.
-pub(super) fn source(volume: &mut Map) {
+pub(in crate::state) fn source(volume: &mut Map) {
     for (source, defaults) in [
         ("hostPath", json!({"type": ""})),
         ("iscsi", json!({"iscsiInterface": "default"})),

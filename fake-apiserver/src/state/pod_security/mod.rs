@@ -14,7 +14,8 @@ use self::checks::{BASELINE, Forbidden, Pod, RESTRICTED};
 use super::matching::Attributes;
 use super::status::Status;
 use super::value::{at, list, name, template_of, text};
-use super::{FieldError, KNOWN, Store};
+use super::{FieldError, Store};
+use crate::kinds;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 /// Pods of a namespace that are looked at when what is enforced becomes stricter.
@@ -130,7 +131,7 @@ impl Store {
         if request.subresource == "status" {
             return Ok(());
         }
-        let Some(namespace) = request.namespace.and_then(|n| self.get(KNOWN.namespaces, n)) else { return Ok(()) };
+        let Some(namespace) = request.namespace.and_then(|n| self.get(kinds::NAMESPACES, n)) else { return Ok(()) };
         let labels = at(&namespace.value, &["metadata", "labels"]);
         let labelled = labels.and_then(Value::as_object).is_some_and(|l| l.keys().any(|key| key.starts_with(PREFIX)));
         if !labelled {
@@ -178,7 +179,7 @@ impl Store {
     /// What is to be said of the pods of a namespace that would not be let in any more.
     fn violations(&self, namespace: &str, standard: Standard) -> Vec<String> {
         let prefix = super::list::prefix(Some(namespace));
-        let pods = super::list::within(self.shelf(KNOWN.pods).objects(), &prefix, &prefix);
+        let pods = super::list::within(self.shelf(kinds::PODS).objects(), &prefix, &prefix);
         let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
         for (_, object) in pods.take(MOST_PODS) {
             let pod = Pod { metadata: &object.value["metadata"], spec: &object.value["spec"] };

@@ -10,13 +10,13 @@ use substrate::json::{Value, json};
 
 pub(super) use self::usage::{Amounts, amounts, of_containers};
 use self::usage::{add, in_scope, is_counted, unnamed, usage};
+use super::Store;
 use super::history::Event;
 use super::list::{prefix, within};
 use super::object::{Key, Object};
 use super::quantity::Quantity;
 use super::status::Status;
 use super::value::{self, name};
-use super::{KNOWN, Store};
 use crate::kinds::{self, Kind};
 
 /// A quota that a write changes.
@@ -25,7 +25,7 @@ pub(super) type Charge = (Key, Value);
 impl Store {
     fn quotas(&self, namespace: &str) -> Vec<(Key, Arc<Object>)> {
         let prefix = prefix(Some(namespace));
-        let quotas = within(self.shelf(KNOWN.quotas).objects(), &prefix, &prefix);
+        let quotas = within(self.shelf(kinds::RESOURCE_QUOTAS).objects(), &prefix, &prefix);
         quotas.map(|(key, quota)| (key.clone(), quota.clone())).collect()
     }
 
@@ -40,7 +40,8 @@ impl Store {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Vec<Charge>, Status> {
-        if self.shelf(KNOWN.quotas).objects().is_empty() || !kind.namespaced || !is_judged(kind, object, old) {
+        if self.shelf(kinds::RESOURCE_QUOTAS).objects().is_empty() || !kind.namespaced || !is_judged(kind, object, old)
+        {
             return Ok(Vec::new());
         }
         let mut charges = Vec::new();
@@ -95,21 +96,21 @@ impl Store {
     /// Writes what a write costs.
     pub(super) fn settle_charges(&mut self, now: Now, charges: Vec<Charge>) {
         for (key, quota) in charges {
-            self.put(now, KNOWN.quotas, key, quota);
+            self.put(now, kinds::RESOURCE_QUOTAS, key, quota);
         }
     }
 
     /// Follows up on a commit: a new or changed quota is told what is used; what is gone, or has ended, is given back.
     pub(super) fn follow_quotas(&mut self, now: Now, event: &Event) {
-        if self.shelf(KNOWN.quotas).objects().is_empty() {
+        if self.shelf(kinds::RESOURCE_QUOTAS).objects().is_empty() {
             return;
         }
         let is_new = |quota: &&Arc<Object>| quota.value["status"]["hard"] != quota.value["spec"]["hard"];
-        if event.kind == KNOWN.quotas
+        if event.kind == kinds::RESOURCE_QUOTAS
             && let Some(quota) = event.new.as_ref().filter(is_new)
         {
             let told = self.counted(now, &quota.value);
-            self.put(now, KNOWN.quotas, event.key.clone(), told);
+            self.put(now, kinds::RESOURCE_QUOTAS, event.key.clone(), told);
         }
         let Some(old) = event.old.as_ref().filter(|_| event.kind.namespaced) else { return };
         let before = usage(&event.kind, &old.value, now.wall);
@@ -123,7 +124,9 @@ impl Store {
             return;
         }
         for (key, quota) in self.quotas(value::namespace(&old.value)) {
-            if key == event.key && event.kind == KNOWN.quotas || !in_scope(&quota.value, &event.kind, &old.value) {
+            if key == event.key && event.kind == kinds::RESOURCE_QUOTAS
+                || !in_scope(&quota.value, &event.kind, &old.value)
+            {
                 continue;
             }
             let mut used = amounts(&quota.value, &["status", "used"]);
@@ -135,7 +138,7 @@ impl Store {
                 }
             }
             if changed {
-                self.put(now, KNOWN.quotas, key, with_used(&quota.value, &used));
+                self.put(now, kinds::RESOURCE_QUOTAS, key, with_used(&quota.value, &used));
             }
         }
     }

@@ -12,34 +12,21 @@ const ANNOTATIONS_LIMIT: usize = 256 << 10;
 /// Finalizers without a domain that Kubernetes itself knows.
 pub(in crate::state) const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-pub(super) fn create(kind: &Kind, object: &Value) -> Vec<FieldError> {
+pub(in crate::state) fn create(kind: &Kind, check_name: fn(&str) -> Option<String>, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (name, base) = (name(object), text(object, &["metadata", "generateName"]));
     if name.is_empty() {
         let why = if base.is_empty() { "name or generateName is required" } else { "" };
         errors.push(FieldError::required("metadata.name", why));
-    } else if let Some(why) = check_name(kind, name) {
+    } else if let Some(why) = check_name(name) {
         errors.push(FieldError::invalid("metadata.name", &name.into(), why));
     }
     errors.extend(update(kind, object));
     errors
 }
 
-fn check_name(kind: &Kind, name: &str) -> Option<String> {
-    match kind.kind {
-        // A service's name is a DNS label that begins with a letter.
-        "Namespace" | "Service" => names::label(name),
-        "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => names::path_segment(name),
-        "FlowSchema" | "PriorityLevelConfiguration" => names::subdomain(name),
-        "Event" => names::path_segment(name),
-        // A driver's name stands in label values and paths too.
-        "CSIDriver" if name.len() > 63 => Some("must be no more than 63 characters".to_owned()),
-        _ => names::subdomain(name),
-    }
-}
-
 /// What must hold for new and old objects alike.
-pub(super) fn update(kind: &Kind, object: &Value) -> Vec<FieldError> {
+pub(in crate::state) fn update(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let map = |field: &str| at(object, &["metadata", field]).and_then(Value::as_object);
     for (key, value) in map("labels").into_iter().flatten() {

@@ -12,12 +12,12 @@ const IMMUTABLE: &str = "pod updates may not change fields other than \
     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
     previously negative)";
 
-pub(super) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
+pub(in crate::state) fn create(pod: &Value, errors: &mut Vec<FieldError>) {
     template(pod, &[], errors);
 }
 
 /// A pod, or a template of pods whose owner adds volumes of its own.
-pub(super) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
+pub(in crate::state) fn template<'a>(pod: &'a Value, added: &[&'a str], errors: &mut Vec<FieldError>) {
     let containers = list(pod, &["spec", "containers"]);
     if containers.is_empty() {
         errors.push(FieldError::required("spec.containers", ""));
@@ -90,7 +90,7 @@ fn container<'a>(
     }
 }
 
-pub(super) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if pod.get("spec") == old.get("spec") {
         return;
     }

@@ -9,7 +9,7 @@ use substrate::json::Value;
 use super::quantity;
 use super::validate::{STANDARD_FINALIZERS, names};
 use super::value::{at, finalizers, has, list, name, template_of, text};
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 
 /// Labels of nodes that should not be used any more (`pkg/api/node`).
 const OLD_NODE_LABELS: [(&str, &str); 8] = [
@@ -38,56 +38,18 @@ const OLD_VOLUMES: [(&str, &str, &str); 8] = [
     ("rbd", "v1.28", "v1.31"),
 ];
 
-const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-const OLD_CLASS_TEXT: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
-
-/// Of an object as it is to be stored; `old` is null for one that is new. A status has none.
-pub(super) fn of(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
-    if kind.custom.is_some() {
-        return of_finalizers(object, old);
-    }
-    match (kind.group, kind.kind) {
-        ("", "PersistentVolume") => of_volume(object),
-        ("", "PersistentVolumeClaim") => {
-            let mut found = Vec::new();
-            if has(object, &["metadata", "annotations", OLD_CLASS]) {
-                found.push(format!("metadata.annotations[{OLD_CLASS}]: {OLD_CLASS_TEXT}"));
-            }
-            of_claim_spec("spec", &object["spec"], &mut found);
-            found
-        }
-        ("", "Node") => {
-            let external = has(object, &["spec", "externalID"])
-                .then(|| "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
-            let removed =
-                has(object, &["spec", "configSource"]).then(|| "spec.configSource: the feature is removed".to_owned());
-            removed.into_iter().chain(external).collect()
-        }
-        ("storage.k8s.io", "StorageClass") => of_class(object),
-        ("storage.k8s.io", "CSIStorageCapacity") => of_capacity(object),
-        ("storage.k8s.io", "CSIDriver") => of_driver(object, old),
-        ("networking.k8s.io", "Ingress")
-            if old.is_null()
-                && has(object, &["metadata", "annotations", "kubernetes.io/ingress.class"])
-                && !has(object, &["spec", "ingressClassName"]) =>
-        {
-            let text =
-                "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead";
-            vec![text.to_owned()]
-        }
-        (group, kind) => of_pods(group, kind, object, old),
-    }
-}
+pub(super) const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(super) const OLD_CLASS_TEXT: &str = "deprecated since v1.8; use \"storageClassName\" attribute instead";
 
 /// Of a pod, or of what makes pods.
-fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> {
-    let Some(template) = template_of(group, kind) else { return Vec::new() };
+pub(super) fn of_pods(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
+    let Some(template) = template_of(kind.group, kind.kind) else { return Vec::new() };
     // Pods are changed too often to say it each time, and the rest only where its spec changes.
     if !old.is_null() && (template.is_empty() || object["metadata"]["generation"] == old["metadata"]["generation"]) {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let host = match kind {
+    let host = match kind.kind {
         "StatefulSet" | "DaemonSet" | "PodTemplate" => None,
         "Pod" => Some("the Pod's hostname"),
         _ => Some("Pod names and hostnames"),
@@ -100,7 +62,7 @@ fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> 
     }
     let path: String = template.iter().flat_map(|field| [field, "."]).collect();
     found.extend(at(object, template).map(|pod| pod::of(&path, pod)).unwrap_or_default());
-    if kind == "StatefulSet" {
+    if kind == kinds::STATEFUL_SETS {
         for (i, claim) in list(object, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
             of_claim_spec(&format!("spec.volumeClaimTemplates[{i}]"), &claim["spec"], &mut found);
         }
@@ -112,31 +74,8 @@ fn of_pods(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<String> 
     found
 }
 
-/// `GetWarningsForPersistentVolume`.
-fn of_volume(volume: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    let annotations = [
-        (OLD_CLASS, OLD_CLASS_TEXT),
-        ("volume.beta.kubernetes.io/mount-options", "deprecated since v1.31; use \"mountOptions\" attribute instead"),
-    ];
-    for (key, text) in annotations {
-        if has(volume, &["metadata", "annotations", key]) {
-            found.push(format!("metadata.annotations[{key}]: {text}"));
-        }
-    }
-    if text(volume, &["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
-        let text = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
-        found.push(text.to_owned());
-    }
-    for (i, term) in list(volume, &["spec", "nodeAffinity", "required", "nodeSelectorTerms"]).iter().enumerate() {
-        of_node_term(&format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]"), term, &mut found);
-    }
-    of_volume_source("spec", &volume["spec"], &mut found);
-    found
-}
-
 /// Sources that nothing mounts any more.
-fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>) {
+pub(super) fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>) {
     for (field, since, gone) in OLD_VOLUMES {
         if has(source, &[field]) {
             found.push(format!("{at}.{field}: deprecated in {since}, non-functional in {gone}+"));
@@ -145,7 +84,7 @@ fn of_volume_source(at: &str, source: &Value, found: &mut Vec<String>) {
 }
 
 /// `GetWarningsForPersistentVolumeClaimSpec`.
-fn of_claim_spec(at: &str, spec: &Value, found: &mut Vec<String>) {
+pub(super) fn of_claim_spec(at: &str, spec: &Value, found: &mut Vec<String>) {
     for part in ["requests", "limits"] {
         fractional(&format!("{at}.resources.{part}"), &spec["resources"][part], "storage", found);
     }
@@ -162,12 +101,12 @@ fn fractional(at: &str, amounts: &Value, resource: &str, found: &mut Vec<String>
     }
 }
 
-fn old_node_label(key: &str) -> Option<&'static str> {
+pub(super) fn old_node_label(key: &str) -> Option<&'static str> {
     OLD_NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
 /// `GetWarningsForNodeSelectorTerm`.
-fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
+pub(super) fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
     for (i, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
         let key = text(expression, &["key"]);
         if let Some(why) = old_node_label(key) {
@@ -176,42 +115,8 @@ fn of_node_term(at: &str, term: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn of_class(class: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for (i, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
-        for (j, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
-            if let Some(why) = old_node_label(text(expression, &["key"])) {
-                found.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {why}"));
-            }
-        }
-    }
-    found
-}
-
-fn of_capacity(capacity: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    let topology = &capacity["nodeTopology"];
-    of_node_term("nodeTopology", topology, &mut found);
-    for key in topology["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key) {
-        if let Some(why) = old_node_label(key) {
-            found.push(format!("nodeTopology.matchLabels.{key}: {why}"));
-        }
-    }
-    found
-}
-
-fn of_driver(driver: &Value, old: &Value) -> Vec<String> {
-    let requests = |driver: &Value| list(driver, &["spec", "tokenRequests"]).to_vec();
-    let asked = requests(driver);
-    if asked.is_empty() || asked == requests(old) || has(driver, &["spec", "serviceAccountTokenInSecrets"]) {
-        return Vec::new();
-    }
-    let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
-    vec![text.to_owned()]
-}
-
 /// `validateKubeFinalizerName`, of the finalizers that are new.
-fn of_finalizers(object: &Value, old: &Value) -> Vec<String> {
+pub(super) fn of_finalizers(object: &Value, old: &Value) -> Vec<String> {
     let mut added: Vec<&str> =
         finalizers(object).iter().filter(|f| !finalizers(old).contains(f)).filter_map(Value::as_str).collect();
     added.sort_unstable();

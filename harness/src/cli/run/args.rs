@@ -1,14 +1,17 @@
 //! What `mooring run` is told on its command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
-use substrate::WorldKind;
+use mock_ec2::LatencyProfile;
 use substrate::fault::Span;
+use substrate::host;
 use substrate::world::Transport;
+use substrate::{TimeScale, WorldKind};
 
 use crate::cluster::live;
-use crate::scenario::model::LatencyProfile;
+use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
 /// What carries calls in a simulation.
@@ -30,27 +33,6 @@ impl From<Carrier> for Transport {
     }
 }
 
-/// A latency profile of the cloud.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Profile {
-    /// No waiting; intermediate states last until the next look.
-    Instant,
-    /// What operators see.
-    Aws,
-    /// What the driver's authors have measured recently.
-    AwsRecent,
-}
-
-impl From<Profile> for LatencyProfile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Instant => Self::Instant,
-            Profile::Aws => Self::Aws,
-            Profile::AwsRecent => Self::AwsRecent,
-        }
-    }
-}
-
 /// Who reads annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Annotations {
@@ -59,6 +41,13 @@ pub(in crate::cli) enum Annotations {
     /// Nobody.
     None,
 }
+
+/// The most wall time of a run that says nothing else.
+const LIMIT: Duration = Duration::from_secs(5 * 60);
+/// How long a cluster may take to come to rest after its story, in the scenario's own time.
+const REST: Duration = Duration::from_secs(20 * 60);
+/// What a machine may take for itself.
+const GRACE: Duration = Duration::from_secs(60);
 
 const RUNS: &str = "Which runs";
 const WORLD: &str = "World";
@@ -107,11 +96,11 @@ pub(in crate::cli) struct Args {
     /// The backend of the disks in the live world; what works here when absent.
     #[arg(long, value_name = "BACKEND", requires = "live", help_heading = WORLD)]
     pub backend: Option<live::BackendChoice>,
-    /// The latency profile of the cloud, instead of the file's.
-    #[arg(long, value_enum, value_name = "PROFILE", help_heading = WORLD)]
-    pub latency: Option<Profile>,
+    /// The latency profile of the cloud (instant, aws or aws-recent), instead of the file's.
+    #[arg(long, value_name = "PROFILE", help_heading = WORLD)]
+    pub latency: Option<LatencyProfile>,
     /// Divides the durations that loops wait and mocks take, instead of the file's `time-scale`.
-    #[arg(long, value_name = "FACTOR", help_heading = WORLD)]
+    #[arg(long, value_name = "FACTOR", help_heading = WORLD, value_parser = host::time_scale, allow_negative_numbers = true)]
     pub time_scale: Option<f64>,
     /// What carries calls in a simulation.
     #[arg(long, value_enum, default_value_t, conflicts_with = "live", help_heading = WORLD)]
@@ -129,9 +118,10 @@ pub(in crate::cli) struct Args {
     /// Start no more runs once one has failed; those under way end.
     #[arg(long, help_heading = WATCH)]
     pub fail_fast: bool,
-    /// Wall-clock limit of each run; exceeding it is exit code 4. A simulation prints its last trace lines.
-    #[arg(long, value_name = "DURATION", default_value = "5m", help_heading = WATCH)]
-    pub timeout: Span,
+    /// Wall-clock limit of each run; exceeding it is exit code 4 and says at which step, and what was seen last. When
+    /// absent 5m, and in the live world never before the deadlines of the file.
+    #[arg(long, value_name = "DURATION", help_heading = WATCH)]
+    pub timeout: Option<Span>,
     /// Write the trace to this file as JSON lines, with every message of every link. Of several runs it is a folder, with
     /// a file for each run.
     #[arg(long, value_name = "PATH", help_heading = RESULTS)]
@@ -148,6 +138,18 @@ impl Args {
     /// The world that these runs are in.
     pub fn world(&self) -> WorldKind {
         if self.live { WorldKind::Live } else { WorldKind::Simulated }
+    }
+
+    /// The most wall time of a simulation.
+    pub fn limit(&self) -> Duration {
+        self.timeout.map_or(LIMIT, |limit| limit.0)
+    }
+
+    /// The most wall time of a live run of `scenario`: what the file itself allows comes first, and then it comes to rest.
+    pub fn live_limit(&self, scenario: &Scenario) -> Duration {
+        let scale = TimeScale::new(self.time_scale.unwrap_or(scenario.time_scale.live));
+        let file = scale.apply(scenario.deadline.saturating_add(REST)).saturating_add(GRACE);
+        self.timeout.map_or(file.max(LIMIT), |limit| limit.0)
     }
 
     /// The seeds to run each file with.
@@ -170,7 +172,7 @@ impl Args {
             }
         };
         flag("backend", self.backend.and_then(|b| name(b.to_possible_value())));
-        flag("latency", self.latency.and_then(|l| name(l.to_possible_value())));
+        flag("latency", self.latency.map(|l| l.to_string()));
         flag("time-scale", self.time_scale.map(|f| f.to_string()));
         let carrier = Some(self.transport).filter(|t| *t != Carrier::default());
         flag("transport", carrier.and_then(|t| name(t.to_possible_value())));

@@ -1,14 +1,15 @@
 //! Many runs: several files, several seeds.
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use substrate::Trace;
 use substrate::host::Stop;
-use substrate::world::{Options, simulate};
+use substrate::world::simulate;
 use tokio::time::Instant;
 
 use super::args::Args;
@@ -18,6 +19,8 @@ use super::pool::{self, Plan, Watched};
 use super::report::{JunitFile, Report};
 use super::{children, refuse_all};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+use crate::report;
+use crate::runner::Outcome;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
@@ -152,7 +155,7 @@ fn at_a_time(
     told: &mut impl FnMut(usize, Ended),
 ) -> Result<bool, String> {
     pool::keep_panics();
-    let plan = Plan { runs: batch.runs(), jobs, limit: args.timeout.0, fail_fast: args.fail_fast };
+    let plan = Plan { runs: batch.runs(), jobs, limit: args.limit(), fail_fast: args.fail_fast };
     let work = {
         let (args, batch) = (args.clone(), batch.clone());
         move |run: usize, watched: &Watched| {
@@ -160,9 +163,13 @@ fn at_a_time(
             simulated(&args, &batch.scenarios[at.0], batch.seeds.all()[at.1], batch.trace(at).as_deref(), watched)
         }
     };
+    let late = |run: usize, trace: Option<&Trace>| {
+        let events = trace.map(Trace::events).unwrap_or_default();
+        report::Report::of(&batch.scenarios[batch.place(run).0], &Outcome::given_up(events, plan.limit)).failure()
+    };
     with_signals(async |mut stop| {
         let stop = async { _ = stop.wait().await };
-        let done = pool::run(plan, Box::new(work), stop, told).await;
+        let done = pool::run(plan, Box::new(work), stop, &late, told).await;
         done.map_err(|e| format!("no thread starts: {e}"))
     })
 }
@@ -171,8 +178,7 @@ fn at_a_time(
 fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, watched: &Watched) -> Ended {
     let since = Instant::now();
     // Who waits for the run looks after its time.
-    let options = Options { watchdog: None, ..play::options(args, scenario, seed) };
-    let result = simulate(options, async |world| {
+    let result = simulate(play::options(args, scenario, seed), async |world| {
         // It is empty: each run has its own.
         let _ = watched.set(world.trace().clone());
         play::simulated(scenario, trace, world).await
@@ -180,7 +186,7 @@ fn simulated(args: &Args, scenario: &Scenario, seed: u64, trace: Option<&Path>, 
     match result {
         Ok(outcome) => Ended::of(scenario, &outcome, since.elapsed()),
         Err(trouble) => {
-            let (exit, failure) = trouble.failure(args);
+            let (exit, failure) = trouble.failure();
             Ended::without_outcome(exit, failure, since.elapsed())
         }
     }
@@ -241,9 +247,7 @@ impl Teller {
     fn say(&mut self, lines: &str) {
         if self.lines && !lines.is_empty() {
             self.clear();
-            let mut stdout = std::io::stdout().lock();
-            // A reader that went away changes nothing.
-            let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
+            output::say(lines);
         }
     }
 
@@ -255,13 +259,13 @@ impl Teller {
         self.last = Some(Instant::now());
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         let mark = self.style.paint(output::Tone::Work, "…");
-        eprint!("\r\x1b[K{mark} {ended} of {all} runs{failed}");
+        output::complain(&format!("\r\x1b[K{mark} {ended} of {all} runs{failed}"));
     }
 
     /// Takes away what [`Teller::progress`] said.
     fn clear(&mut self) {
         if self.last.take().is_some() {
-            eprint!("\r\x1b[K");
+            output::complain("\r\x1b[K");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         return output::finish(format, &Envelope::passed("run", data), &text, Style::stderr()).into();
     }
     if format == Format::Human {
-        print!("{text}");
+        output::say(&text);
     }
     refuse_all(format, args, &mistakes)
 }

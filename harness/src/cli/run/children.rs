@@ -31,7 +31,10 @@ pub(super) struct Run<'a> {
 pub(super) async fn run(args: &Args, run: Run<'_>, stop: &mut Stop) -> std::io::Result<Option<Ended>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("run").arg(run.file).args(["--seed", &run.seed.to_string()]).args(args.flags());
-    command.args(["--timeout", &args.timeout.to_string(), "--output", "json", "--annotations", "none"]);
+    command.args(["--output", "json", "--annotations", "none"]);
+    if let Some(limit) = args.timeout {
+        command.args(["--timeout", &limit.to_string()]);
+    }
     if let Some(trace) = run.trace {
         command.arg("--trace").arg(trace);
     }

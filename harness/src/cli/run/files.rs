@@ -163,7 +163,7 @@ pub(super) fn read(args: &Args) -> Result<Read, Mistakes> {
         match open(&file, false, Some(args.world())) {
             Opened::Scenario(mut scenario) => {
                 if let Some(profile) = args.latency {
-                    scenario.latency = profile.into();
+                    scenario.latency = profile;
                 }
                 scenarios.push(*scenario);
             }

@@ -15,6 +15,7 @@ mod one;
 mod play;
 mod pool;
 mod report;
+mod watchdog;
 
 use std::process::ExitCode;
 
@@ -43,9 +44,6 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if args.keep && one.is_none() {
         return usage("--keep: one cluster can stay up, so name one file".to_owned());
     }
-    if args.time_scale.is_some_and(|f| !f.is_finite() || f <= 0.0) {
-        return usage("--time-scale: must be a number above zero".to_owned());
-    }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);
     }
@@ -65,8 +63,8 @@ fn annotate(args: &Args, format: Format, annotations: &[Annotation]) {
     }
     for annotation in annotations {
         match format {
-            Format::Human => println!("{annotation}"),
-            Format::Json => eprintln!("{annotation}"),
+            Format::Human => output::say(&format!("{annotation}\n")),
+            Format::Json => output::complain(&format!("{annotation}\n")),
         }
     }
 }
@@ -98,7 +96,7 @@ fn annotation(error: &ScenarioError) -> Annotation {
 /// Refuses one file.
 fn refuse(format: Format, args: &Args, error: &ScenarioError) -> ExitCode {
     if format == Format::Human {
-        eprintln!("{}", error.render(Style::stderr().color, 100));
+        output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
     } else {
         let failure =
             Failure::new("scenario", error.to_string()).action("correct the scenario file at the place that is named");
@@ -113,7 +111,7 @@ fn refuse_all(format: Format, args: &Args, mistakes: &Mistakes) -> ExitCode {
     let count = mistakes.missing.len() + mistakes.in_files.len();
     if format == Format::Human {
         for error in &mistakes.in_files {
-            eprintln!("{}", error.render(Style::stderr().color, 100));
+            output::complain(&format!("{}\n", error.render(Style::stderr().color, Style::stderr().width)));
         }
     }
     // Those in files were shown in full to people.

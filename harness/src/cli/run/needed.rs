@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use substrate::world::simulate;
+use substrate::world::{Options, simulate};
 
 use super::args::Args;
 use super::play::{Ended, options, simulated};
@@ -40,7 +40,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         let parts: Vec<Part> = scenario.lacking_one().into_iter().map(|lacking| without(args, lacking)).collect();
         needless += parts.iter().filter(|part| part.is_needless()).count();
         if format == Format::Human {
-            print!("{}", table(&scenario, &parts, out));
+            output::say(&table(&scenario, &parts, out));
         }
         tables.push(json!({
             "file": scenario.source,
@@ -54,7 +54,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if format == Format::Human {
         for why in &skipped {
-            print!("{}", skipped_line(why, out));
+            output::say(&skipped_line(why, out));
         }
     }
     let data = json!({ "files": tables, "skipped": skipped });
@@ -75,9 +75,10 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
 fn without(args: &Args, lacking: Lacking) -> Part {
     let seeds = args.all_seeds();
     let passes = |seed: &&u64| {
-        let outcome = simulate(options(args, &lacking.scenario, **seed), async |world| {
-            simulated(&lacking.scenario, None, world).await
-        });
+        let outcome = simulate(
+            Options { watchdog: Some(args.limit()), ..options(args, &lacking.scenario, **seed) },
+            async |world| simulated(&lacking.scenario, None, world).await,
+        );
         let ended = outcome.map(|outcome| Ended::of(&lacking.scenario, &outcome, std::time::Duration::ZERO).exit);
         matches!(ended, Ok(Exit::Passed))
     };

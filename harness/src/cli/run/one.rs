@@ -12,7 +12,7 @@ use super::args::Args;
 use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, keep, refuse};
+use super::{annotate, keep, refuse, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -23,6 +23,9 @@ use crate::timeline::{Summary, Timeline};
 
 /// Volumes whose timeline is drawn in full.
 const VOLUMES_SHOWN: usize = 4;
+
+/// How much longer the end of a run may take than its story.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// What is said of a run.
 struct Said {
@@ -49,7 +52,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         Err(error) => return refuse(format, args, &error),
     };
     if let Some(profile) = args.latency {
-        scenario.latency = profile.into();
+        scenario.latency = profile;
     }
     if !scenario.runs_in(args.world()) {
         let (this, instead) = match args.world() {
@@ -72,13 +75,13 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let mut report = Report::new([(scenario.name.clone(), scenario.source.clone())], &[seed], Vec::new());
     let junit = match JunitFile::begin(args.junit.as_deref(), &report) {
         Ok(junit) => junit,
-        Err(why) => return said(format, &give_up(args, Trouble::Environment(why))),
+        Err(why) => return said(format, &give_up(Trouble::Environment(why))),
     };
     let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
         let (mut said, ended) = match outcome {
             Ok(outcome) => (judge(args, &scenario, seed, outcome, wall), Ended::of(&scenario, outcome, wall)),
             Err(trouble) => {
-                let said = give_up(args, trouble);
+                let said = give_up(trouble);
                 let failure = said.envelope.error.clone().unwrap_or_else(|| Failure::new("failed", ""));
                 let ended = Ended::without_outcome(said.exit, failure, wall);
                 (said, ended)
@@ -91,12 +94,12 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         let code = self::said(format, &said);
         annotate(args, format, &report.annotations(args));
         if let (Some(kept), Format::Human) = (&kept, format) {
-            println!("\n{}", kept.text);
+            output::say(&format!("\n{}\n", kept.text));
         }
         match junit.end(&report) {
             Ok(()) => code,
             Err(why) => {
-                eprintln!("error: {why}");
+                output::complain(&format!("error: {why}\n"));
                 Exit::of([said.exit, Exit::Environment]).into()
             }
         }
@@ -110,9 +113,12 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         });
     }
     let trace = args.trace.as_deref();
+    let watched = watchdog::start(args.limit(), &scenario, format);
     let result = simulate_and_leave(options(args, &scenario, seed), async |world| {
+        watched.looks_at(world.trace());
         play::simulated(&scenario, trace, world).await
     });
+    watched.call_off();
     let wall = since();
     match result {
         Ok(outcome) => conclude(Ok(&outcome), wall, None),
@@ -152,29 +158,31 @@ fn run_live(
             Cluster::live(&world, spec, &site, &live::Addresses::default())
         };
         let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let attendant = pause::attendant(&site, &progress, format);
+        let limit = args.live_limit(scenario);
+        let attendant = pause::attendant(&site, &progress, format).map(|attendant| attendant.patient(limit));
         let note = |step: &Step| {
             progress.note(&format!("  {step}"));
             if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
                 // Where progress is silent too: who wrote the step waits for it.
-                eprintln!("note: the pause \"{text}\" is passed over: {why}");
+                output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
             }
         };
-        let nobody = Attendant::nobody();
+        let nobody = Attendant::nobody().patient(limit);
         let attendant = attendant.as_ref().unwrap_or(&nobody);
         let begin = tokio::time::Instant::now();
         let story = runner::run_attended(scenario, &cluster, note, attendant);
         let outcome = tokio::select! { biased;
             outcome = story => Ok(outcome),
             _ = stop.wait() => Err(Trouble::Interrupted),
-            () = attendant.outlast(begin, args.timeout.0) => Err(Trouble::Timeout),
+            // The story itself ends at the limit.
+            () = attendant.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
         };
         let mut kept = None;
         if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
             // What the story came to is said first: whoever looks around wants to know why.
             let result = match &outcome {
                 Ok(outcome) => Ok(outcome),
-                Err(_) => Err(Trouble::Timeout),
+                Err(_) => Err(Trouble::Timeout(limit)),
             };
             match keep::stand(&cluster, &site) {
                 Ok(stands) => {
@@ -182,7 +190,7 @@ fn run_live(
                     let _ = stop.wait().await;
                     progress.note("taking everything down");
                 }
-                Err(why) => eprintln!("error: {why}"),
+                Err(why) => output::complain(&format!("error: {why}\n")),
             }
         }
         cluster.stop().await;
@@ -195,7 +203,7 @@ fn run_live(
         (Ok((outcome, None)), Some(conclude)) => conclude(Ok(&outcome), None),
         (Err(trouble), Some(conclude)) => conclude(Err(trouble), None),
         // Concluded before the cluster was taken down.
-        (Err(trouble), None) => trouble.failure(args).0.into(),
+        (Err(trouble), None) => trouble.failure().0.into(),
         (Ok((_, None)), None) => Exit::Failed.into(),
     }
 }
@@ -236,8 +244,8 @@ fn judge(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome, wall: D
     Said { envelope, text, exit }
 }
 
-fn give_up(args: &Args, trouble: Trouble) -> Said {
-    let (exit, failure) = trouble.failure(args);
+fn give_up(trouble: Trouble) -> Said {
+    let (exit, failure) = trouble.failure();
     Said { envelope: Envelope::failed("run", exit, failure), text: String::new(), exit }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use substrate::World;
 use substrate::clock::TimeScale;
+use substrate::fault::Span;
 use substrate::world::Options;
 use substrate::{Level, WorldKind};
 
@@ -20,27 +21,28 @@ use crate::scenario::model::Scenario;
 pub(super) enum Trouble {
     /// The machine lacks something.
     Environment(String),
-    /// The run did not end in its time.
-    Timeout,
+    /// The story was over, and the cluster did not come to rest in this time.
+    Timeout(Duration),
     /// The user ended it.
     Interrupted,
 }
 
 impl Trouble {
     /// The exit code, and what is said of it.
-    pub fn failure(self, args: &Args) -> (Exit, Failure) {
+    pub fn failure(self) -> (Exit, Failure) {
         match self {
             Self::Environment(e) => (
                 Exit::Environment,
                 Failure::new("environment", e).action("run `mooring doctor` to see what this machine can do"),
             ),
-            Self::Timeout => {
-                let message = format!("the run did not end within --timeout {}", args.timeout);
-                (
-                    Exit::Timeout,
-                    Failure::new("timeout", message)
-                        .action("give it more with --timeout, or look into the trace with --trace"),
-                )
+            Self::Timeout(limit) => {
+                let message = format!(
+                    "the run did not end within {} of wall time: all steps were done, and the cluster did not come to rest",
+                    Span(limit)
+                );
+                let look = "look with --trace FILE at what still happens at the end";
+                let failure = Failure::new("timeout", message).action(look);
+                (Exit::Timeout, failure.action("give a run that only needs longer more with --timeout"))
             }
             Self::Interrupted => {
                 (Exit::Interrupted, Failure::new("interrupted", "interrupted; everything was taken down"))
@@ -134,7 +136,7 @@ pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
         scale: TimeScale::new(args.time_scale.unwrap_or(scale)),
         latency: scenario.link,
         transport: args.transport.into(),
-        watchdog: Some(args.timeout.0),
+        watchdog: None,
         mutants: args.mutant.iter().cloned().collect(),
         ..Options::default()
     }

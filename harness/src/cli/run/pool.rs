@@ -13,13 +13,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use substrate::Trace;
-use substrate::fault::Span;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::play::Ended;
 use crate::output::{Exit, Failure};
-use crate::report::TAIL;
 
 /// The stack of a thread; as the first thread of a process has it.
 const STACK: usize = 8 << 20;
@@ -78,7 +76,7 @@ struct Running {
 }
 
 /// Does all runs of `plan`, and tells `told` of each as it ends. Gives false when `stop` came first; the runs that are
-/// then under way are not waited for.
+/// then under way are not waited for. `late` is what is said of a run that does not end, by its number and its trace.
 ///
 /// # Errors
 /// When the system has no thread for the first of them.
@@ -86,6 +84,7 @@ pub(super) async fn run(
     plan: Plan,
     work: Box<Work>,
     stop: impl Future<Output = ()>,
+    late: &dyn Fn(usize, Option<&Trace>) -> Failure,
     mut told: impl FnMut(usize, Ended),
 ) -> std::io::Result<bool> {
     let next = AtomicUsize::new(0);
@@ -132,16 +131,17 @@ pub(super) async fn run(
                 None => break,
             },
             () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                let late = running.iter().filter(|(_, r)| r.since.elapsed() >= plan.limit);
-                let late: Vec<usize> = late.map(|(thread, _)| *thread).collect();
-                for thread in late {
+                let overdue = running.iter().filter(|(_, r)| r.since.elapsed() >= plan.limit);
+                let overdue: Vec<usize> = overdue.map(|(thread, _)| *thread).collect();
+                for thread in overdue {
                     let Some(run) = running.remove(&thread) else { continue };
                     if run.claim.swap(true, Ordering::SeqCst) {
                         // It has just ended: its note is on its way.
                         continue;
                     }
                     at_work -= 1;
-                    told(run.run, shared.ended(given_up(&run, plan.limit)));
+                    let failure = late(run.run, run.trace.get());
+                    told(run.run, shared.ended(Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())));
                     // Where there is no thread any more, the others take the rest.
                     let _ = start(&mut at_work);
                 }
@@ -209,17 +209,6 @@ fn panicked(payload: &(dyn Any + Send), wall: Duration) -> Ended {
     Ended::without_outcome(Exit::Failed, failure, wall)
 }
 
-/// The report of a run that does not end.
-fn given_up(run: &Running, limit: Duration) -> Ended {
-    let mut text = format!("the run did not end within --timeout {} of wall time; the last trace lines", Span(limit));
-    for line in run.trace.get().map(|trace| trace.tail(TAIL)).into_iter().flatten() {
-        text += &format!("\n  {line}");
-    }
-    let failure =
-        Failure::new("timeout", text).action("give it more with --timeout, or look into the trace with --trace");
-    Ended::without_outcome(Exit::Timeout, failure, run.since.elapsed())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -242,7 +231,8 @@ mod tests {
     fn all(plan: Plan, work: Box<Work>, stop: impl Future<Output = ()>) -> (bool, BTreeMap<usize, Ended>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut seen = BTreeMap::new();
-        let whole = runtime.block_on(run(plan, work, stop, |run, ended| {
+        let late = |run, trace: Option<&Trace>| Failure::new("timeout", format!("run {run}: {}", trace.is_some()));
+        let whole = runtime.block_on(run(plan, work, stop, &late, |run, ended| {
             assert!(seen.insert(run, ended).is_none(), "run {run} ended twice");
         }));
         (whole.unwrap(), seen)
@@ -282,7 +272,7 @@ mod tests {
         let (whole, seen) = all(plan, Box::new(work), std::future::pending());
         assert!(whole && seen.len() == 20);
         assert_eq!(seen[&0].exit, Exit::Timeout);
-        assert!(seen[&0].failure.as_ref().unwrap().message.contains("50ms"));
+        assert!(seen[&0].failure.as_ref().unwrap().message.contains("run 0: false"));
         assert!(seen.iter().all(|(run, ended)| *run == 0 || ended.exit == Exit::Passed));
         drop(held);
     }

@@ -13,7 +13,7 @@ mod waits;
 pub(super) use counts::{event_count, is_event};
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Attendant;
@@ -56,6 +56,8 @@ pub(super) struct Run<'a> {
     /// Ids of the cloud that steps saved.
     saved: BTreeMap<String, String>,
     attendant: &'a Attendant,
+    /// What the step that is done now saw last, and is not content with.
+    last: Mutex<Option<Failure>>,
 }
 
 impl<'a> Run<'a> {
@@ -99,6 +101,7 @@ impl<'a> Run<'a> {
             meter,
             nevers: nevers.clone(),
             heard: Vec::new(),
+            last: Mutex::default(),
         };
         (run, nevers, jobs)
     }
@@ -120,6 +123,7 @@ impl<'a> Run<'a> {
 
     pub(super) async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         self.now = Some(step.index);
+        self.saw(None);
         if let Some(name) = &step.name {
             self.nevers.end_at(name).await?;
         }
@@ -150,6 +154,20 @@ impl<'a> Run<'a> {
             Action::Pause(text) => self.pause(text).await?,
         }
         Ok(())
+    }
+
+    /// The failure of a story that is ended from outside, since `limit` is over: what the step that it is at demands, and
+    /// what it saw last.
+    pub(super) fn cut_off(&self, limit: &str) -> Failure {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match last {
+            Some(last) => Failure { expected: format!("{}, and {limit}", last.expected), ..last },
+            None => self.failure(limit, "it was still at work on this step"),
+        }
+    }
+
+    fn saw(&self, failure: Option<Failure>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     /// Ends what is forbidden to the end of the story.
@@ -231,12 +249,16 @@ impl<'a> Run<'a> {
             // Registered before the look, so that a change between look and wait is not missed.
             changed.as_mut().enable();
             let failure = match probe().await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    self.saw(None);
+                    return Ok(value);
+                }
                 Err(failure) => failure,
             };
             if tokio::time::Instant::now() >= deadline {
                 return Err(failure);
             }
+            self.saw(Some(failure));
             tokio::select! { biased;
                 () = changed => {}
                 () = tokio::time::sleep(self.cluster.poll()) => {}

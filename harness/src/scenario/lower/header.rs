@@ -154,8 +154,8 @@ pub(super) fn time_scale(scale: Option<Placed<doc::TimeScale>>) -> Checked<TimeS
             TimeScales { simulated: each.simulated.unwrap_or(1.0), live: each.live.unwrap_or(1.0) }
         }
     };
-    if [scales.simulated, scales.live].iter().any(|n| !n.is_finite() || *n <= 0.0) {
-        let message = "a time scale divides durations, so it must be a number above zero";
+    if let Some(why) = [scales.simulated, scales.live].iter().find_map(|n| substrate::TimeScale::check(*n).err()) {
+        let message = format!("a time scale divides durations: it {why}");
         return Err(Mistake::new(scale.place, message, "this number")
             .help("1 leaves time as it is, 60 makes a minute a second"));
     }

@@ -2,64 +2,12 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::pod::{self, elements};
-use crate::kinds::Kind;
+use crate::state::default::{elements, pod};
+use crate::state::strategy::claim;
 use crate::state::value::{at, default, map_mut};
 
-pub(super) fn apply(kind: &Kind, object: &mut Value) {
-    if kind.kind == "PodTemplate" {
-        return template(object);
-    }
-    if kind.kind == "ControllerRevision" {
-        return;
-    }
-    if kind.kind == "ReplicationController" {
-        labels_of_template(object);
-    }
-    let Some(spec) = map_mut(object, "spec") else { return };
-    match kind.kind {
-        "Deployment" => deployment(spec),
-        "StatefulSet" => stateful_set(spec),
-        "DaemonSet" => daemon_set(spec),
-        "ReplicaSet" | "ReplicationController" => default(spec, "replicas", 1),
-        "Job" => job(spec),
-        "CronJob" => {
-            for (field, value) in [
-                ("concurrencyPolicy", json!("Allow")),
-                ("suspend", json!(false)),
-                ("successfulJobsHistoryLimit", json!(3)),
-                ("failedJobsHistoryLimit", json!(1)),
-            ] {
-                default(spec, field, value);
-            }
-            if let Some(template) = map_in(spec, "jobTemplate") {
-                default(template, "metadata", json!({}));
-            }
-            if let Some(template) = spec.get_mut("jobTemplate").and_then(|t| t.get_mut("spec")) {
-                self::template(template);
-            }
-            return;
-        }
-        "HorizontalPodAutoscaler" => {
-            default(spec, "minReplicas", 1);
-            if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-                let target = json!({"type": "Utilization", "averageUtilization": 80});
-                spec.insert("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
-            }
-            if let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) {
-                scaling(behavior);
-            }
-            return;
-        }
-        _ => return,
-    }
-    if let Some(template) = spec.get_mut("template").and_then(|t| map_mut(t, "spec")) {
-        pod::spec(template);
-    }
-}
-
 /// The pod template under `template`.
-fn template(owner: &mut Value) {
+pub(super) fn template(owner: &mut Value) {
     if let Some(spec) = owner.get_mut("template").and_then(|t| map_mut(t, "spec")) {
         pod::spec(spec);
     }
@@ -74,7 +22,41 @@ fn map_in<'a>(map: &'a mut Map, key: &str) -> Option<&'a mut Map> {
     slot.as_object_mut()
 }
 
-fn deployment(spec: &mut Map) {
+pub(super) fn replicas(spec: &mut Map) {
+    default(spec, "replicas", 1);
+}
+
+pub(super) fn cron_job(object: &mut Value) {
+    let Some(spec) = map_mut(object, "spec") else { return };
+    for (field, value) in [
+        ("concurrencyPolicy", json!("Allow")),
+        ("suspend", json!(false)),
+        ("successfulJobsHistoryLimit", json!(3)),
+        ("failedJobsHistoryLimit", json!(1)),
+    ] {
+        default(spec, field, value);
+    }
+    if let Some(template) = map_in(spec, "jobTemplate") {
+        default(template, "metadata", json!({}));
+    }
+    if let Some(template) = spec.get_mut("jobTemplate").and_then(|t| t.get_mut("spec")) {
+        self::template(template);
+    }
+}
+
+pub(super) fn autoscaler(object: &mut Value) {
+    let Some(spec) = map_mut(object, "spec") else { return };
+    default(spec, "minReplicas", 1);
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        spec.insert("metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+    }
+    if let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) {
+        scaling(behavior);
+    }
+}
+
+pub(super) fn deployment(spec: &mut Map) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
     default(spec, "progressDeadlineSeconds", 600);
@@ -88,7 +70,7 @@ fn deployment(spec: &mut Map) {
     }
 }
 
-fn stateful_set(spec: &mut Map) {
+pub(super) fn stateful_set(spec: &mut Map) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", 10);
     default_text(spec, "podManagementPolicy", "OrderedReady");
@@ -110,7 +92,7 @@ fn stateful_set(spec: &mut Map) {
                 default(map, "apiVersion", "v1");
                 default(map, "kind", "PersistentVolumeClaim");
             }
-            super::claim(claim);
+            claim::default(claim);
             if let Some(status) = map_mut(claim, "status") {
                 default(status, "phase", "Pending");
             }
@@ -118,7 +100,7 @@ fn stateful_set(spec: &mut Map) {
     }
 }
 
-fn daemon_set(spec: &mut Map) {
+pub(super) fn daemon_set(spec: &mut Map) {
     default(spec, "revisionHistoryLimit", 10);
     let Some(strategy) = map_in(spec, "updateStrategy") else { return };
     default_text(strategy, "type", "RollingUpdate");
@@ -130,7 +112,7 @@ fn daemon_set(spec: &mut Map) {
     }
 }
 
-fn job(spec: &mut Map) {
+pub(super) fn job(spec: &mut Map) {
     let unset = |spec: &Map, field: &str| spec.get(field).is_none_or(Value::is_null);
     if unset(spec, "completions") && unset(spec, "parallelism") {
         spec.insert("completions", 1.into());
@@ -167,7 +149,7 @@ fn scaling(behavior: &mut Map) {
 }
 
 /// Labels and selector of a replication controller follow its template.
-fn labels_of_template(object: &mut Value) {
+pub(super) fn labels_of_template(object: &mut Value) {
     let Some(labels) = at(object, &["spec", "template", "metadata", "labels"]).cloned() else { return };
     if let Some(spec) = map_mut(object, "spec")
         && spec.get("selector").and_then(Value::as_object).is_none_or(Map::is_empty)
@@ -195,7 +177,7 @@ mod tests {
     fn defaulted(plural: &str, spec: Value) -> Value {
         let mut object = json!({ "spec": spec });
         let kind = kinds::all().iter().find(|k| k.plural == plural).unwrap();
-        apply(kind, &mut object);
+        crate::state::strategy::default(kind, &mut object);
         object["spec"].take()
     }
 

@@ -1,11 +1,76 @@
-//! Roles and bindings, priority classes, configuration, quotas and nodes: what a new one must have.
+//! Configuration, secrets, quotas, limits, priorities, roles and requests for certificates
+//! (`pkg/registry/{core,scheduling,rbac,certificates}`).
 
-use substrate::json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use substrate::json::{Value, json};
 
-use super::names;
-use crate::kinds::Kind;
-use crate::state::value::{list, name, text};
-use crate::state::{FieldError, quantity};
+use super::{PLAIN, Strategy};
+use crate::state::default::{elements, set};
+use crate::state::validate::{names, unchanged};
+use crate::state::value::{default, list, map_mut, name, text};
+use crate::state::{FieldError, certificate, quantity};
+
+pub(super) static CONFIG_MAP: Strategy = Strategy {
+    validate: configuration,
+    validate_update: |_, object, old, errors| frozen(object, old, errors),
+    ..PLAIN
+};
+
+pub(super) static SECRET: Strategy = Strategy {
+    default: |object| {
+        string_data(object);
+        set(object, &[("type", json!("Opaque"))]);
+    },
+    validate: secret,
+    validate_update: |_, object, old, errors| {
+        frozen(object, old, errors);
+        unchanged(object, old, &["type"], errors);
+    },
+    ..PLAIN
+};
+
+pub(super) static QUOTA: Strategy = Strategy { validate: quota, ..PLAIN };
+
+pub(super) static LIMIT_RANGE: Strategy = Strategy { default: limits, ..PLAIN };
+
+pub(super) static PRIORITY_CLASS: Strategy = Strategy {
+    default: |class| set(class, &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
+    counts: true,
+    validate: priority,
+    validate_update: |_, class, old, errors| unchanged(class, old, &["value"], errors),
+    ..PLAIN
+};
+
+pub(super) static ROLE: Strategy =
+    Strategy { validate: |object, errors| role(object, true, errors), check_name: names::path_segment, ..PLAIN };
+
+pub(super) static CLUSTER_ROLE: Strategy =
+    Strategy { validate: |object, errors| role(object, false, errors), check_name: names::path_segment, ..PLAIN };
+
+/// What the two bindings have in common.
+const BINDING: Strategy = Strategy {
+    default: default_binding,
+    validate_update: |_, object, old, errors| binding_update(object, old, errors),
+    check_name: names::path_segment,
+    ..PLAIN
+};
+
+pub(super) static ROLE_BINDING: Strategy =
+    Strategy { validate: |object, errors| binding(object, true, errors), ..BINDING };
+
+pub(super) static CLUSTER_ROLE_BINDING: Strategy =
+    Strategy { validate: |object, errors| binding(object, false, errors), ..BINDING };
+
+pub(super) static CERTIFICATE_REQUEST: Strategy = Strategy {
+    note_requester: certificate::note_requester,
+    prepare: |_, part, request, old, now| certificate::prepare(part, request, old, now),
+    validate: certificate::check,
+    validate_update: certificate::check_update,
+    ..PLAIN
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The greatest priority that users may give.
 const MAX_PRIORITY: i64 = 1_000_000_000;
@@ -21,19 +86,6 @@ const NEEDED: &[(&str, &[&str])] = &[
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
     'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-pub(super) fn create(kind: &Kind, object: &Value, errors: &mut Vec<FieldError>) {
-    match kind.kind {
-        "ConfigMap" => configuration(object, errors),
-        "Secret" => secret(object, errors),
-        "Node" => node(object, errors),
-        "ResourceQuota" => quota(object, errors),
-        "PriorityClass" => priority(object, errors),
-        "Role" | "ClusterRole" => role(object, kind.namespaced, errors),
-        "RoleBinding" | "ClusterRoleBinding" => binding(object, kind.namespaced, errors),
-        _ => {}
-    }
-}
-
 fn keys(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
@@ -43,7 +95,7 @@ fn keys(object: &Value, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
+fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
     keys(map, "data", errors);
     keys(map, "binaryData", errors);
     for key in map["data"].as_object().into_iter().flatten().map(|(key, _)| key) {
@@ -54,7 +106,7 @@ pub(super) fn configuration(map: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
+fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
     keys(secret, "data", errors);
     let of = text(secret, &["type"]);
     let has = |key: &str| secret["data"].get(key).is_some();
@@ -72,37 +124,6 @@ pub(super) fn secret(secret: &Value, errors: &mut Vec<FieldError>) {
     let account = "kubernetes.io/service-account.name";
     if of == "kubernetes.io/service-account-token" && text(secret, &["metadata", "annotations", account]).is_empty() {
         errors.push(FieldError::required(format!("metadata.annotations[{account}]"), ""));
-    }
-}
-
-fn node(node: &Value, errors: &mut Vec<FieldError>) {
-    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    let mut seen: Vec<(&str, &str)> = Vec::new();
-    for (i, taint) in list(node, &["spec", "taints"]).iter().enumerate() {
-        let at = format!("metadata.taints[{i}]");
-        let (key, effect) = (text(taint, &["key"]), text(taint, &["effect"]));
-        if let Some(why) = names::qualified(key) {
-            errors.push(FieldError::invalid(format!("{at}.key"), &key.into(), why));
-        }
-        if effect.is_empty() {
-            errors.push(FieldError::required(format!("{at}.effect"), ""));
-        } else if !effects.contains(&effect) {
-            errors.push(FieldError::not_supported(format!("{at}.effect"), &effect.into(), &effects));
-        }
-        if seen.contains(&(key, effect)) {
-            let mut error = FieldError::duplicate(at, taint);
-            error.detail = "taints must be unique by key and effect pair".to_owned();
-            errors.push(error);
-        }
-        seen.push((key, effect));
-    }
-    for field in ["capacity", "allocatable"] {
-        for (resource, amount) in node["status"][field].as_object().into_iter().flatten() {
-            if quantity::nanos(amount.as_str().unwrap_or_default()).is_some_and(|n| n < 0) {
-                let why = "must be greater than or equal to 0";
-                errors.push(FieldError::invalid(format!("status.{field}.{resource}"), amount, why));
-            }
-        }
     }
 }
 
@@ -139,7 +160,7 @@ fn priority(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn role(role: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
+fn role(role: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
     for (i, rule) in list(role, &["rules"]).iter().enumerate() {
         let at = format!("rules[{i}]");
         if list(rule, &["verbs"]).is_empty() {
@@ -189,6 +210,63 @@ fn binding(binding: &Value, namespaced: bool, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::not_supported(format!("subjects[{i}].kind"), &kind.into(), &kinds));
         } else if kind == "ServiceAccount" && !namespaced && text(subject, &["namespace"]).is_empty() {
             errors.push(FieldError::required(format!("subjects[{i}].namespace"), ""));
+        }
+    }
+}
+
+/// What was marked immutable stays so, and so do its data.
+fn frozen(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    if old["immutable"] == true {
+        for field in ["immutable", "data", "binaryData"] {
+            if object.get(field) != old.get(field) {
+                errors.push(FieldError::forbidden(field, "field is immutable when `immutable` is set"));
+            }
+        }
+    }
+}
+
+fn binding_update(binding: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    if binding["roleRef"] != old["roleRef"] {
+        errors.push(FieldError::invalid("roleRef", &binding["roleRef"], "cannot change roleRef"));
+    }
+}
+
+/// `stringData` is for writing only: it goes into `data`, over what is there (upstream's secret conversion).
+fn string_data(secret: &mut Value) {
+    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|map| map.remove("stringData")) else { return };
+    if let Some(data) = map_mut(secret, "data") {
+        for (key, text) in texts {
+            data.insert(key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+        }
+    }
+}
+
+fn default_binding(object: &mut Value) {
+    if let Some(role) = object.get_mut("roleRef").and_then(Value::as_object_mut) {
+        default(role, "apiGroup", RBAC);
+    }
+    let Some(map) = object.as_object_mut() else { return };
+    for subject in elements(map, "subjects") {
+        if subject.get("kind").is_some_and(|kind| kind == "User" || kind == "Group") {
+            default(subject, "apiGroup", RBAC);
+        }
+    }
+}
+
+/// For containers, the default follows the maximum, and the default request the default or else the minimum.
+fn limits(object: &mut Value) {
+    let Some(spec) = map_mut(object, "spec") else { return };
+    for item in elements(spec, "limits") {
+        if item.get("type").is_none_or(|of| of != "Container") {
+            continue;
+        }
+        for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+            let Some(Value::Object(values)) = item.get(from).cloned() else { continue };
+            if let Some(map) = item.entry(to).or_insert_with(|| json!({})).as_object_mut() {
+                for (resource, amount) in values {
+                    default(map, &resource, amount);
+                }
+            }
         }
     }
 }

@@ -1,17 +1,72 @@
-//! Storage kinds: required fields, and what is immutable in which way.
+//! Storage classes, CSI's kinds and attachments (`pkg/registry/storage`).
 
-use substrate::json::Value;
+use substrate::json::{Value, json};
 
-use super::{names, unchanged};
-use crate::state::FieldError;
-use crate::state::quantity;
-use crate::state::value::{at, has, list, text};
+use super::{PLAIN, Strategy, keep_the_rest};
+use crate::state::command::Part;
+use crate::state::default::set;
+use crate::state::validate::{names, unchanged};
+use crate::state::value::{at, copy_meta, default, has, list, map_mut, text};
+use crate::state::warnings::{of_node_term, old_node_label};
+use crate::state::{FieldError, quantity};
+
+pub(super) static CLASS: Strategy = Strategy {
+    default: |class| set(class, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]),
+    validate: class,
+    validate_update: |_, class, old, errors| class_update(class, old, errors),
+    warn: |class, _| of_class(class),
+    ..PLAIN
+};
+
+pub(super) static CSI_NODE: Strategy = Strategy {
+    validate: csi_node,
+    validate_update: |_, node, old, errors| csi_node_update(node, old, errors),
+    ..PLAIN
+};
+
+pub(super) static DRIVER: Strategy = Strategy {
+    default: default_driver,
+    counts_changes: true,
+    validate: driver,
+    validate_update: |_, driver, old, errors| driver_update(driver, old, errors),
+    warn: of_driver,
+    check_name: |name| {
+        // It stands in label values and paths, too.
+        if name.len() > 63 { Some("must be no more than 63 characters".to_owned()) } else { names::subdomain(name) }
+    },
+    ..PLAIN
+};
+
+pub(super) static CAPACITY: Strategy =
+    Strategy { validate: storage_capacity, warn: |capacity, _| of_capacity(capacity), ..PLAIN };
+
+pub(super) static ATTACHMENT: Strategy = Strategy {
+    begin: |_, _| Some(json!({"attached": false})),
+    prepare: |kind, part, attachment, old, now| {
+        keep_the_rest(kind, part, attachment, old, now);
+        if part == Part::Status {
+            reset_metadata(attachment, old);
+        }
+    },
+    validate: attachment,
+    validate_update: |part, attachment, old, errors| match part {
+        Part::Main => attachment_update(attachment, old, errors),
+        Part::Status => attachment_status(attachment, errors),
+        _ => {}
+    },
+    ..PLAIN
+};
+
+pub(super) static ATTRIBUTES_CLASS: Strategy = Strategy {
+    finalizer: Some("kubernetes.io/vac-protection"),
+    validate: attributes_class,
+    validate_update: |_, class, old, errors| attributes_class_update(class, old, errors),
+    ..PLAIN
+};
 
 /// Where access modes are listed.
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM: &[&str] = &["Delete", "Retain"];
-/// Sources that upstream looks for after all others.
-const LATE_SOURCES: &[&str] = &["scaleIO", "local", "storageos", "csi", "flexVolume"];
 /// Characters that the name of a driver may have.
 const MAX_DRIVER_NAME: usize = 63;
 /// Characters that a driver's name for a node may have.
@@ -20,10 +75,7 @@ const MAX_NODE_ID: usize = 256;
 const MAX_MESSAGE: usize = 1024;
 /// Bytes that the metadata of an attachment may have.
 const MAX_ATTACHMENT_METADATA: usize = 256_000;
-const CLAIM_IMMUTABLE: &str =
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-
-fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) {
     let modes = list(object, &["spec", "accessModes"]);
     if modes.is_empty() {
         errors.push(FieldError::required("spec.accessModes", why_needed));
@@ -39,14 +91,14 @@ fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) 
     }
 }
 
-fn volume_mode(object: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn volume_mode(object: &Value, errors: &mut Vec<FieldError>) {
     let mode = text(object, &["spec", "volumeMode"]);
     if !matches!(mode, "" | "Filesystem" | "Block") {
         errors.push(FieldError::not_supported("spec.volumeMode", &mode.into(), &["Block", "Filesystem"]));
     }
 }
 
-fn positive(object: &Value, path: &[&str], field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn positive(object: &Value, path: &[&str], field: &str, errors: &mut Vec<FieldError>) {
     match at(object, path).and_then(Value::as_str) {
         None => errors.push(FieldError::required(field, "")),
         Some(text) if quantity::nanos(text).is_none_or(|n| n <= 0) => {
@@ -56,44 +108,8 @@ fn positive(object: &Value, path: &[&str], field: &str, errors: &mut Vec<FieldEr
     }
 }
 
-pub(super) fn claim(claim: &Value, errors: &mut Vec<FieldError>) {
-    access_modes(claim, "at least 1 access mode is required", errors);
-    volume_mode(claim, errors);
-    let field = "spec.resources[storage]";
-    positive(claim, &["spec", "resources", "requests", "storage"], field, errors);
-    let class = text(claim, &["spec", "storageClassName"]);
-    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
-        errors.push(FieldError::invalid("spec.storageClassName", &class.into(), why));
-    }
-    let class = text(claim, &["spec", "volumeAttributesClassName"]);
-    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
-        errors.push(FieldError::invalid("spec.volumeAttributesClassName", &class.into(), why));
-    }
-    selector_labels(&claim["spec"]["selector"], "spec.selector", errors);
-    for field in ["dataSource", "dataSourceRef"] {
-        data_source(&claim["spec"][field], &format!("spec.{field}"), errors);
-    }
-}
-
-/// Where a claim's bytes come from has a name and a kind; of core there are claims only.
-fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
-    if source.is_null() {
-        return;
-    }
-    for field in ["name", "kind"] {
-        if text(source, &[field]).is_empty() {
-            errors.push(FieldError::required(format!("{at}.{field}"), ""));
-        }
-    }
-    let kind = text(source, &["kind"]);
-    if text(source, &["apiGroup"]).is_empty() && !matches!(kind, "" | "PersistentVolumeClaim") {
-        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-        errors.push(FieldError::invalid(at, &kind.into(), why));
-    }
-}
-
 /// The keys and values that a selector compares with are those of labels.
-fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
         if let Some(why) = names::qualified(key) {
             errors.push(FieldError::invalid(format!("{at}.matchLabels"), &key.as_str().into(), why));
@@ -104,112 +120,8 @@ fn selector_labels(selector: &Value, at: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The spec of a claim is fixed, but for its volume (once), its class (when it had none), its size and its attributes
-/// class (both when it is bound).
-pub(super) fn claim_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let (mut new, mut was) = (claim["spec"].clone(), old["spec"].clone());
-    let bound = text(old, &["status", "phase"]) == "Bound";
-    let mut allow = |field: &str, allowed: bool| {
-        if allowed {
-            for spec in [&mut new, &mut was] {
-                if let Some(spec) = spec.as_object_mut() {
-                    spec.remove(field);
-                }
-            }
-        }
-    };
-    allow("volumeName", text(old, &["spec", "volumeName"]).is_empty());
-    allow("storageClassName", !has(old, &["spec", "storageClassName"]) && class_annotation(old).is_none());
-    allow("volumeAttributesClassName", bound);
-    if bound {
-        for spec in [&mut new, &mut was] {
-            if let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
-                requests.remove("storage");
-            }
-        }
-    }
-    if new != was {
-        errors.push(FieldError::forbidden("spec", CLAIM_IMMUTABLE));
-    }
-    size_update(claim, old, errors);
-    unchanged(claim, old, &["spec", "volumeMode"], errors);
-    let attributes = |c: &Value| text(c, &["spec", "volumeAttributesClassName"]).to_owned();
-    let current = text(old, &["status", "currentVolumeAttributesClassName"]);
-    if !current.is_empty() && !attributes(old).is_empty() && attributes(claim).is_empty() {
-        let why = "update from non-nil value to nil is forbidden";
-        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
-    }
-}
-
-/// A claim may grow; it may shrink only to recover from an expansion, and never to what it has already.
-fn size_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let path = ["spec", "resources", "requests", "storage"];
-    let field = "spec.resources.requests.storage";
-    let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
-    let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"]));
-    if let (Some(new), Some(was)) = (new, was)
-        && new < was
-        && has_now.is_none_or(|now| new <= now)
-    {
-        errors.push(FieldError::forbidden(field, "field can not be less than status.capacity"));
-    }
-}
-
-fn class_annotation(object: &Value) -> Option<&str> {
-    at(object, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]).and_then(Value::as_str)
-}
-
-pub(super) fn volume(volume: &Value, errors: &mut Vec<FieldError>) {
-    access_modes(volume, "", errors);
-    volume_mode(volume, errors);
-    capacity(volume, errors);
-    let sources = sources(volume);
-    match sources.as_slice() {
-        [] => errors.push(FieldError::required("spec", "must specify a volume type")),
-        [_] => {}
-        [_, more @ ..] => {
-            for source in more {
-                let why = "may not specify more than 1 volume type";
-                errors.push(FieldError::forbidden(format!("spec.{source}"), why));
-            }
-        }
-    }
-    if sources.contains(&"csi") {
-        driver_name(text(volume, &["spec", "csi", "driver"]), "spec.csi.driver", errors);
-        if text(volume, &["spec", "csi", "volumeHandle"]).is_empty() {
-            errors.push(FieldError::required("spec.csi.volumeHandle", ""));
-        }
-    }
-    if has(volume, &["spec", "nodeAffinity"]) && !has(volume, &["spec", "nodeAffinity", "required"]) {
-        let why = "must specify required node constraints";
-        errors.push(FieldError::required("spec.nodeAffinity.required", why));
-    }
-    let policy = text(volume, &["spec", "persistentVolumeReclaimPolicy"]);
-    if !matches!(policy, "Delete" | "Retain" | "Recycle") {
-        let field = "spec.persistentVolumeReclaimPolicy";
-        errors.push(FieldError::not_supported(field, &policy.into(), &["Delete", "Recycle", "Retain"]));
-    }
-}
-
-/// A volume has storage, some of it, and nothing else.
-fn capacity(volume: &Value, errors: &mut Vec<FieldError>) {
-    let field = "spec.capacity";
-    let empty = substrate::json::json!({});
-    let capacity = at(volume, &["spec", "capacity"]).filter(|c| !c.is_null()).unwrap_or(&empty);
-    let resources = capacity.as_object().map_or(0, substrate::json::Map::len);
-    if resources == 0 {
-        errors.push(FieldError::required(field, ""));
-    }
-    if capacity.get("storage").is_none() || resources > 1 {
-        errors.push(FieldError::not_supported(field, capacity, &["storage"]));
-    }
-    if capacity.get("storage").is_some() {
-        positive(volume, &["spec", "capacity", "storage"], "spec.capacity[storage]", errors);
-    }
-}
-
 /// The name of a CSI driver: a subdomain, and short enough for a label.
-fn driver_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn driver_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
     if name.is_empty() {
         errors.push(FieldError::required(field, ""));
         return;
@@ -222,57 +134,7 @@ fn driver_name(name: &str, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Fields of a volume's spec that are not its source.
-const NOT_SOURCES: &[&str] = &[
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
-
-/// The sources in the order in which upstream counts them: of several the first one is right.
-fn sources(volume: &Value) -> Vec<&str> {
-    let fields = volume["spec"].as_object().into_iter().flatten();
-    let mut found: Vec<&str> = fields.map(|(key, _)| key.as_str()).filter(|key| !NOT_SOURCES.contains(key)).collect();
-    found.sort_by_key(|source| LATE_SOURCES.iter().position(|late| late == source).map_or(0, |at| at + 1));
-    found
-}
-
-pub(super) fn volume_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let same = sources(volume) == sources(old)
-        && sources(volume).iter().all(|s| {
-            let source = |v: &Value| v["spec"][*s].clone();
-            let (mut new, was) = (source(volume), source(old));
-            // The only part of a source that may be added later.
-            if was.get("controllerExpandSecretRef").is_none()
-                && let Some(new) = new.as_object_mut()
-            {
-                new.remove("controllerExpandSecretRef");
-            }
-            new == was
-        });
-    if !same {
-        errors.push(FieldError::forbidden(
-            "spec.persistentvolumesource",
-            "spec.persistentvolumesource is immutable after creation",
-        ));
-    }
-    unchanged(volume, old, &["spec", "volumeMode"], errors);
-    if has(old, &["spec", "nodeAffinity"]) {
-        unchanged(volume, old, &["spec", "nodeAffinity"], errors);
-    }
-    if has(old, &["spec", "volumeAttributesClassName"]) && !has(volume, &["spec", "volumeAttributesClassName"]) {
-        let why = "update from non-nil value to nil is forbidden";
-        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
-    }
-}
-
-pub(super) fn class(class: &Value, errors: &mut Vec<FieldError>) {
+fn class(class: &Value, errors: &mut Vec<FieldError>) {
     if text(class, &["provisioner"]).is_empty() {
         errors.push(FieldError::required("provisioner", ""));
     }
@@ -306,7 +168,7 @@ pub(super) fn class(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if class.get("parameters") != old.get("parameters") {
         errors.push(FieldError::forbidden("parameters", "updates to parameters are forbidden."));
     }
@@ -319,7 +181,7 @@ pub(super) fn class_update(class: &Value, old: &Value, errors: &mut Vec<FieldErr
     unchanged(class, old, &["volumeBindingMode"], errors);
 }
 
-pub(super) fn csi_node(node: &Value, errors: &mut Vec<FieldError>) {
+fn csi_node(node: &Value, errors: &mut Vec<FieldError>) {
     let mut seen: Vec<&str> = Vec::new();
     for (i, driver) in list(node, &["spec", "drivers"]).iter().enumerate() {
         let at = format!("spec.drivers[{i}]");
@@ -349,7 +211,7 @@ fn at_count(driver: &Value) -> Option<i64> {
     crate::state::value::int(driver, &["allocatable", "count"])
 }
 
-pub(super) fn csi_node_update(node: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn csi_node_update(node: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     csi_node(node, errors);
     let before = list(old, &["spec", "drivers"]);
     for (i, driver) in list(node, &["spec", "drivers"]).iter().enumerate() {
@@ -363,7 +225,7 @@ pub(super) fn csi_node_update(node: &Value, old: &Value, errors: &mut Vec<FieldE
     }
 }
 
-pub(super) fn driver(driver: &Value, errors: &mut Vec<FieldError>) {
+fn driver(driver: &Value, errors: &mut Vec<FieldError>) {
     for mode in list(driver, &["spec", "volumeLifecycleModes"]) {
         let modes = ["Persistent", "Ephemeral"];
         if !mode.as_str().is_some_and(|mode| modes.contains(&mode)) {
@@ -390,7 +252,7 @@ pub(super) fn driver(driver: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
+fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
     selector_labels(&capacity["nodeTopology"], "nodeTopology", errors);
     let class = text(capacity, &["storageClassName"]);
     if let Some(why) = names::subdomain(class) {
@@ -404,12 +266,12 @@ pub(super) fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn driver_update(driver: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn driver_update(driver: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     unchanged(driver, old, &["spec", "attachRequired"], errors);
     unchanged(driver, old, &["spec", "volumeLifecycleModes"], errors);
 }
 
-pub(super) fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
+fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
     driver_name(text(attachment, &["spec", "attacher"]), "spec.attacher", errors);
     let node = text(attachment, &["spec", "nodeName"]);
     if let Some(why) = names::subdomain(node) {
@@ -430,11 +292,11 @@ pub(super) fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn attachment_update(attachment: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn attachment_update(attachment: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     unchanged(attachment, old, &["spec"], errors);
 }
 
-pub(super) fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
+fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
     for error in ["attachError", "detachError"] {
         if text(attachment, &["status", error, "message"]).len() > MAX_MESSAGE {
             errors.push(FieldError::too_long(format!("status.{error}.message"), MAX_MESSAGE));
@@ -447,7 +309,7 @@ pub(super) fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>
     }
 }
 
-pub(super) fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
+fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
     let driver = text(class, &["driverName"]).to_lowercase();
     if driver.is_empty() {
         errors.push(FieldError::required("driverName", ""));
@@ -459,10 +321,69 @@ pub(super) fn attributes_class(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-pub(super) fn attributes_class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn attributes_class_update(class: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     for field in ["driverName", "parameters"] {
         if class.get(field) != old.get(field) {
             errors.push(FieldError::forbidden(field, format!("updates to {field} are forbidden.")));
         }
     }
+}
+
+fn default_driver(driver: &mut Value) {
+    if let Some(spec) = map_mut(driver, "spec") {
+        for (key, value) in [
+            ("attachRequired", json!(true)),
+            ("podInfoOnMount", json!(false)),
+            ("storageCapacity", json!(false)),
+            ("fsGroupPolicy", json!("ReadWriteOnceWithFSType")),
+            ("requiresRepublish", json!(false)),
+            ("seLinuxMount", json!(false)),
+        ] {
+            default(spec, key, value);
+        }
+        if spec.get("volumeLifecycleModes").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            spec.insert("volumeLifecycleModes", json!(["Persistent"]));
+        }
+    }
+}
+
+/// What `ResetObjectMetaForStatus` takes from the old object.
+fn reset_metadata(object: &mut Value, old: &Value) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
+        copy_meta(old, object, field);
+    }
+}
+
+fn of_class(class: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
+        for (j, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
+            if let Some(why) = old_node_label(text(expression, &["key"])) {
+                found.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {why}"));
+            }
+        }
+    }
+    found
+}
+
+fn of_capacity(capacity: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let topology = &capacity["nodeTopology"];
+    of_node_term("nodeTopology", topology, &mut found);
+    for key in topology["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key) {
+        if let Some(why) = old_node_label(key) {
+            found.push(format!("nodeTopology.matchLabels.{key}: {why}"));
+        }
+    }
+    found
+}
+
+fn of_driver(driver: &Value, old: &Value) -> Vec<String> {
+    let requests = |driver: &Value| list(driver, &["spec", "tokenRequests"]).to_vec();
+    let asked = requests(driver);
+    if asked.is_empty() || asked == requests(old) || has(driver, &["spec", "serviceAccountTokenInSecrets"]) {
+        return Vec::new();
+    }
+    let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+    vec![text.to_owned()]
 }

@@ -1,0 +1,226 @@
+//! Claims of volumes (`pkg/registry/core/persistentvolumeclaim/strategy.go`).
+
+use substrate::json::{Value, json};
+
+use super::storage::{access_modes, positive, selector_labels, volume_mode};
+use super::{PLAIN, Strategy};
+use crate::kinds::{self, Kind};
+use crate::state::command::Part;
+use crate::state::status::Status;
+use crate::state::validate::{names, unchanged};
+use crate::state::value::{self, at, has, map_mut, name, text};
+use crate::state::{FieldError, Store, quantity, warnings};
+
+pub(super) static CLAIM: Strategy = Strategy {
+    default,
+    admit_create,
+    admit_update,
+    finalizer: Some("kubernetes.io/pvc-protection"),
+    begin: |_, _| Some(json!({"phase": "Pending"})),
+    validate,
+    validate_update: |part, claim, old, errors| {
+        if part == Part::Main {
+            validate_update(claim, old, errors);
+        }
+    },
+    warn,
+    ..PLAIN
+};
+
+const CLAIM_IMMUTABLE: &str =
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+/// Marks a storage class as the default one.
+const DEFAULT_CLASS: &[&str] =
+    &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+
+pub(in crate::state) fn default(claim: &mut Value) {
+    if let Some(spec) = map_mut(claim, "spec") {
+        value::default(spec, "volumeMode", "Filesystem");
+        let (source, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
+        match (source, reference) {
+            (Some(source), None) => {
+                spec.insert("dataSourceRef", source);
+            }
+            // A reference into another namespace has no old form.
+            (None, Some(reference)) if reference.get("namespace").is_none() => {
+                spec.insert("dataSource", reference);
+            }
+            _ => {}
+        }
+    }
+    if let Some(status) = map_mut(claim, "status") {
+        value::default(status, "phase", "Pending");
+    }
+}
+
+fn admit_create(store: &Store, kind: &Kind, claim: &mut Value) -> Result<(), Status> {
+    store.check_limits(kind, claim)?;
+    store.default_class(claim);
+    Ok(())
+}
+
+fn admit_update(store: &Store, part: Part, kind: &Kind, claim: &mut Value, old: &Value) -> Result<(), Status> {
+    if part != Part::Main {
+        return Ok(());
+    }
+    if !value::is_terminating(old) {
+        store.check_limits(kind, claim)?;
+    }
+    store.admit_resize(kind, claim, old)
+}
+
+fn validate(claim: &Value, errors: &mut Vec<FieldError>) {
+    access_modes(claim, "at least 1 access mode is required", errors);
+    volume_mode(claim, errors);
+    let field = "spec.resources[storage]";
+    positive(claim, &["spec", "resources", "requests", "storage"], field, errors);
+    let class = text(claim, &["spec", "storageClassName"]);
+    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
+        errors.push(FieldError::invalid("spec.storageClassName", &class.into(), why));
+    }
+    let class = text(claim, &["spec", "volumeAttributesClassName"]);
+    if let (false, Some(why)) = (class.is_empty(), names::subdomain(class)) {
+        errors.push(FieldError::invalid("spec.volumeAttributesClassName", &class.into(), why));
+    }
+    selector_labels(&claim["spec"]["selector"], "spec.selector", errors);
+    for field in ["dataSource", "dataSourceRef"] {
+        data_source(&claim["spec"][field], &format!("spec.{field}"), errors);
+    }
+}
+
+/// Where a claim's bytes come from has a name and a kind; of core there are claims only.
+fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    if source.is_null() {
+        return;
+    }
+    for field in ["name", "kind"] {
+        if text(source, &[field]).is_empty() {
+            errors.push(FieldError::required(format!("{at}.{field}"), ""));
+        }
+    }
+    let kind = text(source, &["kind"]);
+    if text(source, &["apiGroup"]).is_empty() && !matches!(kind, "" | "PersistentVolumeClaim") {
+        let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(FieldError::invalid(at, &kind.into(), why));
+    }
+}
+
+/// The spec of a claim is fixed, but for its volume (once), its class (when it had none), its size and its attributes
+/// class (both when it is bound).
+fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let (mut new, mut was) = (claim["spec"].clone(), old["spec"].clone());
+    let bound = text(old, &["status", "phase"]) == "Bound";
+    let mut allow = |field: &str, allowed: bool| {
+        if allowed {
+            for spec in [&mut new, &mut was] {
+                if let Some(spec) = spec.as_object_mut() {
+                    spec.remove(field);
+                }
+            }
+        }
+    };
+    allow("volumeName", text(old, &["spec", "volumeName"]).is_empty());
+    allow("storageClassName", !has(old, &["spec", "storageClassName"]) && class_annotation(old).is_none());
+    allow("volumeAttributesClassName", bound);
+    if bound {
+        for spec in [&mut new, &mut was] {
+            if let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
+                requests.remove("storage");
+            }
+        }
+    }
+    if new != was {
+        errors.push(FieldError::forbidden("spec", CLAIM_IMMUTABLE));
+    }
+    size_update(claim, old, errors);
+    unchanged(claim, old, &["spec", "volumeMode"], errors);
+    let attributes = |c: &Value| text(c, &["spec", "volumeAttributesClassName"]).to_owned();
+    let current = text(old, &["status", "currentVolumeAttributesClassName"]);
+    if !current.is_empty() && !attributes(old).is_empty() && attributes(claim).is_empty() {
+        let why = "update from non-nil value to nil is forbidden";
+        errors.push(FieldError::forbidden("spec.volumeAttributesClassName", why));
+    }
+}
+
+/// A claim may grow; it may shrink only to recover from an expansion, and never to what it has already.
+fn size_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let path = ["spec", "resources", "requests", "storage"];
+    let field = "spec.resources.requests.storage";
+    let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
+    let has_now = quantity::nanos(text(old, &["status", "capacity", "storage"]));
+    if let (Some(new), Some(was)) = (new, was)
+        && new < was
+        && has_now.is_none_or(|now| new <= now)
+    {
+        errors.push(FieldError::forbidden(field, "field can not be less than status.capacity"));
+    }
+}
+
+fn class_annotation(object: &Value) -> Option<&str> {
+    at(object, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]).and_then(Value::as_str)
+}
+
+fn warn(claim: &Value, _: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let old_class = warnings::OLD_CLASS;
+    if has(claim, &["metadata", "annotations", old_class]) {
+        found.push(format!("metadata.annotations[{old_class}]: {}", warnings::OLD_CLASS_TEXT));
+    }
+    warnings::of_claim_spec("spec", &claim["spec"], &mut found);
+    found
+}
+
+impl Store {
+    /// A claim without a class gets the default one: the newest, and among those of one second the first by name.
+    fn default_class(&self, claim: &mut Value) {
+        let annotated = has(claim, &["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
+        // A class of "" is a choice: no class.
+        if annotated || has(claim, &["spec", "storageClassName"]) {
+            return;
+        }
+        let is_default =
+            |class: &Value| DEFAULT_CLASS.iter().any(|a| text(class, &["metadata", "annotations", a]) == "true");
+        let created = |class: &Value| text(class, &["metadata", "creationTimestamp"]).to_owned();
+        let chosen = self
+            .all(kinds::STORAGE_CLASSES)
+            .filter(|class| is_default(&class.value))
+            // max_by_key takes the last of equals, and they come in the order of names.
+            .rev_max_by(|class| created(&class.value));
+        if let (Some(class), Some(spec)) = (chosen, value::map_mut(claim, "spec")) {
+            spec.insert("storageClassName", name(&class.value).into());
+        }
+    }
+
+    /// A claim may grow only when it is bound and its class allows it (`PersistentVolumeClaimResize`).
+    fn admit_resize(&self, kind: &Kind, claim: &Value, old: &Value) -> Result<(), Status> {
+        let path = ["spec", "resources", "requests", "storage"];
+        let (new, was) = (quantity::nanos(text(claim, &path)), quantity::nanos(text(old, &path)));
+        if !matches!((new, was), (Some(new), Some(was)) if new > was) {
+            return Ok(());
+        }
+        if text(old, &["status", "phase"]) != "Bound" {
+            return Err(Status::forbidden(kind, name(claim), "Only bound persistent volume claims can be expanded"));
+        }
+        let class = text(claim, &["spec", "storageClassName"]);
+        let allows =
+            self.get(kinds::STORAGE_CLASSES, class).is_some_and(|class| class.value["allowVolumeExpansion"] == true);
+        if allows {
+            return Ok(());
+        }
+        let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+                   support resize";
+        Err(Status::forbidden(kind, name(claim), why))
+    }
+}
+
+/// The first of the greatest, in the order of iteration.
+trait RevMax: Iterator + Sized {
+    fn rev_max_by<K: Ord>(self, key: impl Fn(&Self::Item) -> K) -> Option<Self::Item> {
+        self.fold(None, |best: Option<Self::Item>, item| match best {
+            Some(best) if key(&best) >= key(&item) => Some(best),
+            _ => Some(item),
+        })
+    }
+}
+
+impl<I: Iterator> RevMax for I {}

@@ -1,0 +1,360 @@
+//! One write on its way from the request to the store: the stages that POST, PUT, PATCH and apply share
+//! (apiserver `registry/rest/{create,update}.go`, `registry/generic/registry/store.go`).
+
+use std::sync::Arc;
+
+use substrate::Now;
+use substrate::json::Value;
+
+use super::command::{Part, Reply, Target, WriteOptions};
+use super::matching::Attributes;
+use super::object::{Key, Object, key};
+use super::quota::Charge;
+use super::status::Status;
+use super::update::names_no_revision;
+use super::value::{self, copy_meta, finalizers, int, is_terminating, name, resource_version, text};
+use super::{FieldError, Store, managed, shape, strategy};
+use crate::kinds::{self, Kind};
+
+/// What generateName may be long at most before five characters are added (R23).
+const MAX_GENERATED_BASE: usize = 58;
+
+/// How often a generated name is drawn anew when it is taken (KEP-4420).
+const ATTEMPTS: usize = 8;
+/// What only the server sets of the metadata (R5).
+const SERVERS: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "resourceVersion",
+];
+
+/// One write.
+pub(super) struct Write<'a> {
+    /// The time of the request.
+    pub now: Now,
+    /// The kind as the client names it.
+    pub served: &'a Kind,
+    /// The kind under which the object is stored.
+    pub kind: &'a Kind,
+    /// The part that is written.
+    pub part: Part,
+    /// The namespace of the URL.
+    pub namespace: Option<&'a str>,
+    /// The name of the URL; empty for an object that is to be made.
+    pub named: &'a str,
+    /// The object as it is; none for one that is to be made.
+    pub old: Option<Arc<Object>>,
+    /// The object as it is to be, as far as the stages have brought it.
+    pub object: Value,
+    /// How it is written.
+    pub options: WriteOptions,
+    /// Whether it is applied: then its managers are known already.
+    pub applied: bool,
+    /// What is wrong with it, as far as it is known.
+    pub errors: Vec<FieldError>,
+}
+
+impl<'a> Write<'a> {
+    /// An object that is to be made, in its stored form.
+    pub fn new(served: &'a Kind, namespace: Option<&'a str>, object: Value, options: WriteOptions, now: Now) -> Self {
+        let kind = kinds::stored(served);
+        let (part, errors) = (Part::Main, Vec::new());
+        Self { now, served, kind, part, namespace, named: "", old: None, object, options, applied: false, errors }
+    }
+
+    /// An object in the place of `old`.
+    pub fn of(target: &'a Target, old: Arc<Object>, object: Value, options: WriteOptions, now: Now) -> Self {
+        let (namespace, named) = (target.namespace.as_deref(), target.name.as_str());
+        let (part, old) = (target.part, Some(old));
+        Self { part, named, old, ..Self::new(&target.kind, namespace, object, options, now) }
+    }
+
+    /// The object as it was; null for one that is to be made.
+    fn before(&self) -> &Value {
+        self.old.as_ref().map_or(&Value::Null, |old| &old.value)
+    }
+
+    /// The write as admission sees it.
+    fn request(&self) -> Attributes<'_> {
+        Attributes {
+            kind: self.served,
+            subresource: self.part.subresource(),
+            named: self.named,
+            operation: if self.old.is_some() { "UPDATE" } else { "CREATE" },
+            namespace: self.namespace,
+            object: &self.object,
+            old: self.before(),
+        }
+    }
+
+    fn writer(&self) -> managed::Writer<'_> {
+        managed::Writer { kind: self.kind, part: self.part, manager: &self.options.manager, now: self.now }
+    }
+
+    /// 422 with what is wrong, where anything is.
+    fn judge(&mut self, named: &str) -> Result<(), Status> {
+        let errors = std::mem::take(&mut self.errors);
+        // An object that was not made is of the kind under which it would be stored.
+        let kind = if self.old.is_some() { self.served } else { self.kind };
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(kind, named, errors)) }
+    }
+
+    /// Takes from a new object what only the server sets.
+    fn strip(&mut self) -> Result<(), Status> {
+        if !names_no_revision(&self.object) {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let metadata = value::metadata(&mut self.object);
+        for field in SERVERS {
+            metadata.remove(field);
+        }
+        shape::tidy_metadata(metadata);
+        metadata.insert("creationTimestamp", value::time(self.now.wall).into());
+        Ok(())
+    }
+
+    /// Notes who manages the fields of an object that was updated.
+    fn note_managers(&mut self, sent: Option<Value>, sent_any: bool) {
+        let Some(old) = self.old.clone().filter(|_| !self.applied) else { return };
+        if managed::is_tracked(&old.value) || sent_any {
+            copy_meta(&old.value, &mut self.object, "managedFields");
+            let writer =
+                managed::Writer { kind: self.kind, part: self.part, manager: &self.options.manager, now: self.now };
+            managed::update(&writer, &mut self.object, &old.value, sent);
+        } else if managed::is_reset(&self.object) {
+            value::metadata(&mut self.object).remove("managedFields");
+        }
+    }
+}
+
+impl Store {
+    /// Brings a write through all stages.
+    ///
+    /// # Errors
+    /// The first stage that refuses it.
+    pub(super) fn write(&mut self, write: Write<'_>) -> Result<Reply, Status> {
+        match write.old.clone() {
+            None => self.make(write),
+            Some(old) => self.replace(write, &old),
+        }
+    }
+
+    /// Makes an object.
+    fn make(&mut self, mut write: Write<'_>) -> Result<Reply, Status> {
+        let (kind, now) = (write.kind, write.now);
+        self.admit_namespace(write.namespace, kind, name(&write.object))?;
+        strategy::default(kind, &mut write.object);
+        // What the server makes by itself has no manager.
+        if self.tracks && !write.options.manager.is_empty() && !managed::is_tracked(&write.object) {
+            let mut object = std::mem::take(&mut write.object);
+            managed::first(&write.writer(), &mut object);
+            write.object = object;
+        }
+        write.strip()?;
+        strategy::admit_create(self, kind, &mut write.object)?;
+        self.mutate(&mut write)?;
+        strategy::begin(kind, &mut write.object, write.options.requester.as_deref(), now);
+        let key = self.choose_key(kind, write.namespace, &mut write.object)?;
+        write.errors.extend(strategy::validate(kind, &write.object));
+        let named = name(&write.object).to_owned();
+        write.judge(&named)?;
+        self.warnings.extend(strategy::warn(kind, &write.object, &Value::Null));
+        self.check(&write)?;
+        if self.get(kind, &key).is_some() {
+            return Err(Status::already_exists(write.served, &named));
+        }
+        let charges = self.charge(now, kind, &write.object, None)?;
+        let uid = self.new_uid();
+        strategy::finish(kind, &mut write.object, &uid);
+        value::metadata(&mut write.object).insert("uid", uid.into());
+        if write.options.dry_run {
+            self.complete(kind, &mut write.object);
+            return Ok(Reply::Created(Object::transient(write.object)));
+        }
+        self.settle_charges(now, charges);
+        Ok(Reply::Created(self.put(now, kind, key, write.object)))
+    }
+
+    /// Puts an object in the place of `old`, as far as the part that is written allows.
+    fn replace(&mut self, mut write: Write<'_>, old: &Arc<Object>) -> Result<Reply, Status> {
+        let (kind, part, now) = (write.kind, write.part, write.now);
+        let managed_as_sent = write.object.get("metadata").and_then(|m| m.get("managedFields")).cloned();
+        let sent_managers = managed::are_written(part, &write.object);
+        self.check_revision(&write, old)?;
+        strategy::default(kind, &mut write.object);
+        // Of a scale they have seen the Scale.
+        if part != Part::Scale {
+            self.mutate(&mut write)?;
+        }
+        if part == Part::Status && strategy::takes_late_status(kind) {
+            value::metadata(&mut write.object).remove("deletionTimestamp");
+        }
+        write.errors.extend(keep_system_fields(&mut write.object, &old.value));
+        strategy::prepare(kind, part, &mut write.object, &old.value, now);
+        strategy::admit_update(self, kind, part, &mut write.object, &old.value)?;
+        if kind == kinds::CUSTOM_RESOURCE_DEFINITIONS && self.turns_storage(&write.object, &old.value) {
+            let why = "this server does not convert stored objects: delete them first, or keep the storage version";
+            write.errors.push(FieldError::forbidden("spec.versions", why));
+        }
+        // The old object has it, too, and the two are compared from here on.
+        self.complete(kind, &mut write.object);
+        strategy::count(kind, &mut write.object, &old.value);
+        // A scale changes the object itself.
+        let written = if part == Part::Scale { Part::Main } else { part };
+        write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));
+        write.judge(write.named)?;
+        if part == Part::Main {
+            self.warnings.extend(strategy::warn(kind, &write.object, &old.value));
+        }
+        // Of a scale they have been asked, with the Scale.
+        if part != Part::Scale {
+            self.check(&write)?;
+        }
+        let charges = match part {
+            Part::Main | Part::Resize => self.charge(now, kind, &write.object, Some(&old.value))?,
+            _ => Vec::new(),
+        };
+        write.note_managers(managed_as_sent, sent_managers);
+        Ok(self.commit(write, old, charges))
+    }
+
+    /// 409 for a write that names another revision than the stored one.
+    fn check_revision(&self, write: &Write<'_>, old: &Object) -> Result<(), Status> {
+        let is_stale =
+            !names_no_revision(&write.object) && resource_version(&write.object) != resource_version(&old.value);
+        if is_stale && !self.defects.takes_stale_writes {
+            return Err(Status::modified(write.served, write.named));
+        }
+        Ok(())
+    }
+
+    /// What mutating policies make of it.
+    fn mutate(&self, write: &mut Write<'_>) -> Result<(), Status> {
+        if let Some(changed) = self.mutated(&write.request(), write.options.mutated)? {
+            write.object = changed;
+        }
+        Ok(())
+    }
+
+    /// What Pod Security and validating policies say of it.
+    fn check(&mut self, write: &Write<'_>) -> Result<(), Status> {
+        self.check_pod_security(&write.request())?;
+        self.check_policies(&write.request())
+    }
+
+    /// Keeps what has passed all stages; a terminating object that nothing holds any more goes.
+    fn commit(&mut self, write: Write<'_>, old: &Arc<Object>, charges: Vec<Charge>) -> Reply {
+        let Write { now, kind, object, .. } = write;
+        let (key, dry_run) = (key(write.namespace, write.named), write.options.dry_run);
+        if is_terminating(&old.value) && may_go(kind, &object) {
+            let gone = Object::at(object, old.revision);
+            if !dry_run {
+                self.remove(kind, &key);
+            }
+            return Reply::Object(gone);
+        }
+        // A write that changes nothing is none: no revision, no event (R3).
+        if same(&object, &old.value) {
+            return Reply::Object(old.clone());
+        }
+        if dry_run {
+            return Reply::Object(Object::at(object, old.revision));
+        }
+        self.settle_charges(now, charges);
+        Reply::Object(self.put(now, kind, key, object))
+    }
+
+    /// The key of a new object; draws a name from its generateName when it has none.
+    fn choose_key(&mut self, kind: &Kind, namespace: Option<&str>, object: &mut Value) -> Result<Key, Status> {
+        let named = name(object).to_owned();
+        if !named.is_empty() {
+            return Ok(key(namespace, &named));
+        }
+        let base = text(object, &["metadata", "generateName"]).to_owned();
+        if base.is_empty() {
+            // Validation says so.
+            return Ok(key(namespace, ""));
+        }
+        let mut end = base.len().min(MAX_GENERATED_BASE);
+        while !base.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut drawn = String::new();
+        for _ in 0..ATTEMPTS {
+            drawn = format!("{}{}", &base[..end], self.new_suffix());
+            if self.get(kind, &key(namespace, &drawn)).is_none() {
+                break;
+            }
+        }
+        value::metadata(object).insert("name", drawn.as_str().into());
+        Ok(key(namespace, &drawn))
+    }
+}
+
+/// Whether a terminating object has nothing left that holds it.
+fn may_go(kind: &Kind, object: &Value) -> bool {
+    finalizers(object).is_empty()
+        && int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+        && !strategy::holds(kind, object)
+}
+
+/// Brings back what a client cannot change and says where it tried (`BeforeUpdate`, `ValidateObjectMetaUpdate`; R5).
+fn keep_system_fields(object: &mut Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let metadata = value::metadata(object);
+    let before = old.get("metadata").and_then(Value::as_object);
+    let before = |field: &str| before.and_then(|m| m.get(field));
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let Some(sent) = metadata.get(field).filter(|sent| !sent.is_null() && *sent != "") else { continue };
+        if before(field) != Some(sent) {
+            let why = match field {
+                "uid" | "creationTimestamp" => "field is immutable",
+                _ => "field is immutable; may only be changed via deletion",
+            };
+            errors.push(FieldError::invalid(format!("metadata.{field}"), sent, why));
+        }
+    }
+    shape::tidy_metadata(metadata);
+    // The revision is equal for every update that goes on, and needed to compare the two.
+    for field in SERVERS {
+        value::put(metadata, field, before(field));
+    }
+    if is_terminating(old) {
+        let before = finalizers(old);
+        let added: Vec<String> =
+            finalizers(object).iter().filter(|f| !before.contains(f)).map(ToString::to_string).collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", why));
+        }
+    }
+    errors
+}
+
+/// Whether the same fields have the same managers, whenever they got them.
+fn same_managers(a: Option<&Value>, b: Option<&Value>) -> bool {
+    a == b || managed::timeless(a) == managed::timeless(b)
+}
+
+/// Whether two objects are equal but for the times in managedFields.
+fn same(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return false };
+    let rest_equal = a.len() == b.len() && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));
+    let metadata = |o: &substrate::json::Map| {
+        o.get("metadata").and_then(Value::as_object).map(|m| m.iter().filter(|(k, _)| *k != "managedFields").count())
+    };
+    rest_equal
+        && metadata(a) == metadata(b)
+        && a.get("metadata").and_then(Value::as_object).is_some_and(|m| {
+            let other = b.get("metadata");
+            m.iter().all(|(k, v)| k == "managedFields" || other.and_then(|n| n.get(k)) == Some(v))
+                && same_managers(m.get("managedFields"), other.and_then(|n| n.get("managedFields")))
+        })
+}

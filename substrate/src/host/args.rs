@@ -1,0 +1,97 @@
+//! What every command line has in common.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::secret::Secret;
+use crate::{TimeScale, host};
+
+/// The flags that every component has; flattened into its own.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct HostOptions {
+    /// The seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Divides what loops wait and what the cloud takes
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = time_scale, allow_negative_numbers = true)]
+    pub time_scale: f64,
+    /// Writes the trace as JSON lines, with every message of every link: a path, or `-` for standard output
+    #[arg(long, value_name = "PATH")]
+    pub trace: Option<PathBuf>,
+    /// Written in one step once requests are answered, and removed at the end
+    #[arg(long, value_name = "PATH")]
+    pub ready_file: Option<PathBuf>,
+}
+
+/// A factor for `--time-scale`.
+///
+/// # Errors
+/// What the flag takes instead.
+pub fn time_scale(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "write a number, such as 10".to_owned())?;
+    TimeScale::check(factor).map(|scale| scale.factor())
+}
+
+/// A bearer token, for flags that take one.
+///
+/// # Errors
+/// What the flag takes instead.
+pub fn token(text: &str) -> Result<Secret, String> {
+    if text.len() >= 8 && text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(Secret::new(text));
+    }
+    Err("must have at least 8 characters, all of them visible ASCII ones".to_owned())
+}
+
+/// Reads the command line `args`, the program's name first.
+///
+/// # Errors
+/// The exit code, once what there is to say was said: help and version are answers, anything else is wrong usage.
+pub fn parse<T, I>(args: I) -> Result<T, ExitCode>
+where
+    T: clap::Parser,
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    T::try_parse_from(args).map_err(|error| {
+        // Help goes to standard output; a reader that went away changes nothing.
+        let _ = error.print();
+        if error.use_stderr() { ExitCode::from(host::exit::USAGE) } else { ExitCode::SUCCESS }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        host: HostOptions,
+        #[arg(long, value_parser = token)]
+        token: Option<Secret>,
+    }
+
+    #[test]
+    fn every_wrong_value_names_its_flag_and_what_it_takes() {
+        for (flag, value, said) in [
+            ("--time-scale", "0", "from 0.001 to 1000000"),
+            ("--time-scale", "-1", "from 0.001 to 1000000"),
+            ("--time-scale", "nan", "from 0.001 to 1000000"),
+            ("--time-scale", "inf", "from 0.001 to 1000000"),
+            ("--time-scale", "1e-300", "from 0.001 to 1000000"),
+            ("--time-scale", "fast", "write a number"),
+            ("--seed", "many", "invalid digit"),
+            ("--token", "short", "at least 8 characters"),
+            ("--token", "with a blank in it", "visible"),
+        ] {
+            let error = Line::try_parse_from(["x", flag, value]).expect_err(value).to_string();
+            assert!(error.contains(flag) && error.contains(said), "{flag} {value}: {error}");
+        }
+        let line = Line::try_parse_from(["x", "--time-scale", "0.5"]).expect("valid");
+        assert_eq!((line.host.time_scale, line.host.seed), (0.5, 1));
+    }
+}

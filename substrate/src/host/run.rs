@@ -1,0 +1,173 @@
+//! The life of a server: runtime, live world, trace, ready file, signals, end.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::args::HostOptions;
+use super::exit::Failure;
+use super::sink::{sink, speak_up};
+use super::{EVERY_MESSAGE, PARENT_PIPE, PROCESS_NAME, Stop, end_on_crash_fault};
+use crate::clock::TimeScale;
+use crate::ready;
+use crate::trace::Level;
+use crate::world::{Options, World};
+
+/// Events that a server keeps in memory.
+const KEPT_EVENTS: usize = 20_000;
+
+type AtEnd = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// What a server tells the process that it is in. Cheap to clone.
+#[derive(Clone)]
+pub struct Host(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    ready_file: Option<PathBuf>,
+    announced: bool,
+    end: Option<AtEnd>,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("announced", &self.state().announced).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Takes the ready file of an earlier run away, which would say that this one is ready.
+    fn new(ready_file: Option<PathBuf>) -> Result<Self, Failure> {
+        if let Some(path) = &ready_file {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(named(path, error).into()),
+                _ => {}
+            }
+        }
+        Ok(Self(Arc::new(Mutex::new(State { ready_file, ..State::default() }))))
+    }
+
+    /// Writes the ready file, where one is asked for.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn ready(&self, content: &impl Serialize) -> std::io::Result<()> {
+        let mut state = self.state();
+        if let Some(path) = &state.ready_file {
+            ready::write(path, content).map_err(|e| named(path, e))?;
+            state.announced = true;
+        }
+        Ok(())
+    }
+
+    /// Has `work` done once the server has been asked to end, or has failed.
+    pub fn at_end(&self, work: impl Future<Output = Result<(), Failure>> + Send + 'static) {
+        self.state().end = Some(Box::pin(work));
+    }
+
+    /// The ready file goes with what it announced.
+    fn withdraw(&self) {
+        let state = self.state();
+        if let Some(path) = state.ready_file.as_ref().filter(|_| state.announced) {
+            // Somebody else may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn named(path: &Path, error: std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("--ready-file {}: {error}", path.display()))
+}
+
+/// Runs `main` in a live world until it returns, a signal arrives, or the starter is gone.
+///
+/// `main` starts its processes, tells [`Host::ready`], and returns an error when it cannot serve. Exit codes: an error of
+/// `main` is printed and gives its own; SIGINT gives 130, SIGTERM and the starter's end 0. What is done at the end may
+/// still fail, and then its code counts.
+pub fn run<F, E>(name: &str, options: &HostOptions, main: impl FnOnce(World, Host) -> F) -> ExitCode
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<Failure>,
+{
+    let host = match Host::new(options.ready_file.clone()) {
+        Ok(host) => host,
+        Err(failure) => return failure.report(name),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return Failure::environment(format!("the runtime does not start: {e}")).report(name),
+    };
+    let code = runtime.block_on(async {
+        match serve(name, options, &host, main).await {
+            Ok(code) => code,
+            Err(failure) => failure.report(name),
+        }
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    host.withdraw();
+    code
+}
+
+async fn serve<F, E>(
+    name: &str,
+    options: &HostOptions,
+    host: &Host,
+    main: impl FnOnce(World, Host) -> F,
+) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<Failure>,
+{
+    // Before anybody can be told that the server is ready: a signal that came earlier would kill without clean-up.
+    let mut stop = Stop::install().map_err(|e| Failure::environment(format!("signals cannot be waited for: {e}")))?;
+    // A starter says what it wants to see; who looks into a file wants to see all.
+    let every = std::env::var_os(EVERY_MESSAGE).is_some()
+        || (options.trace.is_some() && std::env::var_os(PARENT_PIPE).is_none());
+    let level = if every { Level::Trace } else { Level::Info };
+    let world = World::live(Options {
+        seed: options.seed,
+        scale: TimeScale::new(options.time_scale),
+        level,
+        watchdog: None,
+        process: std::env::var(PROCESS_NAME).ok(),
+        ..Options::default()
+    });
+    stop.obey(&world);
+    world.trace().keep(KEPT_EVENTS);
+    end_on_crash_fault(name, &world);
+    if let Some(path) = &options.trace {
+        let sink = sink(path).map_err(|e| Failure::environment(format!("--trace {}: {e}", path.display())))?;
+        world.trace().write_to(sink);
+        if path.as_os_str() == "-" && level == Level::Info {
+            speak_up(&world);
+        }
+    }
+    let briefed = stop.briefed();
+    let served = async {
+        briefed.await;
+        main(world.clone(), host.clone()).await
+    };
+    let ended = tokio::select! { biased;
+        result = served => result.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        code = stop.wait() => Ok(code),
+    };
+    let end = host.state().end.take();
+    let cleaned = match end {
+        Some(work) => work.await,
+        None => Ok(()),
+    };
+    // The trace is a report: that it could not be written whole is said, the run is over all the same.
+    if let Err(e) = world.trace().flush() {
+        eprintln!("{name}: the trace is not complete: {e}");
+    }
+    let code = ended?;
+    cleaned.map(|()| code)
+}

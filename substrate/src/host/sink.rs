@@ -1,0 +1,53 @@
+//! Where the trace of a process goes.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::WHISPERS;
+use crate::world::World;
+
+/// Opens what `--trace` names: the file of that path, or standard output for `-`. A line is there as soon as it is
+/// written, for who follows it and for a process that is killed.
+///
+/// # Errors
+/// When the file cannot be made.
+pub fn sink(path: &Path) -> std::io::Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        Ok(Box::new(StdoutLines::default()))
+    } else {
+        Ok(Box::new(std::io::LineWriter::new(std::fs::File::create(path)?)))
+    }
+}
+
+/// Writes to standard output line by line, because whoever reads the pipe follows along, and each line at once.
+#[derive(Debug, Default)]
+struct StdoutLines(Vec<u8>);
+
+impl Write for StdoutLines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.extend_from_slice(text);
+        if self.0.ends_with(b"\n") {
+            self.flush()?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let line = std::mem::take(&mut self.0);
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&line)?;
+        stdout.flush()
+    }
+}
+
+/// Writes what is whispered of the kinds that the starter asks for to standard output.
+pub(super) fn speak_up(world: &World) {
+    let Ok(kinds) = std::env::var(WHISPERS) else { return };
+    kinds.split(',').for_each(|kind| world.trace().hear(kind));
+    world.trace().observe(move |event| {
+        if kinds.split(',').any(|kind| kind == event.kind()) {
+            // A trace that cannot be written must not change the run.
+            let _ = writeln!(StdoutLines::default(), "{}", event.line().text());
+        }
+    });
+}

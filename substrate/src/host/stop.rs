@@ -1,0 +1,81 @@
+//! How a process is asked to end: by signals, and by the end of its starter.
+
+use std::future::Future;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::orders::{Orders, lock, watch_starter};
+use super::{BRIEFS_FIRST, PARENT_PIPE, exit};
+use crate::world::World;
+
+/// The ways in which a process is asked to end: SIGINT, SIGTERM, the end of its starter.
+///
+/// Install it before anything says that the process is ready: a signal that comes before its handler kills without
+/// clean-up.
+#[derive(Debug)]
+pub struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+    starter: Option<oneshot::Receiver<()>>,
+    orders: Arc<Mutex<Orders>>,
+}
+
+impl Stop {
+    /// Starts to listen for signals.
+    ///
+    /// # Errors
+    /// When the system refuses the handlers.
+    pub fn install() -> std::io::Result<Self> {
+        let orders = Arc::<Mutex<Orders>>::default();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            starter: std::env::var_os(PARENT_PIPE).map(|_| watch_starter(orders.clone())),
+            orders,
+        })
+    }
+
+    /// Lets the starter's orders about faults act in `world`, also those that have come already.
+    pub fn obey(&self, world: &World) {
+        lock(&self.orders).obey(world);
+    }
+
+    /// Completes when the starter has said what the process has to know before it starts; at once when the starter
+    /// promises nothing. The starter's end is no reason to wait.
+    pub fn briefed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let promised = std::env::var(PARENT_PIPE).is_ok_and(|value| value == BRIEFS_FIRST);
+        let begin = promised.then(|| {
+            let (begun, begin) = oneshot::channel();
+            let mut orders = lock(&self.orders);
+            if !orders.begun {
+                orders.begin = Some(begun);
+            }
+            begin
+        });
+        async move {
+            if let Some(begin) = begin {
+                // The sender is dropped when the input ends or has begun before.
+                let _ = begin.await;
+            }
+        }
+    }
+
+    /// Completes when the process is asked to end, with its exit code: 130 for SIGINT, otherwise 0.
+    pub async fn wait(&mut self) -> ExitCode {
+        let starter_gone = async {
+            match &mut self.starter {
+                // The sender is dropped when the input ends; both outcomes mean the same.
+                Some(gone) => drop(gone.await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! { biased;
+            _ = self.interrupt.recv() => ExitCode::from(exit::INTERRUPTED),
+            _ = self.terminate.recv() => ExitCode::SUCCESS,
+            () = starter_gone => ExitCode::SUCCESS,
+        }
+    }
+}
