@@ -26,6 +26,7 @@ mod watch;
 mod webhook;
 mod write;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -145,6 +146,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// The revision of the last commit, for those who wait for one.
     revision: latest::Sender<u64>,
+    /// Requests so far.
+    requests: AtomicU64,
     limits: Limits,
     dial: Option<Dial>,
     nodes: Option<NodeDial>,
@@ -199,6 +202,7 @@ impl Apiserver {
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             revision: latest::Sender::new(0),
+            requests: AtomicU64::new(0),
             limits: config.limits,
             dial: config.dial,
             nodes: config.nodes,
@@ -217,6 +221,11 @@ impl Apiserver {
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
+    }
+
+    /// Counts what may have freed memory: requests, and compactions of the history.
+    pub fn activity(&self) -> u64 {
+        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.compactions()
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
@@ -254,9 +263,10 @@ impl Server {
     /// Sleeps to the next deadline of the machine, for ever.
     async fn drive(self) {
         loop {
-            // Whatever is written from now on ends no earlier than a whole time to live from now.
             let next = self.shared.lock().store.next_deadline();
-            let at = next.unwrap_or_else(|| self.ctx.now().mono + self.shared.limits.event_ttl);
+            // Whatever is written from now on ends no earlier than a whole time to live from now.
+            let latest = self.ctx.now().mono + self.shared.limits.event_ttl;
+            let at = next.map_or(latest, |next| next.min(latest));
             self.ctx.sleep_until(at).await;
             self.catch_up(self.ctx.now());
         }
@@ -333,6 +343,7 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
         let (parts, body) = request.into_parts();
         if parts.uri.path().starts_with("/admin/") {
             if let Err(status) = self.authorize_path(&parts) {

@@ -8,6 +8,7 @@ use base64::{DecodeError, Engine};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::history::Event;
 use super::object::{Key, Object};
 use super::selector::Selector;
 use super::status::Status;
@@ -263,7 +264,7 @@ impl Store {
                 status.continue_token = Token::encode(-1, &start[prefix.len()..]);
                 return Err(status);
             }
-            Err(_) => return Err(Status::expired("The resourceVersion for the provided list is too old.")),
+            Err(status) => return Err(status),
         };
         let candidates: Box<dyn Iterator<Item = (&Key, &Arc<Object>)>> = match &objects {
             Some(objects) => Box::new(within(objects, &prefix, &start)),
@@ -275,20 +276,39 @@ impl Store {
     /// The objects of `kind` as they were at `revision`: the present ones, with the newer events undone.
     ///
     /// # Errors
-    /// 410 when some of those events are no longer held.
+    /// 410 when that revision is compacted.
     pub fn at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
-        let mut objects = shelf.objects().clone();
-        if revision < self.revision {
-            for event in shelf.history.since(revision)?.rev() {
-                match &event.old {
-                    Some(old) => objects.insert(event.key.clone(), old.clone()),
-                    None => objects.remove(&event.key),
-                };
-            }
+        if revision >= self.revision {
+            return Ok(shelf.objects().clone());
         }
-        Ok(objects)
+        let expired = || Status::expired("The resourceVersion for the provided list is too old.");
+        Ok(undo(shelf.objects(), shelf.history.undone(revision).ok_or_else(expired)?))
     }
+
+    /// The same of a revision that a watch can begin at.
+    ///
+    /// # Errors
+    /// 410 when the newest events do not lead back so far.
+    pub(super) fn cached_at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
+        let shelf = self.shelf(kind);
+        Ok(undo(shelf.objects(), shelf.history.since(revision)?))
+    }
+}
+
+/// Objects as they were before `events`.
+fn undo<'a>(
+    objects: &OrdMap<Key, Arc<Object>>,
+    events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
+) -> OrdMap<Key, Arc<Object>> {
+    let mut objects = objects.clone();
+    for event in events.rev() {
+        match &event.old {
+            Some(old) => objects.insert(event.key.clone(), old.clone()),
+            None => objects.remove(&event.key),
+        };
+    }
+    objects
 }
 
 /// What the keys of a namespace begin with; nothing for all namespaces and for cluster-scoped kinds.

@@ -8,6 +8,7 @@ mod autoscaler_view;
 mod bootstrap;
 mod certificate;
 mod command;
+mod compactor;
 mod complete;
 mod create;
 mod default;
@@ -30,7 +31,7 @@ mod namespace;
 mod object;
 mod pod_security;
 mod policies;
-mod quantity;
+pub(crate) mod quantity;
 mod quota;
 pub mod rbac;
 mod roles;
@@ -57,6 +58,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+use compactor::Compactor;
 pub use complete::complete;
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
@@ -86,8 +88,13 @@ type Random = Box<dyn Rng + Send>;
 pub struct Limits {
     /// Events that are kept of each kind at most; older revisions answer 410.
     pub history: usize,
-    /// How long events are kept; of each kind the newest [`LEAST`] stay longer (R12: at least 75 s).
+    /// What the events of a kind that only lists go back to may weigh.
+    pub history_bytes: usize,
+    /// How long watches can begin with an event; with the newest [`LEAST`] of each kind longer (R12: at least 75 s).
     pub fresh: Duration,
+    /// How often the history is compacted, up to where it was the last time (kube-apiserver
+    /// `--etcd-compaction-interval`): lists go back that far at least. Never for zero.
+    pub compaction: Duration,
     /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
     pub event_ttl: Duration,
     /// Whether objects are kept as bytes without their trees, which are several times as large and are made again when
@@ -97,7 +104,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history: 102_400, fresh: Duration::from_secs(75), event_ttl: Duration::from_secs(3600), folds: false }
+        Self {
+            history: 102_400,
+            history_bytes: 64 << 20,
+            fresh: Duration::from_secs(75),
+            compaction: Duration::from_secs(300),
+            event_ttl: Duration::from_secs(3600),
+            folds: false,
+        }
     }
 }
 
@@ -137,6 +151,7 @@ pub struct Store {
     /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
+    compactor: Compactor,
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
@@ -177,6 +192,7 @@ impl Store {
             token_verifiers: Vec::new(),
             authority: None,
             expiries: VecDeque::new(),
+            compactor: Compactor::new(limits.compaction),
             committed: Vec::new(),
             served: definitions::Served::new(),
             registry: Registry::default(),
@@ -248,14 +264,24 @@ impl Store {
 
     /// When something falls due by itself.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.expiries.front().map(|expiry| expiry.at)
+        self.expiries.front().map(|expiry| expiry.at).into_iter().chain(self.compactor.due()).min()
     }
 
-    /// Does everything that fell due up to `now`: Event objects end.
+    /// Does everything that fell due up to `now`, in its order: Event objects end, the history is compacted.
     pub fn tick(&mut self, now: Now) {
         self.mono = now.mono;
-        while self.expiries.front().is_some_and(|expiry| expiry.at <= now.mono) {
-            let Some(expiry) = self.expiries.pop_front() else { break };
+        self.compactor.begin(now.mono);
+        loop {
+            let ends = self.expiries.front().map(|expiry| expiry.at).filter(|at| *at <= now.mono);
+            if let Some(revision) = self.compactor.pass(ends.unwrap_or(now.mono), self.revision) {
+                for shelf in &mut self.shelves {
+                    shelf.history.compact(now.mono, revision);
+                }
+            }
+            if ends.is_none() {
+                return;
+            }
+            let Some(expiry) = self.expiries.pop_front() else { return };
             let events = event_view::core();
             // One that was written again has a later entry in the queue.
             if self.get(events, &expiry.key).is_some_and(|o| o.revision == expiry.revision) {
@@ -300,6 +326,11 @@ impl Store {
         })
     }
 
+    /// How often the history was compacted.
+    pub fn compactions(&self) -> u64 {
+        self.compactor.passes()
+    }
+
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
     pub fn reset(&mut self, now: Now) {
         self.wipe();
@@ -317,10 +348,11 @@ impl Store {
         self.committed.clear();
     }
 
-    /// Forgets the history up to and including `revision`, as a compaction of etcd does.
+    /// Forgets the history up to and including `revision`, as a compaction of etcd does, and what watches could begin
+    /// with, as a restart does.
     pub fn compact(&mut self, revision: u64) {
         for shelf in &mut self.shelves {
-            shelf.history.compact(revision.min(self.revision));
+            shelf.history.forget(revision.min(self.revision));
         }
     }
 

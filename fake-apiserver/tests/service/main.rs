@@ -13,6 +13,7 @@ mod conversion;
 mod details;
 mod encoding;
 mod events;
+mod expressions;
 mod faults;
 mod fields;
 mod kinds;
