@@ -33,7 +33,7 @@ impl Member {
     pub(super) fn is_up(&self) -> bool {
         match self {
             Self::Task(process) => process.ctx().is_some(),
-            Self::Os(_) => true,
+            Self::Os(_) | Self::Container(_) => true,
         }
     }
 

@@ -214,7 +214,7 @@ impl Cluster {
     fn refresh_cloud(&self) {
         let ctx = self.members.get("mock-ec2").and_then(|member| match member {
             Member::Task(process) => process.ctx(),
-            Member::Os(_) => None,
+            Member::Os(_) | Member::Container(_) => None,
         });
         if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
             cloud.refresh(&ctx);
