@@ -64,7 +64,7 @@ impl Bench {
 /// beside them: the finalizers of an attachment, an attachment and a node deleted, the out-of-service taint.
 #[test]
 fn every_command_of_the_playbooks_works() {
-    if !["kubectl", "aws", "jq"].into_iter().fold(true, |all, what| have(what) && all) {
+    if !["kubectl", "aws", "jq"].into_iter().all(have) {
         return;
     }
     let bench = Bench::start().unwrap();
@@ -99,12 +99,10 @@ fn every_command_of_the_playbooks_works() {
         bench.shows(&plugin, &["action=\"AttachVolume\"", &handle]).unwrap();
     }
     // The driver on the node of the pod.
-    let on_node = format!(
-        "TARGET_NODE=$(kubectl get pod web -n default -o jsonpath='{{.spec.nodeName}}')
+    let on_node = "TARGET_NODE=$(kubectl get pod web -n default -o jsonpath='{.spec.nodeName}')
          kubectl logs -n kube-system $(kubectl get pod -n kube-system -l app=ebs-csi-node \
-         --field-selector spec.nodeName=$TARGET_NODE -o jsonpath='{{.items[0].metadata.name}}') -c ebs-plugin --tail=100"
-    );
-    bench.shows(&on_node, &["rpc=\"NodeStageVolume\"", "rpc=\"NodePublishVolume\"", &handle]).unwrap();
+         --field-selector spec.nodeName=$TARGET_NODE -o jsonpath='{.items[0].metadata.name}') -c ebs-plugin --tail=100";
+    bench.shows(on_node, &["rpc=\"NodeStageVolume\"", "rpc=\"NodePublishVolume\"", &handle]).unwrap();
     // The attachment from the cloud's side, as both texts ask for it.
     let instance = bench.path(&format!("csinode {node}"), "{.spec.drivers[0].nodeID}");
     for query in [
@@ -147,7 +145,7 @@ fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
     assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
     bench.sh(&format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-")).unwrap();
     bench.sh(&format!("kubectl delete node {node}")).unwrap();
-    let again = bench.try_sh(&format!("kubectl get pods -n kube-system -l app=ebs-csi-node")).unwrap();
+    let again = bench.try_sh("kubectl get pods -n kube-system -l app=ebs-csi-node").unwrap();
     assert!(again.status.success());
     // The control plane's pods are on no node of the cluster, and stay.
     bench.shows("kubectl get pods -n kube-system", &["ebs-csi-controller-control-plane", "4/4"]).unwrap();
