@@ -239,7 +239,7 @@ async fn another_address(endpoint: &str, known: IpAddr) -> IpAddr {
 fn address_towards(endpoint: &str) -> Result<IpAddr, String> {
     let failed = |e: &dyn std::fmt::Display| format!("{endpoint}: {e}");
     let uri: Uri = endpoint.parse().map_err(|e: http::uri::InvalidUri| failed(&e))?;
-    let host = uri.host().ok_or_else(|| failed(&"must be http://HOST:PORT"))?;
+    let host = uri.scheme().and_then(|_| uri.host()).ok_or_else(|| failed(&"must be http://HOST:PORT"))?;
     let mut found = (host, uri.port_u16().unwrap_or(80)).to_socket_addrs().map_err(|e| failed(&e))?;
     let server = found.next().ok_or_else(|| failed(&"its name has no address"))?;
     let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
