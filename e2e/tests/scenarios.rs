@@ -145,7 +145,8 @@ fn directories_say_that_they_have_no_raw_devices_live() {
     let (code, envelope) =
         run_file(&e2e::scenario("block.yaml"), &["--live", "--backend", "directory", "--time-scale", "30"]);
     let text = envelope.to_string();
-    assert!(code == Some(1) && text.contains("cannot do this: publish a raw device: there is none"), "{envelope:#}");
+    let said = "pvc/data needs a block device, and the directory backend has none";
+    assert!(code == Some(3) && text.contains(said), "{envelope:#}");
 }
 
 #[test]
