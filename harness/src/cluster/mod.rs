@@ -1,7 +1,7 @@
 //! A cluster and its cloud, put together in either world.
 
-pub mod addresses;
-mod assemble;
+mod addresses;
+pub mod assemble;
 mod driver_flags;
 mod faults;
 mod foreign;
