@@ -13,6 +13,7 @@ use clap::Parser;
 use csi_mock::disk::{self, Backend, Disk};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
+use substrate::admin::Secret;
 use substrate::body::HttpService;
 use substrate::dial;
 use substrate::host::{self, Failure, Host, HostOptions};
@@ -45,6 +46,9 @@ struct Common {
     /// The API server.
     #[arg(long, value_name = "http://HOST:PORT")]
     kubernetes: String,
+    /// The bearer token for an API server off loopback.
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
+    kubernetes_token: Option<Secret>,
     #[command(flatten)]
     host: HostOptions,
     /// Sets what upstream's command line or source has under this name; can be repeated.
@@ -63,7 +67,13 @@ impl Common {
     }
 
     fn apiserver(&self) -> anyhow::Result<HttpService> {
-        dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))
+        let apiserver = dial::http(&self.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))?;
+        match &self.kubernetes_token {
+            None => Ok(apiserver),
+            Some(token) => {
+                dial::bearing(apiserver, token.reveal()).map_err(|e| anyhow::anyhow!("--kubernetes-token: {e}"))
+            }
+        }
     }
 }
 

@@ -66,7 +66,7 @@ substrate::events! {
         pub message: Text,
     }
 
-    /// An Event could not be written. Only at the trace level.
+    /// An Event could not be written. Only at the trace level, and for observers that ask for it.
     pub struct EventLost = "event.lost" {
         /// The Event's reason.
         pub reason: Text,
@@ -74,7 +74,7 @@ substrate::events! {
         pub error: String,
     }
 
-    /// An informer could not list or watch. Only at the trace level.
+    /// An informer could not list or watch. Only at the trace level, and for observers that ask for it.
     pub struct InformerError = "informer.error" {
         /// The kind of the objects.
         pub of: Text,
@@ -84,7 +84,7 @@ substrate::events! {
         pub error: String,
     }
 
-    /// Pod GC deleted a pod, or tried to. Only at the trace level.
+    /// Pod GC deleted a pod, or tried to. Only at the trace level, and for observers that ask for it.
     pub struct PodCollected = "pod-gc.deleted" {
         /// Namespace and name.
         pub pod: String,
@@ -94,7 +94,7 @@ substrate::events! {
         pub error: Option<String>,
     }
 
-    /// The PV binder could not do something. Only at the trace level.
+    /// The PV binder could not do something. Only at the trace level, and for observers that ask for it.
     pub struct BinderError = "binder.error" {
         /// `sync` or `write`.
         pub what: Text,
@@ -102,7 +102,7 @@ substrate::events! {
         pub error: String,
     }
 
-    /// The scheduler could not write something. Only at the trace level.
+    /// The scheduler could not write something. Only at the trace level, and for observers that ask for it.
     pub struct SchedulerError = "scheduler.error" {
         /// What it is.
         pub what: Text,
@@ -112,13 +112,44 @@ substrate::events! {
         pub error: String,
     }
 
-    /// A sidecar does not reach its driver yet. Only at the trace level.
+    /// A sidecar does not reach its driver yet. Only at the trace level, and for observers that ask for it.
     pub struct CsiUnreached = "csi.connect" {
         /// What went wrong.
         pub error: String,
     }
 
-    /// external-provisioner could not write something. Only at the trace level.
+    /// A component calls a driver. Only at the trace level, and for observers that ask for it.
+    pub struct CsiAsked = "csi.asked" {
+        /// The RPC (`ControllerPublishVolume`).
+        pub rpc: Text,
+        /// The volume, or the name of the one that is to be made; absent where the request names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node, by the driver's id; absent where the request names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+    }
+
+    /// A call of a component to a driver ended. Only at the trace level, and for observers that ask for it.
+    pub struct CsiAnswered = "csi.answered" {
+        /// The RPC (`ControllerPublishVolume`).
+        pub rpc: Text,
+        /// The volume, or the name of the one that is to be made; absent where the request names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub volume: Option<Text>,
+        /// The node, by the driver's id; absent where the request names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub node: Option<Text>,
+        /// The gRPC code, as Go prints it.
+        pub code: Text,
+        /// How long it took, in milliseconds.
+        pub took_ms: u64,
+        /// The error's message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub message: Option<String>,
+    }
+
+    /// external-provisioner could not write something. Only at the trace level, and for observers that ask for it.
     pub struct ProvisionerError = "provisioner.error" {
         /// `save`, `delete` or `finalizer`.
         pub what: Text,
@@ -128,7 +159,8 @@ substrate::events! {
         pub error: String,
     }
 
-    /// external-attacher could not write down that something went wrong. Only at the trace level.
+    /// external-attacher could not write down that something went wrong. Only at the trace level, and for observers
+    /// that ask for it.
     pub struct AttacherError = "attacher.error" {
         /// The VolumeAttachment.
         pub attachment: Text,

@@ -16,6 +16,7 @@ pub mod grid;
 pub mod kube;
 pub mod machine;
 pub mod metrics;
+pub mod mirror_pod;
 pub mod mutants;
 pub mod node_agent;
 pub mod node_lifecycle;

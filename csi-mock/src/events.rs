@@ -250,7 +250,7 @@ substrate::events! {
         pub node: Text,
     }
 
-    /// The device stream broke. Only at the trace level.
+    /// The device stream broke. Only at the trace level, and for observers that ask for it.
     pub struct PlugDisconnected = "plug.disconnected" {
         /// The node.
         pub node: Text,
@@ -258,7 +258,22 @@ substrate::events! {
         pub error: String,
     }
 
-    /// A request to the cloud is made again. Only at the trace level.
+    /// A request of the driver to the cloud ended. Only at the trace level, and for observers that ask for it.
+    pub struct Ec2Answered = "ec2.answered" {
+        /// The action.
+        pub action: Text,
+        /// The first parameters of the request.
+        pub parameters: String,
+        /// How many attempts were made.
+        pub attempts: u32,
+        /// How long it took with all attempts, in milliseconds.
+        pub took_ms: u64,
+        /// What went wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<String>,
+    }
+
+    /// A request to the cloud is made again. Only at the trace level, and for observers that ask for it.
     pub struct Ec2Retry = "ec2.retry" {
         /// The action.
         pub action: Text,

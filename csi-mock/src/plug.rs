@@ -86,7 +86,7 @@ pub async fn run(ctx: Ctx, config: PlugConfig) {
         match follow(&ctx, &config).await {
             Ok(()) => wait = FIRST_WAIT,
             Err(error) => {
-                ctx.trace().trace(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
+                ctx.trace().mention(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
                 if error.is::<Synced>() {
                     wait = FIRST_WAIT;
                 }

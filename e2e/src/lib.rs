@@ -136,6 +136,7 @@ impl Up {
             .arg(&ready_file)
             .args(args)
             .env("HOME", home.path())
+            .env_remove("XDG_STATE_HOME")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

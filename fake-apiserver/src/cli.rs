@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use substrate::admin::Secret;
+use substrate::fault::Span;
 use substrate::host::{self, Host, HostOptions};
 use substrate::json::{Value, json};
-use substrate::{Process, World};
+use substrate::{Process, World, memory};
 
 use crate::keys::PublicKey;
 use crate::serve::{ADMIN, ServeConfig, Served, serve};
@@ -66,6 +67,9 @@ struct Args {
     /// The version that the server says it is: 1.36, or a patch release of it
     #[arg(long, value_name = "VERSION", default_value = "1.36", value_parser = kubernetes_version)]
     kubernetes_version: String,
+    /// How often the history is compacted, such as 5m: lists go back that far at least; 0 for never
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = compaction_interval)]
+    etcd_compaction_interval: Duration,
     #[command(flatten)]
     host: HostOptions,
 }
@@ -76,6 +80,15 @@ enum Authorization {
     AlwaysAllow,
     /// Role-based access control; the kubeconfig's user may do everything
     Rbac,
+}
+
+/// A duration; zero needs no unit, and what is shorter than a second would be nothing but compactions.
+fn compaction_interval(text: &str) -> Result<Duration, String> {
+    let Span(interval) = if text == "0" { Span::default() } else { text.parse()? };
+    if interval.is_zero() || interval >= Duration::from_secs(1) {
+        return Ok(interval);
+    }
+    Err("must be at least 1s, or 0 for never".to_owned())
 }
 
 /// Runs the binary with `args` (the program's name first) until SIGINT or SIGTERM; exit codes 0, 2 usage, 3 environment,
@@ -108,12 +121,14 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
     let config = Config {
         dial: Some(dial::webhooks()),
         nodes: Some(dial::nodes()),
+        logs: None,
+        unserved: None,
         rbac,
         track_managers: true,
         // Whoever runs a kube-controller-manager on it has that put there.
         publish_root_ca: false,
         gather: GATHER,
-        limits: Limits { folds: true, ..Limits::default() },
+        limits: Limits { folds: true, compaction: args.etcd_compaction_interval, ..Limits::default() },
         authority: Some(authority.clone()),
         audit,
         token_keys: PublicKey::read_all(&args.service_account_key_file)
@@ -132,6 +147,8 @@ async fn run(world: World, host: Host, args: Args) -> Result<(), anyhow::Error> 
         authority: Some(authority),
     };
     let served = serve(&ctx, apiserver.start(&ctx), &config).await?;
+    let counted = apiserver.clone();
+    ctx.spawn(memory::tidy(ctx.clone(), move || counted.activity()));
     apiserver.trust(&ctx, &served.ca_pem);
     host.ready(&announcement(&served))?;
     eprintln!("{NAME}: serving {} (seed {})", served.endpoint, args.host.seed);
@@ -224,6 +241,8 @@ mod tests {
     #[case(&["--kubernetes-version", "1.35"])]
     #[case(&["--kubernetes-version", "1.36.x"])]
     #[case(&["--audit-policy-file", "x"])]
+    #[case(&["--etcd-compaction-interval", "5"])]
+    #[case(&["--etcd-compaction-interval", "1ms"])]
     #[case(&["--what"])]
     fn wrong_usage_is_refused(#[case] args: &[&str]) {
         let args = std::iter::once(NAME).chain(args.iter().copied());

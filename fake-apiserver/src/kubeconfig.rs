@@ -15,6 +15,11 @@ const NAME: &str = "fake-apiserver";
 /// A kubeconfig for `endpoint` (`https://127.0.0.1:6443`) with the CA and its user's credentials embedded: the bearer
 /// token and, where there is one, the client certificate. As JSON, which is YAML too.
 pub fn render(endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credentials>) -> String {
+    render_as(NAME, endpoint, ca_pem, token, client)
+}
+
+/// The same with `name` for its cluster, user and context.
+pub fn render_as(name: &str, endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credentials>) -> String {
     let mut user = json!({ "token": token });
     if let Some(client) = client {
         user["client-certificate-data"] = STANDARD.encode(&client.certificate).into();
@@ -24,12 +29,12 @@ pub fn render(endpoint: &str, ca_pem: &str, token: &str, client: Option<&Credent
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{
-            "name": NAME,
+            "name": name,
             "cluster": { "server": endpoint, "certificate-authority-data": STANDARD.encode(ca_pem) },
         }],
-        "users": [{ "name": NAME, "user": user }],
-        "contexts": [{ "name": NAME, "context": { "cluster": NAME, "user": NAME, "namespace": "default" } }],
-        "current-context": NAME,
+        "users": [{ "name": name, "user": user }],
+        "contexts": [{ "name": name, "context": { "cluster": name, "user": name, "namespace": "default" } }],
+        "current-context": name,
     });
     // A map with string keys always serialises.
     serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"

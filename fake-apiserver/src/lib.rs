@@ -9,6 +9,7 @@ pub mod events;
 pub mod faults;
 mod field_path;
 pub mod fuzz;
+mod go_json;
 pub mod keys;
 pub mod kinds;
 pub mod kubeconfig;
@@ -17,8 +18,11 @@ pub mod patch;
 pub mod serve;
 mod service;
 pub mod state;
+mod text;
 pub mod tls;
 pub mod wire;
 
 pub use cli::main_with;
-pub use service::{Apiserver, Audit, Config, Dial, Endpoint, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac};
+pub use service::{
+    Apiserver, Audit, Config, Dial, Endpoint, LogDial, MOST_GATHERED, NodeDial, NodeEndpoint, Policy, Rbac, Unserved,
+};

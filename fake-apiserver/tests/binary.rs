@@ -25,6 +25,25 @@ fn it_says_where_it_is_and_answers_there() {
 }
 
 #[test]
+fn its_answers_have_the_length_that_they_say_and_end_as_go_ends_them() {
+    let server = Server::start();
+    let get = |agent: &str| {
+        let mut stream = TcpStream::connect(server.ready("httpEndpoint").trim_start_matches("http://")).unwrap();
+        let head = "GET /api/v1/namespaces/default HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+        stream.write_all(format!("{head}\r\nuser-agent: {agent}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.to_ascii_lowercase().contains(&format!("content-length: {}", body.len())), "{answer}");
+        body.to_owned()
+    };
+    let compact = get("client");
+    assert!(compact.starts_with("{\"kind\":\"Namespace\",\"apiVersion\":\"v1\",\"metadata\":{"), "{compact}");
+    assert!(compact.ends_with("\"}}\n"), "{compact}");
+    assert!(get("curl/8").starts_with("{\n  \"kind\": \"Namespace\",\n"));
+}
+
+#[test]
 fn signals_end_it_at_once_and_its_ready_file_goes() {
     for (signal, code) in [("-TERM", 0), ("-INT", 130)] {
         let mut server = Server::start();

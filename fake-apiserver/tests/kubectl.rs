@@ -555,3 +555,32 @@ fn kubectl_applies_lists_and_finds_wrong_fields_in_them() {
         assert!(!success && text.contains(wanted), "$ kubectl {command}\n{text}");
     }
 }
+
+const ANYTHING: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "bags.example.com"},
+    "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "bags", "singular": "bag", "kind": "Bag", "listKind": "BagList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+            "x-kubernetes-preserve-unknown-fields": true, "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}}}]}}"#;
+
+const BAGS: &str = r#"{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [
+    {"kind": "Bag", "apiVersion": "example.com/v1", "metadata": {"name": "one"}, "spec": {"size": 1}, "anything": {"at": ["all"]}}]}"#;
+
+/// The v2 document must not name fields of a kind that may have others: kubectl would refuse those.
+#[test]
+fn kubectl_applies_lists_of_a_kind_that_may_have_any_field() {
+    if !available("kubectl") {
+        return;
+    }
+    let server = Server::start();
+    server.file("definition.json", ANYTHING);
+    server.file("bags.json", BAGS);
+    for (command, wanted) in [
+        ("apply -f definition.json", "created"),
+        ("wait --for=condition=established crd/bags.example.com", "condition met"),
+        ("apply -f bags.json", "bag.example.com/one created"),
+        ("get bag one -o jsonpath={.anything.at[0]}", "all"),
+    ] {
+        let output = server.kubectl(&command.split(' ').collect::<Vec<_>>());
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && text.contains(wanted), "$ kubectl {command}\n{text}");
+    }
+}

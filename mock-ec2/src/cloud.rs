@@ -245,7 +245,7 @@ impl Ec2 {
     }
 
     /// Lets happen what may happen now, after a fault has ended.
-    pub(crate) fn refresh(&self, ctx: &Ctx) {
+    pub fn refresh(&self, ctx: &Ctx) {
         self.change(ctx, |_, _| ());
     }
 

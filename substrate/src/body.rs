@@ -34,6 +34,8 @@ enum Kind {
     Empty,
     /// All of it, in one piece.
     Whole(Bytes),
+    /// All of it, but for the newline at its end.
+    Line(Bytes),
     /// A tree whose text nobody has read yet.
     Document(Box<Document>),
     /// What comes in its own time.
@@ -44,6 +46,19 @@ impl Body {
     /// A JSON document: text for whoever reads bytes, the tree itself for a peer of the same OS process.
     pub fn document(value: Value) -> Self {
         Self(Kind::Document(Box::new(Document::new(value))))
+    }
+
+    /// A text and the newline that ends it, without a copy: the text may be shared by many bodies.
+    pub fn line(text: Bytes) -> Self {
+        Self(Kind::Line(text))
+    }
+
+    /// Takes the text of a line without its newline, and leaves nothing; nothing when it is no line.
+    pub fn take_line(&mut self) -> Option<Bytes> {
+        let Kind::Line(text) = &mut self.0 else { return None };
+        let text = std::mem::take(text);
+        self.0 = Kind::Empty;
+        Some(text)
     }
 
     /// Takes the tree of a document instead of its text, which is empty from then on; nothing when it is none, and
@@ -57,7 +72,7 @@ impl Body {
 
     /// Whether all of it is there as one piece of bytes.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.0, Kind::Empty | Kind::Whole(_))
+        matches!(self.0, Kind::Empty | Kind::Whole(_) | Kind::Line(_))
     }
 }
 
@@ -73,6 +88,11 @@ impl http_body::Body for Body {
                 self.0 = Kind::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
+            Kind::Line(text) => {
+                let text = std::mem::take(text);
+                self.0 = Kind::Whole(Bytes::from_static(b"\n"));
+                Poll::Ready(Some(Ok(Frame::data(text))))
+            }
             Kind::Document(document) => Poll::Ready(document.read().map(|text| Ok(Frame::data(text)))),
             Kind::Any(body) => Pin::new(body).poll_frame(context),
         }
@@ -81,7 +101,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Empty => true,
-            Kind::Whole(_) => false,
+            Kind::Whole(_) | Kind::Line(_) => false,
             Kind::Document(document) => document.is_read(),
             Kind::Any(body) => body.is_end_stream(),
         }
@@ -91,6 +111,7 @@ impl http_body::Body for Body {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Line(text) => SizeHint::with_exact(text.len() as u64 + 1),
             Kind::Document(document) => SizeHint::with_exact(document.len() as u64),
             Kind::Any(body) => body.size_hint(),
         }
@@ -261,4 +282,23 @@ pub fn collect(body: Body, limit: usize) -> BoxFuture<'static, Result<Bytes, Box
 /// Calls a peer once.
 pub fn call(service: HttpService, request: Request<Body>) -> Calling {
     (service.0)(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_is_its_text_and_a_newline_and_its_text_is_shared() {
+        let text = Bytes::from_static(b"{}");
+        let body = Body::line(text.clone());
+        assert_eq!(http_body::Body::size_hint(&body).exact(), Some(3));
+        assert_eq!(collect(body, 3).await.unwrap(), "{}\n");
+        let mut body = Body::line(text.clone());
+        assert!(body.is_whole());
+        let taken = body.take_line().unwrap();
+        assert_eq!(taken.as_ptr(), text.as_ptr());
+        assert_eq!((body.take_line(), collect(body, 3).await.unwrap()), (None, Bytes::new()));
+        assert_eq!(full("x").take_line(), None);
+    }
 }

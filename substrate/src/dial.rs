@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
+use http::header::{AUTHORIZATION, HeaderValue};
 use http::uri::PathAndQuery;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
@@ -12,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixStream;
 use tower::Service;
 
-use crate::body::{Body, BoxError, HttpService, boxed};
+use crate::body::{Body, BoxError, HttpService, boxed, call};
 
 /// A pooled HTTP client of the server at `endpoint` (`http://127.0.0.1:4566`).
 ///
@@ -26,10 +28,35 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     Ok(based(Client::builder(TokioExecutor::new()).build(connector()), base))
 }
 
+/// How long a connection may be silent before the kernel asks whether the other end is there, and between two questions.
+const ASK: Duration = Duration::from_secs(10);
+/// How long what was sent may go unanswered by the other end's kernel. client-go gives up after 45 s, too.
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const DEAD: Duration = Duration::from_secs(45);
+
 fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
+    // A peer that was cut off says nothing, so a watch would wait for it for ever.
+    connector.set_keepalive(Some(ASK));
+    connector.set_keepalive_interval(Some(ASK));
+    connector.set_keepalive_retries(Some(3));
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    connector.set_tcp_user_timeout(Some(DEAD));
     connector
+}
+
+/// The same peer, to which every request carries `token` as bearer token.
+///
+/// # Errors
+/// When the token has characters that a header cannot carry.
+pub fn bearing(peer: HttpService, token: &str) -> Result<HttpService, BoxError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
+    value.set_sensitive(true);
+    Ok(HttpService::new(move |mut request| {
+        request.headers_mut().insert(AUTHORIZATION, value.clone());
+        call(peer.clone(), request)
+    }))
 }
 
 /// A pooled gRPC (HTTP/2) client of the server at `endpoint`: `unix:///PATH`, or `tcp://HOST:PORT` without TLS.
@@ -129,6 +156,19 @@ impl hyper::rt::Write for UnixIo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_carries_the_token_and_no_other() {
+        let echo = HttpService::new(|request| {
+            let said = request.headers().get(AUTHORIZATION).and_then(|v| v.to_str().ok()).map(str::to_owned);
+            Box::pin(async move { Ok(http::Response::new(crate::body::full(said.unwrap_or_default()))) })
+        });
+        let peer = bearing(echo, "word-of-eight").unwrap();
+        let request = http::Request::get("/").header(AUTHORIZATION, "Bearer other").body(crate::body::empty()).unwrap();
+        let body = http_body_util::BodyExt::collect(call(peer, request).await.unwrap().into_body()).await.unwrap();
+        assert_eq!(body.to_bytes(), "Bearer word-of-eight");
+        assert!(bearing(HttpService::new(|_| unreachable!()), "two\nlines").is_err());
+    }
 
     #[test]
     fn a_grpc_endpoint_is_a_unix_socket_or_a_tcp_port() {

@@ -21,6 +21,7 @@ pub mod json;
 pub mod latest;
 pub mod link;
 pub mod listen;
+pub mod memory;
 pub mod mutant;
 pub mod process;
 pub mod ready;

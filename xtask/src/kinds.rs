@@ -130,7 +130,8 @@ pub fn render(resources: &[Resource]) -> String {
         "/// The positions of [`KINDS`] in the order of discovery.\n#[rustfmt::skip]\npub(super) static DISCOVERY: &[usize] = &[{}];\n",
         positions.join(", ")
     );
-    out.push_str("/// All kinds.\n#[rustfmt::skip]\npub(super) static KINDS: &[Kind] = &[\n");
+    // A static of its own: what is only borrowed in one may have several addresses, and kinds are compared by address.
+    let _ = writeln!(out, "/// All kinds.\n#[rustfmt::skip]\npub(super) static KINDS: [Kind; {}] = [", resources.len());
     for (index, i) in order.iter().enumerate() {
         let of = &resources[*i];
         let view = VIEWS.iter().find(|(view, _)| of.is(*view));

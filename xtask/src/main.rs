@@ -2,6 +2,7 @@
 
 mod docs;
 mod go;
+mod image;
 mod kinds;
 mod lots;
 mod program;
@@ -35,6 +36,22 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// The container image of compose.yaml, FROM scratch: a `mooring` that is built already, and the filesystem tools of
+    /// this machine's Debian packages. Prints its size
+    Image {
+        /// The program; target/release/mooring when absent
+        #[arg(long, value_name = "PATH")]
+        mooring: Option<PathBuf>,
+        /// Where the build context goes
+        #[arg(long, value_name = "DIR", default_value = "target/image")]
+        context: PathBuf,
+        /// The image's name
+        #[arg(long, value_name = "NAME", default_value = "mooring:latest")]
+        tag: String,
+        /// Does not call docker
+        #[arg(long)]
+        context_only: bool,
+    },
     /// docs/events.md, docs/faults.md, docs/scenarios.md and docs/schema/, from the types of events, the tables of faults
     /// and those of scenario files
     Docs {
@@ -63,6 +80,15 @@ fn main() -> Result<ExitCode, anyhow::Error> {
                 put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;
             }
         }
+        Task::Image { mooring, context, tag, context_only } => {
+            let mooring = mooring.unwrap_or_else(|| target(&repository).join("release/mooring"));
+            let context = repository.join(context);
+            let size = image::gather(&repository.join("Dockerfile"), &mooring, &context)?;
+            if !context_only {
+                image::build(&mut std::process::Command::new("docker"), &context, &tag)?;
+            }
+            println!("{}: {size}", if context_only { context.display().to_string() } else { tag });
+        }
         Task::Docs { check } => {
             for (path, text) in docs::all(&repository)? {
                 put(&path, &text, check, "docs")?;
@@ -71,6 +97,11 @@ fn main() -> Result<ExitCode, anyhow::Error> {
         Task::Replay(args) => return replay::run(&repository, &args).map(verdict),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where cargo puts what it builds.
+fn target(repository: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from)
 }
 
 fn verdict(good: bool) -> ExitCode {

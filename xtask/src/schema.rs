@@ -107,7 +107,8 @@ impl Reader {
             if let Type::Named(_, of) = &field.of
                 && of == "TypeMeta"
             {
-                rows.extend(["apiVersion string".to_owned(), "kind string".to_owned()]);
+                // As in Go, where the kind stands first.
+                rows.extend(["kind string".to_owned(), "apiVersion string".to_owned()]);
                 return Ok(());
             }
             let name = self.reference(package, &field.of)?;

@@ -261,7 +261,7 @@ impl Binder {
     }
 
     fn trace(&self, what: &str, error: &str) {
-        self.ctx.trace().trace(self.ctx.name(), || BinderError { what: what.into(), error: error.to_owned() });
+        self.ctx.trace().mention(self.ctx.name(), || BinderError { what: what.into(), error: error.to_owned() });
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

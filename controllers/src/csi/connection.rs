@@ -19,6 +19,7 @@ use substrate::process::Ctx;
 use tonic::{Response, Status};
 
 use super::error::RpcError;
+use super::told::told;
 use crate::events::CsiUnreached;
 use crate::kube::client::patience;
 
@@ -38,7 +39,7 @@ impl Connection {
     /// told so.
     pub fn new(ctx: &Ctx, service: HttpService, timeout: Duration) -> Self {
         let limit = patience(ctx, timeout);
-        Self { ctx: ctx.clone(), service: csi_proto::with_deadline(service, limit), limit }
+        Self { ctx: ctx.clone(), service: told(ctx, csi_proto::with_deadline(service, limit)), limit }
     }
 
     /// The driver's identity service; to be called within [`call`](Self::call).
@@ -70,7 +71,7 @@ impl Connection {
             match self.introduce().await {
                 Ok(Some(driver)) => return driver,
                 Ok(None) => {}
-                Err(e) => self.ctx.trace().trace(self.ctx.name(), || CsiUnreached { error: e.to_string() }),
+                Err(e) => self.ctx.trace().mention(self.ctx.name(), || CsiUnreached { error: e.to_string() }),
             }
             self.ctx.sleep(PROBE_INTERVAL).await;
         }

@@ -6,6 +6,7 @@ mod connection;
 mod error;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use access::{access_mode, volume_capability};
 pub use connection::{Connection, Driver, NodeCapabilities, within};

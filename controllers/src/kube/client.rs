@@ -214,7 +214,11 @@ impl Client {
     }
 }
 
+/// An answer without the newline at its end, so that the bytes of an object are those that its watchers have.
 async fn whole(mut body: Body) -> Result<Bytes, ApiError> {
+    if let Some(line) = body.take_line() {
+        return Ok(line);
+    }
     let mut all = Pieces::default();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(transport)?.into_data() else { continue };
@@ -223,7 +227,11 @@ async fn whole(mut body: Body) -> Result<Bytes, ApiError> {
             return Err(ApiError::Decode(format!("the answer is longer than {ANSWER_LIMIT} bytes")));
         }
     }
-    Ok(all.join())
+    let mut all = all.join();
+    if all.ends_with(b"\n") {
+        all.truncate(all.len() - 1);
+    }
+    Ok(all)
 }
 
 fn transport(e: substrate::BoxError) -> ApiError {

@@ -157,7 +157,7 @@ impl Sink {
                 Err(e) if e.is_already_exists() => {}
                 Err(e) => {
                     let ctx = self.client.ctx();
-                    ctx.trace().trace(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
+                    ctx.trace().mention(ctx.name(), || EventLost { reason: occurrence.reason, error: e.to_string() });
                     return;
                 }
             }

@@ -301,7 +301,7 @@ impl<K: Kind> Reflector<K> {
     }
 
     fn trouble(&self, verb: &str, e: &ApiError) {
-        self.ctx.trace().trace(self.ctx.name(), || InformerError {
+        self.ctx.trace().mention(self.ctx.name(), || InformerError {
             of: K::KIND.into(),
             verb: verb.into(),
             error: e.to_string(),

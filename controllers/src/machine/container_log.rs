@@ -114,61 +114,84 @@ impl LogOptions {
     }
 }
 
+/// Lines as a reader asked for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineWriter {
+    since: Option<Timestamp>,
+    timestamps: bool,
+    bytes: Option<u64>,
+}
+
+impl LineWriter {
+    /// For a reader that asked for `options`.
+    pub fn new(options: &LogOptions) -> Self {
+        Self { since: options.since, timestamps: options.timestamps, bytes: options.limit }
+    }
+
+    /// Whether the reader gets no more, because it has as many bytes as it asked for.
+    pub fn is_full(&self) -> bool {
+        self.bytes == Some(0)
+    }
+
+    /// What was printed at `at`, as the reader gets it; nothing where it gets nothing.
+    pub fn line(&mut self, at: Timestamp, text: &str) -> Option<String> {
+        if self.is_full() || self.since.is_some_and(|since| at < since) {
+            return None;
+        }
+        let mut line = String::with_capacity(text.len() + 32);
+        if self.timestamps {
+            // Writing to a string does not fail.
+            let _ = write!(line, "{} ", at.strftime("%Y-%m-%dT%H:%M:%S.%9fZ"));
+        }
+        line.push_str(text);
+        line.push('\n');
+        if let Some(left) = self.bytes {
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            // A character that would be cut is left out.
+            let cut = (0..=most.min(line.len())).rev().find(|i| line.is_char_boundary(*i)).unwrap_or_default();
+            self.bytes = Some(if cut < line.len() { 0 } else { left - cut as u64 });
+            line.truncate(cut);
+        }
+        (!line.is_empty()).then_some(line)
+    }
+}
+
 /// How far one reader has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogReader {
-    options: LogOptions,
+    follow: bool,
     next: u64,
     /// Lines that are still to be looked at, when they are counted.
     lines: Option<u64>,
-    bytes: Option<u64>,
+    writer: LineWriter,
 }
 
 impl LogReader {
     /// A reader that begins where `options` say.
-    pub fn new(log: &ContainerLog, options: LogOptions) -> Self {
+    pub fn new(log: &ContainerLog, options: &LogOptions) -> Self {
         let next = options.tail.map_or(log.first, |tail| log.end().saturating_sub(tail).max(log.first));
         // Who follows counts only to find where to begin.
         let lines = options.tail.filter(|_| !options.follow);
-        Self { next, lines, bytes: options.limit, options }
+        Self { follow: options.follow, next, lines, writer: LineWriter::new(options) }
     }
 
     /// What there is to read now, each line by itself.
     pub fn read(&mut self, log: &ContainerLog) -> Vec<String> {
         self.next = self.next.max(log.first);
         let mut out = Vec::new();
-        while self.next < log.end() && self.lines != Some(0) && self.bytes != Some(0) {
+        while self.next < log.end() && self.lines != Some(0) && !self.writer.is_full() {
             // The numbers of what is kept fit into memory.
             let Some((at, text)) = log.lines.get((self.next - log.first) as usize) else { break };
             self.next += 1;
             self.lines = self.lines.map(|left| left - 1);
-            if self.options.since.is_some_and(|since| *at < since) {
-                continue;
-            }
-            let mut line = String::with_capacity(text.len() + 32);
-            if self.options.timestamps {
-                // Writing to a string does not fail.
-                let _ = write!(line, "{} ", at.strftime("%Y-%m-%dT%H:%M:%S.%9fZ"));
-            }
-            line.push_str(text);
-            line.push('\n');
-            if let Some(left) = self.bytes {
-                let most = usize::try_from(left).unwrap_or(usize::MAX);
-                // A character that would be cut is left out.
-                let cut = (0..=most.min(line.len())).rev().find(|i| line.is_char_boundary(*i)).unwrap_or_default();
-                self.bytes = Some(if cut < line.len() { 0 } else { left - cut as u64 });
-                line.truncate(cut);
-            }
-            if !line.is_empty() {
-                out.push(line);
-            }
+            out.extend(self.writer.line(*at, text));
         }
         out
     }
 
     /// Whether nothing more will come: after [`LogReader::read`].
     pub fn is_done(&self, log: &ContainerLog) -> bool {
-        !self.options.follow || self.bytes == Some(0) || log.closed && self.next >= log.end()
+        !self.follow || self.writer.is_full() || log.closed && self.next >= log.end()
     }
 }
 
@@ -213,7 +236,7 @@ mod tests {
     #[case("timestamps=false&stream=All", "line 0\nline 1\nline 2\n")]
     fn a_reader_gets_what_it_asks_for(#[case] query: &str, #[case] expected: &str) {
         let log = log(3);
-        let mut reader = LogReader::new(&log, options(query).unwrap_or_default());
+        let mut reader = LogReader::new(&log, &options(query).unwrap_or_default());
         assert_eq!(reader.read(&log).concat(), expected);
         assert!(reader.is_done(&log));
     }
@@ -221,7 +244,7 @@ mod tests {
     #[test]
     fn a_follower_reads_on_until_the_container_stops() {
         let mut log = log(3);
-        let mut reader = LogReader::new(&log, options("follow=true&tailLines=1").unwrap_or_default());
+        let mut reader = LogReader::new(&log, &options("follow=true&tailLines=1").unwrap_or_default());
         assert_eq!(reader.read(&log).concat(), "line 2\n");
         assert!(!reader.is_done(&log));
         log.write(at(3), "line 3\nand 4");
@@ -234,7 +257,7 @@ mod tests {
     #[test]
     fn the_oldest_lines_are_forgotten_and_a_slow_reader_skips_them() {
         let mut log = log(1);
-        let mut reader = LogReader::new(&log, options("follow=true").unwrap_or_default());
+        let mut reader = LogReader::new(&log, &options("follow=true").unwrap_or_default());
         for second in 1..=MOST_LINES as u64 {
             log.write(at(second), &format!("line {second}"));
         }
@@ -259,7 +282,7 @@ mod tests {
     fn a_cut_falls_between_characters() {
         let mut log = ContainerLog::default();
         log.write(at(0), "äöü");
-        let mut reader = LogReader::new(&log, options("limitBytes=3").unwrap_or_default());
+        let mut reader = LogReader::new(&log, &options("limitBytes=3").unwrap_or_default());
         assert_eq!(reader.read(&log).concat(), "ä");
         assert!(reader.read(&log).is_empty());
     }

@@ -41,7 +41,7 @@ impl LogFile {
     pub fn read(self: &Arc<Self>, options: LogOptions) -> Body {
         // From before the first look on, so that nothing is missed between a look and the wait after it.
         let grown = self.grown.subscribe();
-        let mut reader = LogReader::new(&self.lock(), options.clone());
+        let mut reader = LogReader::new(&self.lock(), &options);
         if !options.follow {
             return full(reader.read(&self.lock()).concat());
         }

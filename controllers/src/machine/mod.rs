@@ -33,7 +33,7 @@ use api::{News, PodRecord, PodSpec, Trouble};
 pub use cli::machine_main_with;
 use log_file::LogFile;
 use pod::Orders;
-pub(crate) use query::query;
+pub use query::query;
 use state::{Asked, Pods};
 use writer::Chains;
 pub use writer::FILE;

@@ -21,6 +21,7 @@ use super::workload::{pod_spec, settings};
 use crate::grid::Grid;
 use crate::kube::{Delta, reference};
 use crate::machine::api::PodRecord;
+use crate::mirror_pod::is_stand_in;
 
 /// First wait after a failed sync (`backOffPeriod`), stretched by up to half of it.
 const SYNC_BACKOFF: Duration = Duration::from_secs(10);
@@ -150,6 +151,8 @@ fn is_in_source(agent: &Agent, record: &PodRecord) -> bool {
 
 fn take(agent: &Arc<Agent>, change: Delta<Pod>) {
     match change {
+        // Its process runs without this agent.
+        Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
         Delta::Applied { old, new } => {
             if let Some(old) = old.filter(|old| old.metadata.uid != new.metadata.uid) {
                 gone(agent, &old);

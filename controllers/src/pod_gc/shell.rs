@@ -6,6 +6,7 @@ use substrate::process::Ctx;
 use super::collect::{Collector, Reason};
 use crate::events::PodCollected;
 use crate::kube::{ApiError, Client, DeleteParams, Informer, Kind, ListParams};
+use crate::mirror_pod::is_stand_in;
 use crate::pod_status::{self, phase};
 use crate::timers::Timers;
 
@@ -17,7 +18,8 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
     pods.synced().await;
     let mut collector = Collector::default();
     loop {
-        let all = pods.list();
+        let mut all = pods.list();
+        all.retain(|pod| !is_stand_in(pod));
         let mut doomed = Collector::doomed(&all, |name| nodes.get("", name));
         let now = ctx.now().mono;
         let mut gone = Vec::new();
@@ -30,7 +32,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         doomed.extend(Collector::orphans(&all, &gone));
         for (reason, pod) in doomed {
             let result = force_delete(&ctx, &client, &pod, reason).await;
-            ctx.trace().trace(ctx.name(), || PodCollected {
+            ctx.trace().mention(ctx.name(), || PodCollected {
                 pod: format!("{}/{}", pod.namespace(), pod.name()),
                 reason: reason.label().into(),
                 error: result.err().map(|e| e.to_string()),

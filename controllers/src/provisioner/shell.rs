@@ -511,7 +511,7 @@ impl Controller {
     }
 
     fn trace(&self, what: &str, object: &str, error: &ApiError) {
-        self.ctx.trace().trace(self.ctx.name(), || ProvisionerError {
+        self.ctx.trace().mention(self.ctx.name(), || ProvisionerError {
             what: what.into(),
             object: object.into(),
             error: error.to_string(),

@@ -246,7 +246,7 @@ impl Writer {
 
 fn lost(ctx: &Ctx, event: &Event, error: &ApiError) {
     let reason = event.reason.as_deref().unwrap_or_default().into();
-    ctx.trace().trace(ctx.name(), || EventLost { reason, error: error.to_string() });
+    ctx.trace().mention(ctx.name(), || EventLost { reason, error: error.to_string() });
 }
 
 #[cfg(test)]

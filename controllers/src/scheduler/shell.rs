@@ -20,6 +20,7 @@ use crate::Timers;
 use crate::binder::object::ClaimKey;
 use crate::events::SchedulerError;
 use crate::kube::{Client, Delta, Informer, Kind, ListParams};
+use crate::mirror_pod::is_stand_in;
 
 /// Pods that name no scheduler are this one's.
 pub(crate) const NAME: &str = "default-scheduler";
@@ -392,6 +393,8 @@ impl Scheduler {
         let now = self.ctx.now().mono;
         let mut state = self.state();
         match delta {
+            // It takes nothing from a node.
+            Delta::Applied { new: pod, .. } | Delta::Deleted(pod) if is_stand_in(&pod) => {}
             Delta::Applied { old, new } => {
                 let key = PodKey::of(&new);
                 if let Some(node) = node_of(&new) {
@@ -440,6 +443,6 @@ fn is_ours(pod: &Pod) -> bool {
 async fn written(ctx: &Ctx, client: &Client, what: &'static str, pod: &Pod, status: PodStatus) {
     if let Err(e) = status::patch(client, pod, status).await {
         let pod = pod.name().into();
-        ctx.trace().trace(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
+        ctx.trace().mention(ctx.name(), || SchedulerError { what: what.into(), pod, error: e.to_string() });
     }
 }

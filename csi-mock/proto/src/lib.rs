@@ -2,10 +2,12 @@
 //!
 //! A crate of its own so that whoever talks to a CSI driver compiles without ours.
 
+mod about;
 mod codec;
 mod deadline;
 mod shown;
 
+pub use about::{About, about};
 pub use deadline::{keep_deadlines, with_deadline};
 
 use std::task::{Context, Poll};

@@ -18,7 +18,7 @@ use super::xml::{
     DescribeAvailabilityZones, DescribeInstances, DescribeVolumes, ErrorResponse, Ignored, Instance, Modification,
     Modifications, ModifyVolume, Reservation, Snapshot, Snapshots, Volume, VolumeStatuses,
 };
-use crate::events::Ec2Retry;
+use crate::events::{Ec2Answered, Ec2Retry};
 
 const CONTENT_TYPE: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const VERSION: &str = "2016-11-15";
@@ -165,6 +165,16 @@ pub(crate) type Form = Vec<(String, String)>;
 /// `key=value` pairs for [`Form`].
 pub(crate) fn pair(key: &str, value: impl ToString) -> (String, String) {
     (key.to_owned(), value.to_string())
+}
+
+/// The first parameters of a request, as its log shows them.
+fn first_of(form: &Form) -> String {
+    const MOST: usize = 6;
+    let mut shown: Vec<String> = form.iter().take(MOST).map(|(key, value)| format!("{key}={value}")).collect();
+    if form.len() > MOST {
+        shown.push(format!("and {} more", form.len() - MOST));
+    }
+    shown.join(" ")
 }
 
 /// A request of the EBS direct API.
@@ -440,6 +450,8 @@ impl Client {
     }
 
     async fn call<T: DeserializeOwned>(&self, action: &'static str, form: Form) -> Result<T, Ec2Error> {
+        let began = self.ctx.now().mono;
+        let parameters = self.ctx.trace().hears::<Ec2Answered>().then(|| first_of(&form));
         let pairs = [pair("Action", action), pair("Version", VERSION)].into_iter().chain(form);
         let body =
             pairs.map(|(k, v)| format!("{}={}", encode(&k), encode(&v))).collect::<Vec<_>>().join("&").into_bytes();
@@ -448,7 +460,16 @@ impl Client {
                 Err((error, true)) if attempt + 1 < ATTEMPTS => {
                     self.wait(action, attempt, &error).await;
                 }
-                done => return done.map_err(|(error, _)| error),
+                done => {
+                    self.ctx.trace().mention(self.ctx.name(), || Ec2Answered {
+                        action: Text::new_static(action),
+                        parameters: parameters.unwrap_or_default(),
+                        attempts: attempt + 1,
+                        took_ms: self.ctx.now().mono.saturating_sub(began).as_millis() as u64,
+                        error: done.as_ref().err().map(|(error, _)| error.to_string()),
+                    });
+                    return done.map_err(|(error, _)| error);
+                }
             }
         }
         Err(Ec2Error::Unreachable { action, reason: "no attempt is left".to_owned() })
@@ -457,7 +478,7 @@ impl Client {
     /// Waits before the attempt after `attempt`.
     async fn wait(&self, action: &'static str, attempt: u32, error: &Ec2Error) {
         let backoff = self.backoff(attempt);
-        self.ctx.trace().trace(self.ctx.name(), || Ec2Retry {
+        self.ctx.trace().mention(self.ctx.name(), || Ec2Retry {
             action: Text::new_static(action),
             error: error.to_string(),
             attempt: attempt + 1,

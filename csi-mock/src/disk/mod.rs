@@ -33,7 +33,7 @@ pub use directory::DirectoryDisk;
 pub use error::DiskError;
 pub use faulty::{ERRNOS, errno, faulty};
 #[cfg(target_os = "linux")]
-pub use loopback::{LoopDisk, private_mounts};
+pub use loopback::{LoopDisk, make_control, private_mounts};
 pub use memory::MemoryDisks;
 pub use paced::{Pace, paced};
 pub use raw::{Mapping, RawDevice};

@@ -1,5 +1,6 @@
 //! The figures of the server as a program, beside those of a real one: `cargo bench -p fake-apiserver --bench figures`
-//! prints a line for each. Words after `--` choose parts: `start`, `objects`, `pods`, `watch`, `volumes`, `steady`.
+//! prints a line for each. Words after `--` choose parts: `start`, `objects`, `pods`, `watch`, `volumes`, `steady`,
+//! `memory`.
 //!
 //! The server is a process of its own and speaks HTTP/1.1 over TLS; the clients are one thread. The real server's
 //! figures were taken in the same way on two cores (kube-apiserver 1.36.2 and etcd 3.6, with fsync). This one keeps
@@ -10,6 +11,7 @@
 
 mod client;
 mod load;
+mod memory;
 mod pods;
 mod server;
 mod watch;
@@ -77,6 +79,9 @@ fn main() {
         }
         if wanted("steady") {
             pods::steady().await;
+        }
+        if wanted("memory") {
+            memory::run().await;
         }
     });
 }

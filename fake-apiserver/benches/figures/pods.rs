@@ -10,7 +10,8 @@ use super::server::Server;
 use super::{Bound, Figure, median};
 
 const PODS: usize = 10_000;
-const PATH: &str = "/api/v1/namespaces/default/pods";
+/// Where they are.
+pub const PATH: &str = "/api/v1/namespaces/default/pods";
 
 /// A pod of about 4 KiB, on one of `nodes` nodes, labelled as one of fifty applications.
 fn pod(i: usize, nodes: usize) -> Value {
@@ -33,7 +34,8 @@ fn pod(i: usize, nodes: usize) -> Value {
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{i}")}}]}})
 }
 
-async fn fill(server: &Server, pods: usize, nodes: usize) -> Duration {
+/// Makes so many pods.
+pub async fn fill(server: &Server, pods: usize, nodes: usize) -> Duration {
     let connections = server.connections(16).await;
     let (_, took, _) = all(connections, pods / 16, move |mut connection, i| async move {
         let (code, told) = connection.json("POST", PATH, &pod(i, nodes).to_string()).await;

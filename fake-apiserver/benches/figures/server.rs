@@ -33,6 +33,11 @@ pub fn open_files() {
 impl Server {
     /// Starts the binary and waits until it says that it answers.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [ready, kubeconfig] = ["ready.json", "kubeconfig"].map(|name| folder.path().join(name));
         let child = Command::new(env!("CARGO_BIN_EXE_fake-apiserver"))
@@ -40,6 +45,7 @@ impl Server {
             .arg(&ready)
             .arg("--kubeconfig")
             .arg(&kubeconfig)
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,9 +1,10 @@
 //! The Common Expression Language as Kubernetes' own policies use it, as far as the `cel` crate goes: for the rules of
 //! custom kinds, for policies and mutations, and for the conditions of scenarios.
 //!
-//! An expression that calls a function of Kubernetes' own libraries is refused when it is compiled, not when it is
-//! evaluated.
+//! An expression that calls a function that there is not is refused when it is compiled, not when it is evaluated.
 
+pub mod check;
+mod library;
 mod mutation;
 mod paths;
 
@@ -60,11 +61,12 @@ const KNOWN: &[&str] = &[
 /// Functions that make optional values; they are called on `optional`.
 const OPTIONAL: &[&str] = &["none", "of", "ofNonZeroValue"];
 
-/// CEL with its functions of texts, as Kubernetes has them too.
+/// CEL with the functions that Kubernetes has too.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     // Fails only where a function is there already; then it is that one.
     let _ = env.add_extension(extensions::strings);
+    let _ = env.add_extension(library::extension);
     Arc::new(env)
 });
 
@@ -170,6 +172,7 @@ impl Expression {
                 .filter(|f| {
                     !f.starts_with(['_', '@', '!', '-'])
                         && !KNOWN.contains(f)
+                        && !library::FUNCTIONS.contains(f)
                         && !more.contains(f)
                         && !makes_optional(f)
                 })
@@ -258,7 +261,11 @@ impl Expression {
     pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
         let mut free = self.free_variables();
         free.retain(|name| {
-            !known.contains(&name.as_str()) && !name.starts_with('@') && !TYPES.contains(&name.as_str())
+            let name = name.as_str();
+            !known.contains(&name)
+                && !name.starts_with('@')
+                && !TYPES.contains(&name)
+                && !library::NAMESPACES.contains(&name)
         });
         free.into_iter().next()
     }
@@ -291,7 +298,7 @@ impl Refusal {
     fn no_function(source: &str, function: &str, more: &[&str]) -> Self {
         let message =
             format!("compilation failed: undeclared reference to '{function}': this server has no such function");
-        let known = KNOWN.iter().copied().filter(|known| !more.contains(known));
+        let known = KNOWN.iter().chain(library::FUNCTIONS).copied().filter(|known| !more.contains(known));
         let nearest = substrate::words::nearest(function, known);
         let why = format!("there is no function `{function}`");
         Self { message, why, at: place(source, function), word: Some(function.to_owned()), nearest }
@@ -466,7 +473,7 @@ mod tests {
     fn what_cannot_be_evaluated_is_refused_at_once() {
         let refused = |rule: &str| Expression::compile(rule).unwrap_err();
         assert!(refused("self ==").contains("compilation failed"));
-        assert!(refused("quantity(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
+        assert!(refused("quantities(self).isGreaterThan(quantity('1'))").contains("undeclared reference to"));
         assert!(refused(&"(".repeat(100)).contains("nested deeper"));
         assert!(refused(&"a".repeat(10_000)).contains("longer than"));
     }

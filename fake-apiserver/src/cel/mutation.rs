@@ -89,6 +89,7 @@ pub(super) fn env(types: BTreeSet<String>) -> Arc<Env> {
     let mut env = Env::stdlib();
     // Each fails only where a function or type is there already; then it is that one.
     let _ = env.add_extension(extensions::strings);
+    let _ = env.add_extension(super::library::extension);
     let _ = env.add_extension(
         |env: &mut Env| cel::add_overload!(env, fn escape_key: (CelString) -> CelString, name = "jsonpatch.escapeKey"),
     );

@@ -2,7 +2,11 @@
 //!
 //! A version of a definition becomes a [`Kind`] of one store ([`Registry`]), and goes with it.
 
+pub mod approval;
+mod budget;
+mod declared;
 pub mod definition;
+mod examine;
 mod fields;
 mod names;
 mod path;

@@ -2,18 +2,33 @@
 
 use substrate::json::Value;
 
+use super::budget::Run;
+use crate::cel::check::{Checked, Declared};
 use crate::cel::{CelValue, Expression};
 use crate::state::{FieldError, FieldFault};
+
+/// What a rule costs at most, as far as its schema says.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub declared: Declared,
+    pub checked: Checked,
+    pub most: u64,
+}
 
 /// A rule of a schema.
 #[derive(Debug)]
 pub struct Rule {
-    expression: Expression,
+    pub(super) expression: Expression,
     message: String,
-    message_expression: Option<Expression>,
+    pub(super) message_expression: Option<Expression>,
     reason: String,
     field: String,
-    optional_old: bool,
+    /// Whether what was may be nothing, for a new value.
+    pub(super) optional_old: bool,
+    /// What the definition says of that.
+    pub(super) optional_old_set: Option<bool>,
+    /// What it costs; nothing before it is examined.
+    pub(super) bound: Option<Bound>,
 }
 
 impl Rule {
@@ -36,19 +51,29 @@ impl Rule {
             reason: word("reason").to_owned(),
             field: word("fieldPath").to_owned(),
             optional_old: source["optionalOldSelf"] == true,
+            optional_old_set: source["optionalOldSelf"].as_bool(),
+            bound: None,
         })
     }
 
+    /// Whether it compares with what was.
+    pub(super) fn uses_old(&self) -> bool {
+        self.expression.mentions("oldSelf")
+    }
+
     /// Adds an error when the rule does not hold.
-    pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    pub(super) fn check(&self, value: &Value, old: Option<&Value>, path: &str, run: &mut Run<'_>) {
         let mut variables = vec![("self", value)];
         let mut optional = Vec::new();
         match old {
             _ if self.optional_old => optional.push(("oldSelf", old)),
             Some(old) => variables.push(("oldSelf", old)),
             // A rule of changes says nothing of what is new.
-            None if self.expression.mentions("oldSelf") => return,
+            None if self.uses_old() => return,
             None => {}
+        }
+        if !run.spend(self, value, old, path) {
+            return;
         }
         let why = match self.expression.evaluate_with(&variables, &optional) {
             Ok(CelValue::Bool(true)) => return,
@@ -62,12 +87,17 @@ impl Rule {
             Value::Array(_) => "\"array\"".to_owned(),
             other => other.to_string(),
         };
-        errors.push(match self.reason.as_str() {
+        run.errors.push(match self.reason.as_str() {
             "FieldValueForbidden" => FieldError::forbidden(path, why),
             "FieldValueRequired" => FieldError::required(path, why),
             "FieldValueDuplicate" => FieldError { field: path, fault: FieldFault::Duplicate(shown), detail: why },
             _ => FieldError::invalid_text(path, shown, why),
         });
+    }
+
+    /// The rule as errors name it.
+    pub(super) fn shown(&self) -> &str {
+        if self.message.is_empty() { self.expression.source().trim() } else { self.message.trim() }
     }
 
     fn say(&self, variables: &[(&str, &Value)], optional: &[(&str, Option<&Value>)]) -> String {

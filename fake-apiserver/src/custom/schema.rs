@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use substrate::json::Value;
 
+use super::examine::examine;
 use super::rules::Rule;
 use crate::state::FieldError;
 
@@ -109,6 +110,8 @@ pub struct Schema {
     pub not: Option<Box<Schema>>,
     /// CEL rules.
     pub rules: Vec<Rule>,
+    /// Whether a rule in it compares with what was.
+    pub compares: bool,
 }
 
 const BOUNDS: &[&str] = &[
@@ -126,7 +129,13 @@ const BOUNDS: &[&str] = &[
 impl Schema {
     /// Reads a schema that stands at `at` of a definition; says what is wrong in `errors`.
     pub fn parse(source: &Value, at: &str, errors: &mut Vec<FieldError>) -> Self {
-        parse(source, at, Place { structural: true, depth: 0 }, errors)
+        let before = errors.len();
+        let mut schema = parse(source, at, Place { structural: true, depth: 0 }, errors);
+        // What is wrong with rules can be said only of a schema that is right.
+        if errors.len() == before {
+            examine(&mut schema, at, errors);
+        }
+        schema
     }
 
     /// Whether it says nothing of fields and keeps all of them.
@@ -229,5 +238,7 @@ fn parse(source: &Value, at: &str, place: Place, errors: &mut Vec<FieldError>) -
     for (i, rule) in map.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate() {
         schema.rules.extend(Rule::parse(rule, &format!("{at}.x-kubernetes-validations[{i}]"), errors));
     }
+    let inside = schema.properties.values().chain(schema.values.as_deref()).chain(schema.items.as_deref());
+    schema.compares = schema.rules.iter().any(Rule::uses_old) || inside.into_iter().any(|inside| inside.compares);
     schema
 }

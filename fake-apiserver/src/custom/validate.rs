@@ -2,60 +2,94 @@
 
 use substrate::json::Value;
 
+use super::budget::Run;
 use super::schema::{Of, Schema};
 use crate::state::FieldError;
 
 /// What is wrong with `value`, which stands at `path`. What an update leaves as it was is not looked at again
 /// (validation ratcheting, KEP-4008), but for rules that compare the two.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    walk(schema, value, old, path, &mut Run::new(errors));
+}
+
+fn walk(schema: &Schema, value: &Value, old: Option<&Value>, path: &str, run: &mut Run<'_>) {
     if old == Some(value) {
-        return;
+        return compare(schema, value, path, run);
     }
     if value.is_null() {
         if !schema.nullable && schema.of.is_some() {
-            errors.push(wrong_type(schema.of, value, path));
+            run.errors.push(wrong_type(schema.of, value, path));
         }
         return;
     }
     if !fits(schema, value) {
-        errors.push(wrong_type(schema.of, value, path));
+        run.errors.push(wrong_type(schema.of, value, path));
         return;
     }
-    let before = errors.len();
+    let before = run.errors.len();
     if !schema.choices.is_empty() && !schema.choices.contains(value) {
         let supported: Vec<String> =
             schema.choices.iter().map(|c| c.as_str().map_or_else(|| c.to_string(), str::to_owned)).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        errors.push(FieldError::not_supported(path, value, &supported));
+        run.errors.push(FieldError::not_supported(path, value, &supported));
     }
     match value {
         Value::Object(map) => {
             for name in &schema.required {
                 if map.get(name).is_none_or(Value::is_null) {
-                    errors.push(FieldError::required(join(path, name), ""));
+                    run.errors.push(FieldError::required(join(path, name), ""));
                 }
             }
-            count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, errors);
+            count(schema, map.len(), ["minProperties", "maxProperties"], "properties", value, path, run.errors);
             for (name, value) in map {
-                let was = old.and_then(|old| old.get(name));
+                let was = old.filter(|_| !is_atomic(schema)).and_then(|old| old.get(name));
                 if let Some(field) = schema.properties.get(name.as_str()) {
-                    validate(field, value, was, &join(path, name), errors);
+                    walk(field, value, was, &join(path, name), run);
                 } else if let Some(values) = &schema.values {
-                    validate(values, value, was, &join(path, name), errors);
+                    walk(values, value, was, &join(path, name), run);
                 }
             }
         }
-        Value::Array(list) => array(schema, list, old, path, errors),
-        Value::String(text) => string(schema, text, path, errors),
-        Value::Number(number) => bounds(schema, number.as_f64().unwrap_or(0.0), value, path, errors),
+        Value::Array(list) => array(schema, list, old, path, run),
+        Value::String(text) => string(schema, text, path, run.errors),
+        Value::Number(number) => bounds(schema, number.as_f64().unwrap_or(0.0), value, path, run.errors),
         _ => {}
     }
-    combined(schema, value, path, errors);
+    combined(schema, value, path, run);
     // Rules may rely on a value that fits its schema.
-    if errors.len() == before {
+    if run.errors.len() == before {
         for rule in &schema.rules {
-            rule.check(value, old, path, errors);
+            rule.check(value, old, path, run);
         }
+    }
+}
+
+/// Whether the fields of a map cannot be told from those of another revision.
+fn is_atomic(schema: &Schema) -> bool {
+    schema.map_type.as_deref() == Some("atomic")
+}
+
+/// The rules that compare with what was, of a value that is as it was.
+fn compare(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
+    if !schema.compares || value.is_null() {
+        return;
+    }
+    for rule in schema.rules.iter().filter(|rule| rule.uses_old()) {
+        rule.check(value, Some(value), path, run);
+    }
+    match value {
+        Value::Object(map) if !is_atomic(schema) => {
+            for (name, value) in map {
+                let field = schema.properties.get(name.as_str()).or(schema.values.as_deref());
+                field.into_iter().for_each(|field| compare(field, value, &join(path, name), run));
+            }
+        }
+        Value::Array(list) if schema.list_type.as_deref() == Some("map") => {
+            for (i, element) in list.iter().enumerate() {
+                schema.items.iter().for_each(|items| compare(items, element, &format!("{path}[{i}]"), run));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -114,8 +148,8 @@ fn count(
     }
 }
 
-fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
-    count(schema, list.len(), ["minItems", "maxItems"], "items", &Value::Array(Vec::new()), path, errors);
+fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, run: &mut Run<'_>) {
+    count(schema, list.len(), ["minItems", "maxItems"], "items", &Value::Array(Vec::new()), path, run.errors);
     let identity = |element: &Value| match schema.list_type.as_deref() {
         Some("map") => Some(schema.list_keys.iter().map(|key| element[key].clone()).collect::<Value>()),
         Some("set") => Some(element.clone()),
@@ -128,7 +162,7 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, error
         let mut was = None;
         if let Some(identity) = identity(element) {
             if seen.contains(&identity) {
-                errors.push(FieldError::duplicate(at.clone(), &identity));
+                run.errors.push(FieldError::duplicate(at.clone(), &identity));
             }
             // Elements of a map list are told apart by their keys, on update too.
             if schema.list_type.as_deref() == Some("map") {
@@ -137,7 +171,7 @@ fn array(schema: &Schema, list: &[Value], old: Option<&Value>, path: &str, error
             seen.push(identity);
         }
         if let Some(items) = &schema.items {
-            validate(items, element, was, &at, errors);
+            walk(items, element, was, &at, run);
         }
     }
 }
@@ -200,13 +234,13 @@ fn bounds(schema: &Schema, number: f64, value: &Value, path: &str, errors: &mut 
 }
 
 /// `allOf`, `anyOf`, `oneOf` and `not`.
-fn combined(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn combined(schema: &Schema, value: &Value, path: &str, run: &mut Run<'_>) {
     for all in &schema.all_of {
-        validate(all, value, None, path, errors);
+        walk(all, value, None, path, run);
     }
     let holds = |of: &Schema| {
         let mut found = Vec::new();
-        validate(of, value, None, path, &mut found);
+        walk(of, value, None, path, &mut Run::new(&mut found));
         found.is_empty()
     };
     let shown = || match value {
@@ -217,7 +251,7 @@ fn combined(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldEr
     let name = if path.is_empty() { "<nil>" } else { path };
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(holds) {
         let why = format!("{name} in body must validate at least one schema (anyOf)");
-        errors.push(FieldError::invalid_text(path, shown(), why));
+        run.errors.push(FieldError::invalid_text(path, shown(), why));
     }
     if !schema.one_of.is_empty() {
         let held = schema.one_of.iter().filter(|of| holds(of)).count();
@@ -226,12 +260,12 @@ fn combined(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldEr
                 "{name} in body must validate one and only one schema (oneOf). Found {} valid",
                 if held == 0 { "none".to_owned() } else { held.to_string() }
             );
-            errors.push(FieldError::invalid_text(path, shown(), why));
+            run.errors.push(FieldError::invalid_text(path, shown(), why));
         }
     }
     if schema.not.as_deref().is_some_and(holds) {
         let why = format!("{name} in body must not validate the schema (not)");
-        errors.push(FieldError::invalid_text(path, shown(), why));
+        run.errors.push(FieldError::invalid_text(path, shown(), why));
     }
 }
 
@@ -266,6 +300,28 @@ mod tests {
         assert!(errors.len() == 1 && errors[0].contains(wanted), "{errors:?}");
         // What was there before stays.
         assert_eq!(check(schema, value.clone(), Some(value)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rules_that_compare_hold_for_what_stays_as_it_was_too() {
+        let schema = json!({"type": "object", "properties": {"list": {"type": "array", "maxItems": 9, "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "properties": {"k": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": "self.n > oldSelf.n", "message": "must grow"}, {"rule": "self.n < 5", "message": "too many"}]}}}});
+        let of = |n: i64| json!({"list": [{"k": "a", "n": n}]});
+        // A rule that looks at the new value alone says nothing of one that was there before.
+        assert_eq!(check(schema.clone(), of(9), Some(of(9))), ["spec.list[0]: Invalid value: \"object\": must grow"]);
+        assert_eq!(check(schema.clone(), of(9), Some(of(8))), ["spec.list[0]: Invalid value: \"object\": too many"]);
+        assert_eq!(check(schema.clone(), of(3), Some(of(2))), Vec::<String>::new());
+        // Without a past it says nothing.
+        assert_eq!(check(schema, of(3), None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn fields_of_an_atomic_map_have_no_past() {
+        let schema = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": {"type": "integer", "maximum": 3}, "b": {"type": "integer"}}});
+        let of = |b: i64| json!({"a": 9, "b": b});
+        assert_eq!(check(schema.clone(), of(1), Some(of(2))).len(), 1);
+        assert_eq!(check(schema, of(1), Some(of(1))), Vec::<String>::new());
     }
 
     #[test]

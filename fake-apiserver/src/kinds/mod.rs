@@ -241,6 +241,14 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_by_name_is_the_kind_of_the_table() {
+        assert_eq!(find("", "v1", "events"), Some(EVENTS));
+        assert_eq!(find("storage.k8s.io", "v1", "volumeattachments"), Some(VOLUME_ATTACHMENTS));
+        assert_eq!(find("autoscaling", "v2", "horizontalpodautoscalers"), Some(HORIZONTAL_POD_AUTOSCALERS));
+        assert_eq!(find("batch", "v1", "jobs").map(|kind| kind.index), Some(index::JOBS));
+    }
+
+    #[test]
     fn paths_and_versions_are_those_of_the_group() {
         let pod = find("", "v1", "pods").unwrap();
         assert_eq!((pod.api_version().as_str(), pod.root().as_str()), ("v1", "/api/v1/pods"));

@@ -223,6 +223,25 @@ pub fn place_of(kind: &Kind) -> Option<TypeRef> {
     OF_KIND.get(kind.index).copied().flatten()
 }
 
+/// Types that are no kind of the table of kinds, with the struct of each; an empty version stands for any.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("", "DeleteOptions", "meta/v1.DeleteOptions"),
+    ("v1", "Status", "meta/v1.Status"),
+    ("policy/v1", "Eviction", "policy/v1.Eviction"),
+    ("meta.k8s.io/v1", "PartialObjectMetadata", "meta/v1.PartialObjectMetadata"),
+    ("authentication.k8s.io/v1", "TokenRequest", "authentication/v1.TokenRequest"),
+    ("autoscaling/v1", "Scale", "autoscaling/v1.Scale"),
+];
+
+/// The place of the struct of the objects that `apiVersion` and `kind` name; none for custom kinds and lists.
+pub fn place_of_object(api_version: &str, kind: &str) -> Option<TypeRef> {
+    if let Some(kind) = super::find_kind(api_version, kind) {
+        return place_of(kind);
+    }
+    let (_, _, name) = OTHERS.iter().find(|(v, k, _)| *k == kind && (*v == api_version || v.is_empty()))?;
+    TypeRef::named(name)
+}
+
 /// The name of a kind's struct: the group's first label stands for its Go package.
 pub fn type_name(kind: &Kind) -> String {
     let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
@@ -267,11 +286,15 @@ impl Type {
 
     /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
+        self.place(name).map(|i| &self.fields[i])
+    }
+
+    /// The position of the field with a JSON name.
+    pub fn place(&self, name: &str) -> Option<usize> {
         let mut at = slot(name, self.by_name.len());
-        while let Some(i) = self.by_name[at] {
-            let field = &self.fields[usize::from(i)];
-            if field.name == name {
-                return Some(field);
+        while let Some(i) = self.by_name[at].map(usize::from) {
+            if self.fields[i].name == name {
+                return Some(i);
             }
             at = (at + 1) & (self.by_name.len() - 1);
         }

@@ -16,7 +16,7 @@ pub(super) static DISCOVERY: &[usize] = &[60, 61, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 
 
 /// All kinds.
 #[rustfmt::skip]
-pub(super) static KINDS: &[Kind] = &[
+pub(super) static KINDS: [Kind; 68] = [
     Kind { index: 0, store: 0, group: "", version: "v1", kind: "ConfigMap", plural: "configmaps", singular: "configmap", short_names: &["cm"], categories: &[], namespaced: true, has_status: false, verbs: ALL, subresources: &[], allow_unconditional_update: true, custom: None },
     Kind { index: 1, store: 1, group: "", version: "v1", kind: "Endpoints", plural: "endpoints", singular: "endpoints", short_names: &["ep"], categories: &[], namespaced: true, has_status: false, verbs: ALL, subresources: &[], allow_unconditional_update: true, custom: None },
     Kind { index: 2, store: 2, group: "", version: "v1", kind: "Event", plural: "events", singular: "event", short_names: &["ev"], categories: &[], namespaced: true, has_status: false, verbs: ALL, subresources: &[], allow_unconditional_update: true, custom: None },

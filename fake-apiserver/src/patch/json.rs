@@ -13,22 +13,17 @@ const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
 pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> {
-    let Value::Array(list) = patch else {
-        return Err(PatchError::Malformed("the JSON patch must be an array of operations".to_owned()));
-    };
+    let list = read(patch).map_err(|why| PatchError::Malformed(format!("error decoding patch: json: {why}")))?;
     if list.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations { limit: MAX_OPERATIONS, got: list.len() });
     }
     let mut operations = Vec::with_capacity(list.len());
-    for (i, operation) in list.iter().enumerate() {
-        operations.push(
-            json::from_value::<PatchOperation>(operation.clone())
-                .map_err(|error| PatchError::Malformed(format!("error decoding patch: operation {i}: {error}")))?,
-        );
+    for operation in list {
+        operations.push(json::from_value::<PatchOperation>(whole(operation)).map_err(|_| PatchError::Inapplicable)?);
     }
     let mut patched = serde_json::Value::from(target.clone());
     let mut copied = 0;
-    for (i, operation) in operations.iter().enumerate() {
+    for operation in &operations {
         if let PatchOperation::Copy(copy) = operation
             && let Some(source) = patched.pointer(copy.from.as_str())
         {
@@ -47,9 +42,55 @@ pub(super) fn apply(patch: &Value, target: &Value) -> Result<Value, PatchError> 
         }
         let operation = lenient(operation, &patched);
         json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&*operation))
-            .map_err(|error| PatchError::Inapplicable(format!("operation {i} ({operation}): {}", error.kind)))?;
+            .map_err(|_| PatchError::Inapplicable)?;
     }
     Ok(patched.into())
+}
+
+/// The operations of a patch, in so far as Go reads them: objects whose `op`, `path` and `from` are texts.
+fn read(patch: &Value) -> Result<&[Value], String> {
+    let list = match patch {
+        Value::Array(list) => list.as_slice(),
+        Value::Null => &[],
+        other => return Err(format!("cannot unmarshal {} into Go value of type []handlers.jsonPatchOp", word(other))),
+    };
+    for operation in list {
+        if !operation.is_object() && !operation.is_null() {
+            return Err(format!("cannot unmarshal {} into Go value of type handlers.jsonPatchOp", word(operation)));
+        }
+        for field in ["op", "path", "from"] {
+            if let Some(other) = operation.get(field).filter(|text| !text.is_string() && !text.is_null()) {
+                return Err(format!(
+                    "cannot unmarshal {} into Go struct field jsonPatchOp.{field} of type string",
+                    word(other)
+                ));
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// How Go calls a value of JSON.
+pub(super) fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// An operation with its value: where it names none, Go takes null.
+fn whole(operation: &Value) -> Value {
+    let mut operation = operation.clone();
+    if let Some(fields) = operation.as_object_mut()
+        && fields.get("op").is_some_and(|op| ["add", "replace", "test"].iter().any(|with| op == with))
+    {
+        fields.entry("value").or_insert(Value::Null);
+    }
+    operation
 }
 
 /// Go's patches replace a member that an object does not have, and so add it: external-snapshotter begins annotations
@@ -121,16 +162,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_400() {
-        for patch in [
-            json!({}),
-            json!([1]),
-            json!([{"op": "shout", "path": "/a"}]),
-            json!([{"op": "add", "path": "/a"}]),
-            json!([{"op": "add", "path": "a", "value": 1}]),
+    fn what_is_no_patch_is_400_in_upstreams_words() {
+        for (patch, why) in [
+            (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
+            (json!("x"), "string into Go value of type []handlers.jsonPatchOp"),
+            (json!([1]), "number into Go value of type handlers.jsonPatchOp"),
+            (json!([{"op": 1, "path": "/a"}]), "number into Go struct field jsonPatchOp.op of type string"),
+            (json!([{"op": "add", "path": []}]), "array into Go struct field jsonPatchOp.path of type string"),
         ] {
-            assert_eq!(apply(&patch, &pv()).unwrap_err().code(), 400, "{patch}");
+            let error = apply(&patch, &pv()).unwrap_err();
+            let text = format!("error decoding patch: json: cannot unmarshal {why}");
+            assert_eq!((error.code(), error.to_string()), (400, text), "{patch}");
         }
+    }
+
+    #[test]
+    fn an_operation_that_does_not_exist_is_422_and_a_missing_value_is_null() {
+        for patch in [
+            json!([{"op": "shout", "path": "/a"}]),
+            json!([{"path": "/a"}]),
+            json!([{"op": "add", "value": 1}]),
+            json!([{"op": "add", "path": "a", "value": 1}]),
+            json!([null]),
+        ] {
+            let error = apply(&patch, &pv()).unwrap_err();
+            let text = "the server rejected our request due to an error in our request";
+            assert_eq!((error.code(), error.to_string().as_str()), (422, text), "{patch}");
+        }
+        let added = apply(&json!([{"op": "add", "path": "/a"}]), &pv()).unwrap();
+        assert_eq!(added["a"], Value::Null);
+        assert!(added.as_object().unwrap().contains_key("a"));
     }
 
     #[test]

@@ -5,10 +5,17 @@ use std::collections::BTreeSet;
 use substrate::json::{Map, Value};
 
 use super::PatchError;
+use super::json::word;
 
 pub(super) fn apply(patch: Value, target: &Value) -> Result<Value, PatchError> {
-    let Value::Object(patch) = patch else {
-        return Err(PatchError::Malformed("the merge patch must be a JSON object".to_owned()));
+    let patch = match patch {
+        Value::Object(patch) => patch,
+        // Go reads null as an empty map; to merge it is refused.
+        Value::Null => return Err(PatchError::Malformed("Invalid JSON Patch".to_owned())),
+        other => {
+            let why = format!("cannot unmarshal {} into Go value of type map[string]interface {{}}", word(&other));
+            return Err(PatchError::Malformed(format!("error decoding patch: json: {why}")));
+        }
     };
     let mut merged = target.clone();
     merge(&mut merged, patch);

@@ -52,17 +52,21 @@ pub enum PatchError {
         /// What the copies of the patch add up to, in bytes.
         size: usize,
     },
-    /// the server rejected our request due to an error in our request: {0}
-    Inapplicable(String),
+    /// the server rejected our request due to an error in our request
+    Inapplicable,
+    /// {0}
+    Failed(String),
 }
 
 impl PatchError {
-    /// The HTTP status: 400 malformed, 413 too large, 422 it cannot be applied to this object.
+    /// The HTTP status: 400 malformed, 413 too large, 422 it cannot be applied to this object, 500 a
+    /// strategic merge that fails: upstream tells no reason.
     pub fn code(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
             Self::TooManyOperations { .. } | Self::CopyTooLarge { .. } => 413,
-            Self::Inapplicable(_) => 422,
+            Self::Inapplicable => 422,
+            Self::Failed(_) => 500,
         }
     }
 
@@ -71,7 +75,8 @@ impl PatchError {
         match self {
             Self::Malformed(_) => "BadRequest",
             Self::TooManyOperations { .. } | Self::CopyTooLarge { .. } => "RequestEntityTooLarge",
-            Self::Inapplicable(_) => "Invalid",
+            Self::Inapplicable => "Invalid",
+            Self::Failed(_) => "",
         }
     }
 }

@@ -6,12 +6,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body as _;
-use substrate::body::{HttpService, call, collect, full};
+use http_body_util::BodyExt;
+use substrate::body::{HttpService, call, full};
 
 /// Shorter answers are sent as they are.
 const THRESHOLD: u64 = 128 << 10;
-/// What an answer may be long at most to be compressed, in bytes.
-const MOST: usize = 1 << 30;
 
 /// Wraps `service` so that long whole answers to GET are compressed for clients that say they take gzip.
 pub fn compress(service: HttpService) -> HttpService {
@@ -25,10 +24,11 @@ pub fn compress(service: HttpService) -> HttpService {
             if !wanted || !long || response.status() != StatusCode::OK {
                 return Ok(response);
             }
-            let (mut parts, body) = response.into_parts();
-            let whole = collect(body, MOST).await?;
-            let mut encoder = GzEncoder::new(Vec::with_capacity(whole.len() / 8), Compression::fast());
-            encoder.write_all(&whole)?;
+            let (mut parts, mut body) = response.into_parts();
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            while let Some(frame) = body.frame().await {
+                encoder.write_all(frame?.data_ref().map_or(&[], |data| data))?;
+            }
             parts.headers.remove(header::CONTENT_LENGTH);
             parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             parts.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -51,7 +51,7 @@ mod tests {
     use std::io::Read;
 
     use http::Request;
-    use substrate::body::{Body, from_service};
+    use substrate::body::{Body, collect, from_service};
 
     use super::*;
 

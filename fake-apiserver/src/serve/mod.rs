@@ -5,6 +5,7 @@
 
 mod access;
 mod gzip;
+mod head;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -125,7 +126,7 @@ pub async fn serve(ctx: &Ctx, service: HttpService, config: &ServeConfig) -> Res
         let service = service.clone();
         let service = if address.ip().is_loopback() { service } else { require_token(service, &token) };
         let service = gzip::compress(service);
-        guard::guard(service, &config.allow_hosts)
+        head::without_body(guard::guard(service, &config.allow_hosts))
     };
     ctx.spawn(listen::tcp(ctx.clone(), listener, layered(bound), Some(tls.server)));
     let http_endpoint = plain.map(|(listener, bound)| {

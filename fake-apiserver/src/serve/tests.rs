@@ -139,3 +139,27 @@ async fn webhooks_are_dialled_with_the_ca_that_they_name() {
     assert!(call(url.clone(), None, Vec::new()).await.is_err());
     assert!(call(url.replace("https", "http"), None, ca).await.unwrap_err().contains("must be https"));
 }
+
+/// A body would be a violation of the protocol, and the client would end the stream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_answer_to_head_over_http2_leaves_the_stream_intact() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::live(Options::default());
+    let process = Process::start(&world, "api", |_| std::future::pending());
+    let ctx = process.ctx().unwrap();
+    let service = crate::Apiserver::new(&substrate::Seed::root(1), crate::Config::default()).start(&ctx);
+    let served = serve(&ctx, service, &config("127.0.0.1:0", &folder)).await.unwrap();
+    let address = served.http_endpoint.clone().unwrap().replace("http://", "");
+    let stream = hyper_util::rt::TokioIo::new(tokio::net::TcpStream::connect(address).await.unwrap());
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) = hyper::client::conn::http2::handshake::<_, _, Body>(executor, stream).await.unwrap();
+    ctx.spawn(async move { drop(connection.await) });
+    for (method, code) in [("HEAD", 405), ("GET", 200), ("HEAD", 405)] {
+        let request = Request::builder().method(method).uri("http://localhost/api/v1/nodes");
+        let response = sender.send_request(request.body(full("")).unwrap()).await.unwrap();
+        assert_eq!(response.status(), code, "{method}");
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        assert_eq!(body.is_empty(), method == "HEAD", "{method}");
+    }
+    process.crash();
+}

@@ -1,5 +1,7 @@
 //! Who calls, and whether they may: bearer tokens, impersonation, and RBAC where it is switched on.
 
+use std::collections::BTreeMap;
+
 use http::request::Parts;
 use http::{HeaderMap, header};
 
@@ -7,12 +9,17 @@ use substrate::listen::PeerCertificate;
 
 use super::Server;
 use super::call::Call;
+use super::deadline::is_long_running;
+use super::query::decode;
 use crate::der;
+use crate::kinds;
 use crate::serve::ADMIN;
 use crate::state::rbac::Access;
-use crate::state::{Identity, Status, qualified};
+use crate::state::{Identity, Matched, Status, qualified};
 
 const AUTHENTICATED: &str = "system:authenticated";
+/// The group of what else someone may be known for.
+const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// RBAC, as it is configured.
 #[derive(Clone)]
@@ -29,12 +36,27 @@ impl std::fmt::Debug for Rbac {
 
 fn admin() -> Identity {
     let groups = vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()];
-    Identity { username: ADMIN.to_owned(), uid: String::new(), groups }
+    Identity { username: ADMIN.to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
 }
 
 fn anonymous() -> Identity {
     let groups = vec!["system:unauthenticated".to_owned()];
-    Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups }
+    Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
+}
+
+/// What a request on a resource is about.
+fn access(call: &Call) -> Access<'_> {
+    let namespace = call.namespace.as_deref().unwrap_or_default();
+    Access {
+        verb: call.verb,
+        group: call.kind.group,
+        resource: call.kind.plural,
+        subresource: &call.subresource,
+        name: named(call),
+        // A namespace is within itself.
+        namespace: if *call.kind == *kinds::NAMESPACES { call.named() } else { namespace },
+        path: None,
+    }
 }
 
 /// The object that a request is about: of a list or watch, the one that its field selector picks by name.
@@ -45,6 +67,17 @@ fn named(call: &Call) -> &str {
     let terms = call.query.all("fieldSelector").flat_map(|selector| selector.split(','));
     let names = terms.filter_map(|term| term.strip_prefix("metadata.name="));
     names.map(|name| name.strip_prefix('=').unwrap_or(name)).next().unwrap_or_default()
+}
+
+/// What else someone wants to be known for: headers of any number, with the key in the name.
+fn extra(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in headers {
+        if let (Some(key), Ok(value)) = (name.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
+            extra.entry(decode(key, false).into_owned()).or_default().push(value.to_owned());
+        }
+    }
+    extra
 }
 
 /// The groups that a service account is in by its name alone.
@@ -60,7 +93,7 @@ fn certified(certificate: &PeerCertificate) -> Result<Identity, Status> {
     let subject = der::certificate_subject(&certificate.0).filter(|subject| !subject.common_name.is_empty());
     let subject = subject.ok_or_else(unauthorized)?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
-    Ok(Identity { username: subject.common_name, uid: String::new(), groups })
+    Ok(Identity { username: subject.common_name, uid: String::new(), groups, extra: BTreeMap::new() })
 }
 
 fn unauthorized() -> Status {
@@ -97,33 +130,32 @@ impl Server {
             .collect();
         let groups = if groups.is_empty() { groups_of(wanted) } else { groups };
         let groups: Vec<String> = groups.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
+        let (uid, extra) = (word("impersonate-uid").unwrap_or_default(), extra(&parts.headers));
         if self.shared.rbac.is_some() {
-            let access = |resource, name| Access {
-                verb: "impersonate",
-                group: "",
-                resource,
-                subresource: "",
-                name,
-                namespace: "",
-                path: None,
-            };
-            let wishes = std::iter::once(("users", wanted)).chain(groups.iter().map(|g| ("groups", g.as_str())));
-            for (resource, name) in wishes.filter(|(_, name)| *name != AUTHENTICATED) {
-                let state = self.shared.lock();
-                if state.store.allows(&user, &access(resource, name)).is_none() {
+            let mut wishes = vec![("", "users", "", wanted)];
+            wishes.extend(groups.iter().filter(|g| *g != AUTHENTICATED).map(|g| ("", "groups", "", g.as_str())));
+            for (key, values) in &extra {
+                wishes.extend(values.iter().map(|value| (AUTHENTICATION, "userextras", key.as_str(), value.as_str())));
+            }
+            if !uid.is_empty() {
+                wishes.push((AUTHENTICATION, "uids", "", uid));
+            }
+            for (group, resource, subresource, name) in wishes {
+                let access =
+                    Access { verb: "impersonate", group, resource, subresource, name, namespace: "", path: None };
+                if self.shared.lock().store.allows(&user, &access).is_none() {
+                    let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+                    let whole =
+                        if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
                     let message = format!(
-                        "{resource} {name:?} is forbidden: User {:?} cannot impersonate resource {resource:?} in API group \"\" at the cluster scope",
+                        "{qualified} {name:?} is forbidden: User {:?} cannot impersonate resource {whole:?} in API group {group:?} at the cluster scope",
                         user.username
                     );
                     return Err(Status::new(403, "Forbidden", message));
                 }
             }
         }
-        Ok(Identity {
-            username: wanted.to_owned(),
-            uid: word("impersonate-uid").unwrap_or_default().to_owned(),
-            groups,
-        })
+        Ok(Identity { username: wanted.to_owned(), uid: uid.to_owned(), groups, extra })
     }
 
     fn bearer(&self, headers: &HeaderMap) -> Result<Identity, Status> {
@@ -145,17 +177,7 @@ impl Server {
             return Ok(());
         }
         let user = self.caller(parts)?;
-        let namespace = call.namespace.as_deref().unwrap_or_default();
-        let access = Access {
-            verb: call.verb,
-            group: call.kind.group,
-            resource: call.kind.plural,
-            subresource: &call.subresource,
-            name: named(call),
-            // A namespace is within itself.
-            namespace: if call.kind.kind == "Namespace" { call.named() } else { namespace },
-            path: None,
-        };
+        let access = access(call);
         if self.shared.lock().store.allows(&user, &access).is_some() {
             return Ok(());
         }
@@ -174,6 +196,20 @@ impl Server {
             status.message = format!("{} is forbidden: {why}", qualified(&call.kind));
         }
         Err(status)
+    }
+
+    /// Which flow a request is of: one on a resource, or else on its path. What lasts has none, but for watches.
+    pub(super) fn flow(&self, parts: &Parts, call: Option<&Call>) -> Option<Matched> {
+        if !self.shared.lock().store.has_flows()
+            || call.is_some_and(|call| call.verb != "watch" && is_long_running(call))
+        {
+            return None;
+        }
+        let user = self.caller(parts).ok()?;
+        let verb = parts.method.as_str().to_lowercase();
+        let path = Some(parts.uri.path());
+        let on_path = Access { verb: &verb, group: "", resource: "", subresource: "", name: "", namespace: "", path };
+        self.shared.lock().store.flow(&user, &call.map_or(on_path, access))
     }
 
     /// Whether a request on something else may go on.

@@ -1,6 +1,7 @@
 //! The audit log: who asked for what, and what became of it, as JSON lines of `audit.k8s.io/v1` Events
 //! (apiserver `pkg/audit`, `plugin/pkg/audit/log`).
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -223,7 +224,8 @@ impl Server {
                 .or_else(|| self.shared.lock().store.find_kind(group, version, plural))
         };
         let call = Call::parse(&parts, &find).ok().flatten();
-        let anonymous = || Identity { username: String::new(), uid: String::new(), groups: Vec::new() };
+        let anonymous =
+            || Identity { username: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
         let user = self.sender(&parts).unwrap_or_else(|_| anonymous());
         let method = parts.method.as_str().to_lowercase();
         let verb = call.as_ref().map_or(method.as_str(), |call| call.verb);

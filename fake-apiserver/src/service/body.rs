@@ -8,11 +8,14 @@ use http_body_util::BodyExt;
 use substrate::body::{Body, Pieces};
 use substrate::json::{self, Value};
 
+use crate::go_json;
 use crate::state::Status;
 use crate::wire::protobuf;
 
 /// What upstream takes at most (`MaxRequestBodyBytes`).
 const LIMIT: usize = 3 << 20;
+/// The kind of what a DELETE may bring.
+const OPTIONS: &str = "DeleteOptions";
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The Content-Type of a request; empty when it has none.
@@ -69,12 +72,21 @@ pub(crate) async fn read(
         return Ok(Sent { value: tree, text: SentText::None });
     }
     let bytes = whole(body, LIMIT).await?;
-    if bytes.is_empty() {
+    if bytes.is_empty() && !is_json {
         return Ok(Sent { value: Value::Null, text: SentText::None });
     }
     if is_json {
-        let (value, repeats) = parse(&bytes)
-            .map_err(|error| Status::bad_request(format!("the body of the request is not valid JSON: {error}")))?;
+        let (value, repeats) = match parse(&bytes) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let kind = expected().1;
+                // Options may be left out.
+                if bytes.is_empty() && kind == OPTIONS {
+                    return Ok(Sent { value: Value::Null, text: SentText::None });
+                }
+                return Err(no_json(media, kind, &bytes, &error));
+            }
+        };
         Ok(Sent { value, text: SentText::Json { text: bytes, repeats } })
     } else if matches!(media, "application/yaml" | "application/apply-patch+yaml") {
         let text = std::str::from_utf8(&bytes)
@@ -93,6 +105,21 @@ pub(crate) async fn read(
     } else {
         Err(Status::unsupported_media_type(ACCEPTED))
     }
+}
+
+/// What is told of a text that is not JSON.
+fn no_json(media: &str, kind: &str, bytes: &[u8], error: &serde_json::Error) -> Status {
+    if media.ends_with("patch+json") {
+        return Status::bad_request("invalid JSON patch");
+    }
+    // What Go would take is too deep or no text.
+    let why = go_json::refusal(bytes).unwrap_or_else(|| error.to_string());
+    let why = format!("couldn't get version/kind; json parse error: {why}");
+    if kind == OPTIONS {
+        return Status::new(500, "", why);
+    }
+    let summary = go_json::summary(bytes);
+    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
 }
 
 /// Looks at a body for the name of what is to be made, `generateName` where it has none, and gives the body back; an

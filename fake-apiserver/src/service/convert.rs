@@ -108,8 +108,8 @@ impl Server {
             let old: Value = found.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
             let seen = self.convert(&call.kind, &call.kind.api_version(), vec![old]).await?;
             let before = seen.into_iter().next().unwrap_or_default();
-            let patched = patch::apply(&call.kind, kind, sent.clone(), &before)
-                .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+            let patched =
+                patch::apply(&call.kind, kind, sent.clone(), &before).map_err(|error| crate::state::refused(&error))?;
             let versioned = value::resource_version(&patched) != value::resource_version(&before);
             let object = self.stored_form(call, patched, true).await?;
             let update = Call { verb: "update", ..stored.clone() };
@@ -160,9 +160,10 @@ impl Server {
         let stored = kinds::stored(&call.kind);
         let (version, now) = (call.kind.api_version(), self.ctx.now().wall);
         let kind = text(&answer, &["kind"]);
-        let bytes = if kind == stored.kind {
+        let body = if kind == stored.kind {
             let seen = self.convert(&call.kind, &version, vec![answer]).await?;
-            shown.object(&Object::transient(seen.into_iter().next().unwrap_or_default()), now)
+            let object = Object::transient(seen.into_iter().next().unwrap_or_default());
+            shown.answer(200, shown.object(&object, now)).into_body()
         } else if kind == stored.list_kind() {
             let metadata = &answer["metadata"];
             let items = self.convert(&call.kind, &version, list(&answer, &["items"]).to_vec()).await?;
@@ -172,12 +173,12 @@ impl Server {
                 token: text(metadata, &["continue"]).to_owned(),
                 remaining: metadata["remainingItemCount"].as_u64().and_then(|n| usize::try_from(n).ok()),
             };
-            shown.list(&listed, now)
+            shown.list(200, listed, now).into_body()
         } else {
-            bytes
+            full(bytes)
         };
         parts.headers.remove(header::CONTENT_LENGTH);
-        Ok(Response::from_parts(parts, full(bytes)))
+        Ok(Response::from_parts(parts, body))
     }
 
     /// The stream of a watch, each event converted.

@@ -42,6 +42,11 @@ pub struct NodeEndpoint {
 }
 
 impl NodeEndpoint {
+    /// A node that no object tells of, on this machine.
+    fn here(node: &str) -> Self {
+        Self { node: node.to_owned(), host: "127.0.0.1".to_owned(), port: KUBELET_PORT }
+    }
+
     fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -53,6 +58,9 @@ impl NodeEndpoint {
 
 /// Reaches the servers of nodes; connections belong to the process that is given.
 pub type NodeDial = Arc<dyn Fn(&Ctx, &NodeEndpoint) -> Result<HttpService, BoxError> + Send + Sync>;
+
+/// Who has the log of a pod, by namespace and name, where that is not the server of its node. It is asked as a node is.
+pub type LogDial = Arc<dyn Fn(&Ctx, &str, &str) -> Option<HttpService> + Send + Sync>;
 
 /// core/v1 PodLogOptions.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -183,8 +191,14 @@ impl Server {
     /// Answers a GET of pods/log.
     pub(super) async fn pod_log(&self, asked: &Call) -> Result<Response<Body>, Status> {
         let options = PodLogOptions::read(&asked.query, asked.named())?;
+        let namespace = asked.namespace.as_deref().unwrap_or_default();
+        let own = self.shared.logs.as_ref().and_then(|logs| logs(&self.ctx, namespace, asked.named()));
         let none = || Status::new(501, "NotImplemented", "pods/log: this server reaches no nodes");
-        let dial = self.shared.nodes.as_ref().ok_or_else(none)?;
+        let is_elsewhere = own.is_some();
+        let dial: NodeDial = match own {
+            Some(own) => Arc::new(move |_, _| Ok(own.clone())),
+            None => self.shared.nodes.clone().ok_or_else(none)?,
+        };
         let now = self.ctx.now();
         self.catch_up(now);
         let (place, path) = {
@@ -200,9 +214,10 @@ impl Server {
                 return Ok(nothing);
             }
             let nodes = kinds::find("", "v1", "nodes").ok_or_else(Status::no_such_resource)?;
-            let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node))?;
-            let namespace = asked.namespace.as_deref().unwrap_or_default();
-            (endpoint(&found.value)?, format!("/containerLogs/{namespace}/{}/{container}", asked.named()))
+            let found = state.store.get(nodes, node).ok_or_else(|| Status::not_found(nodes, node));
+            let known = found.and_then(|found| endpoint(&found.value));
+            let place = if is_elsewhere { known.unwrap_or_else(|_| NodeEndpoint::here(node)) } else { known? };
+            (place, format!("/containerLogs/{namespace}/{}/{container}", asked.named()))
         };
         let query = options.encode();
         let path = if query.is_empty() { path } else { format!("{path}?{query}") };
@@ -210,7 +225,7 @@ impl Server {
         let failed = |why: &str| Status::new(500, "", format!("Get {url:?}: {why}"));
         let deadline = now.mono + self.ctx.scaled(PATIENCE);
         let response = tokio::select! { biased;
-            response = self.ask_node(dial, &place, &path, options.follow) => response,
+            response = self.ask_node(&dial, &place, &path, options.follow) => response,
             () = self.ctx.sleep_until(deadline) => Err("timeout awaiting response headers".into()),
         };
         let response = response.map_err(|error| failed(&told(&error, &place)))?;

@@ -13,9 +13,11 @@ mod escalation;
 mod fault;
 mod flaws;
 mod hub;
+mod listing;
 mod logs;
 mod metrics;
 mod opening;
+mod pretty;
 mod probe;
 mod query;
 mod respond;
@@ -24,6 +26,7 @@ mod watch;
 mod webhook;
 mod write;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +34,7 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use substrate::body::{Body, BoxError, Calling, HttpService};
 use substrate::fault::Moment;
-use substrate::json::{Text, Value, json};
+use substrate::json::{Text, json};
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
@@ -39,8 +42,8 @@ pub use self::audit::{Audit, Policy};
 use self::call::Call;
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
-pub use self::logs::{NodeDial, NodeEndpoint};
-use self::respond::{Shown, deprecation, failure, failure_to, json_value, typed, warn_first};
+pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
+use self::respond::{Shown, deprecation, failure, failure_to, typed, warn_first};
 use self::review::is_review;
 pub use self::webhook::{Dial, Endpoint};
 use crate::events::{Commit, RequestEnded};
@@ -48,10 +51,19 @@ use crate::faults::OPERATIONS;
 use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
-use crate::state::{Defects, Event, Limits, ListOptions, Match, Status, Store, Version, key, scale_of};
+use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
+use crate::text;
 use crate::tls::Authority;
 use crate::wire::{discovery, openapi};
 
+/// The header of the flow schema that a request was of.
+const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
+/// The header of its priority level.
+const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
+
+/// The members of `/version`, in the order of Go's struct.
+const VERSION: &[&str] =
+    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
 /// How long a read waits for a revision that is not yet there (R8).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The version that the server says it is.
@@ -66,6 +78,10 @@ pub struct Config {
     pub dial: Option<Dial>,
     /// How the servers of nodes are reached, for logs; none where there are no nodes that have one.
     pub nodes: Option<NodeDial>,
+    /// Who has the logs of pods that no node runs: it is asked before their nodes are.
+    pub logs: Option<LogDial>,
+    /// Kinds that nothing in this cluster works on: whoever creates such an object is warned.
+    pub unserved: Option<Unserved>,
     /// Role-based access control; without it everyone may do everything.
     pub rbac: Option<Rbac>,
     /// Whether every object is as a real server keeps it: it says from its creation on who manages its fields, and has
@@ -89,6 +105,9 @@ pub struct Config {
     pub version: Option<String>,
 }
 
+/// Why nothing comes of an object of a kind (its group, its name), where that is so.
+pub type Unserved = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
+
 /// The longest that a watch gathers events.
 pub const MOST_GATHERED: Duration = Duration::from_millis(20);
 
@@ -98,6 +117,8 @@ impl std::fmt::Debug for Config {
             .field("limits", &self.limits)
             .field("dial", &self.dial.is_some())
             .field("nodes", &self.nodes.is_some())
+            .field("logs", &self.logs.is_some())
+            .field("unserved", &self.unserved.is_some())
             .field("rbac", &self.rbac)
             .field("track_managers", &self.track_managers)
             .field("publish_root_ca", &self.publish_root_ca)
@@ -125,9 +146,13 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// The revision of the last commit, for those who wait for one.
     revision: latest::Sender<u64>,
+    /// Requests so far.
+    requests: AtomicU64,
     limits: Limits,
     dial: Option<Dial>,
     nodes: Option<NodeDial>,
+    logs: Option<LogDial>,
+    unserved: Option<Unserved>,
     rbac: Option<Rbac>,
     gather: Duration,
     authority: Option<Arc<Authority>>,
@@ -177,9 +202,12 @@ impl Apiserver {
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             revision: latest::Sender::new(0),
+            requests: AtomicU64::new(0),
             limits: config.limits,
             dial: config.dial,
             nodes: config.nodes,
+            logs: config.logs,
+            unserved: config.unserved,
             rbac: config.rbac,
             gather: config.gather,
             authority: config.authority,
@@ -193,6 +221,11 @@ impl Apiserver {
         let server = Server { shared: self.0.clone(), ctx: ctx.clone() };
         let now = ctx.now();
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
+    }
+
+    /// Counts what may have freed memory: requests, and compactions of the history.
+    pub fn activity(&self) -> u64 {
+        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.compactions()
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
@@ -230,9 +263,10 @@ impl Server {
     /// Sleeps to the next deadline of the machine, for ever.
     async fn drive(self) {
         loop {
-            // Whatever is written from now on ends no earlier than a whole time to live from now.
             let next = self.shared.lock().store.next_deadline();
-            let at = next.unwrap_or_else(|| self.ctx.now().mono + self.shared.limits.event_ttl);
+            // Whatever is written from now on ends no earlier than a whole time to live from now.
+            let latest = self.ctx.now().mono + self.shared.limits.event_ttl;
+            let at = next.map_or(latest, |next| next.min(latest));
             self.ctx.sleep_until(at).await;
             self.catch_up(self.ctx.now());
         }
@@ -293,6 +327,13 @@ impl Server {
 
     /// What is rare within it is boxed where it begins: every request would be as large as the largest.
     fn handle(self, request: Request<Body>) -> Calling {
+        if pretty::is_wanted(&request) {
+            return Box::pin(async move { pretty::indented(self.compact(request).await?).await });
+        }
+        self.compact(request)
+    }
+
+    fn compact(self, request: Request<Body>) -> Calling {
         match self.shared.audit.clone() {
             Some(audit) if !request.uri().path().starts_with("/admin/") => {
                 Box::pin(async move { self.audited(&audit, request).await })
@@ -302,6 +343,7 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
         let (parts, body) = request.into_parts();
         if parts.uri.path().starts_with("/admin/") {
             if let Err(status) = self.authorize_path(&parts) {
@@ -330,7 +372,11 @@ impl Server {
             }
             return Ok(refused);
         }
-        match call {
+        let flow = match &call {
+            Ok(call) => self.flow(&parts, call.as_ref()),
+            Err(_) => None,
+        };
+        let mut response = match call {
             Ok(Some(call)) => match self.authorize(&parts, &call) {
                 Ok(()) => self.heard(&parts, call, body).await,
                 Err(status) => {
@@ -343,7 +389,15 @@ impl Server {
                 Err(status) => Ok(failure_to(&status, accepted(&parts))),
             },
             Err(status) => Ok(failure_to(&status, accepted(&parts))),
+        }?;
+        if let Some(Matched { schema, level }) = flow {
+            for (name, uid) in [(FLOW_SCHEMA, schema), (PRIORITY_LEVEL, level)] {
+                if let Ok(uid) = http::HeaderValue::from_str(&uid) {
+                    response.headers_mut().insert(name, uid);
+                }
+            }
         }
+        Ok(response)
     }
 
     /// A request on a resource, and that it was answered for whoever counts requests.
@@ -449,9 +503,13 @@ impl Server {
                 crate::state::FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
             return Err(Status::invalid_type("ListOptions", "meta.k8s.io", "", vec![error]));
         }
+        let matching = Match::parse(call.query.get("resourceVersionMatch"))?;
+        // What upstream's watch cache does not answer.
+        let stored = limit > 0 || matching == Some(Match::Exact) || !call.query.get("continue").is_empty();
+        let parse = if stored { Version::parse_for_storage } else { Version::parse };
         let mut options = ListOptions {
-            version: Version::parse(call.query.get("resourceVersion"))?,
-            matching: Match::parse(call.query.get("resourceVersionMatch"))?,
+            version: parse(call.query.get("resourceVersion"))?,
+            matching,
             // Less than nothing is no limit.
             limit: usize::try_from(limit).unwrap_or(0),
             token: call.query.get("continue").to_owned(),
@@ -470,7 +528,7 @@ impl Server {
             }
             state.store.list(kinds::stored(&call.kind), call.namespace.as_deref(), &selector, &options)?
         };
-        Ok(shown.answer(200, shown.list(&listed, now.wall)))
+        Ok(shown.list(200, listed, now.wall))
     }
 
     /// Waits until a revision is there, at most three seconds (R8).
@@ -496,7 +554,7 @@ impl Server {
             return health;
         }
         if path == "/version" || path == "/version/" {
-            return json_value(200, &version(&self.shared.version));
+            return typed(200, "application/json", version(&self.shared.version));
         }
         if path == "/metrics" {
             return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
@@ -535,8 +593,9 @@ fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
     }
 }
 
-fn version(version: &str) -> Value {
-    json!({
+/// What `/version` answers, for people to read as all that is neither object nor list.
+fn version(version: &str) -> String {
+    let version = json!({
         "major": "1",
         "minor": "36",
         "gitVersion": version,
@@ -546,7 +605,10 @@ fn version(version: &str) -> Value {
         "goVersion": "none",
         "compiler": "rustc",
         "platform": "linux/amd64",
-    })
+    });
+    let mut compact = Vec::new();
+    text::ranked(VERSION, &version, &mut compact);
+    String::from_utf8_lossy(&text::indent(&compact)).into_owned()
 }
 
 /// The limit and the seconds that a list or a watch is given; 0 for none.

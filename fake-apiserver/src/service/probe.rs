@@ -8,10 +8,43 @@ use substrate::body::Body;
 use super::query::Query;
 use super::respond::typed;
 
-/// The checks that a server of one process and no disk has; all pass as long as it answers at all.
-const CHECKS: &[&str] = &["ping", "log", "etcd"];
-/// What readiness asks beside them.
-const READINESS: &[&str] = &["informer-sync", "shutdown"];
+/// The checks that come first. All pass as long as the server answers at all: what a real one starts one by one after
+/// it listens, this one has when it begins.
+const FIRST: &[&str] = &["ping", "log", "etcd"];
+/// What readiness asks beside them, and what it asks last.
+const READINESS: [&[&str]; 2] = [&["etcd-readiness", "informer-sync"], &["shutdown"]];
+/// What a kube-apiserver has done since it began, in the order in which it says so.
+const STARTED: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
 
 /// Answers a probe; nothing when the path is none.
 pub(super) fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
@@ -22,9 +55,13 @@ pub(super) fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
     if !matches!(probe, "healthz" | "livez" | "readyz") {
         return None;
     }
-    let mut checks = CHECKS.to_vec();
+    let mut checks = FIRST.to_vec();
     if probe == "readyz" {
-        checks.extend(READINESS);
+        checks.extend(READINESS[0]);
+    }
+    checks.extend(STARTED);
+    if probe == "readyz" {
+        checks.extend(READINESS[1]);
     }
     if !check.is_empty() {
         let found = checks.contains(&check);

@@ -1,20 +1,20 @@
 //! Answers: objects, lists and failures in the representation that was asked for (R27).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
 use substrate::body::{Body, full};
 use substrate::json::{Value, json};
 
 use super::call::Call;
+use super::listing;
 use crate::kinds::{Kind, KindRef};
 use crate::state::value::text;
-use crate::state::{Listed, Object, Status, encode, line, to_view};
+use crate::state::{Listed, Object, Status, complete, encode, line, to_view};
 use crate::wire::negotiate::{self, Encoding, IncludeObject, Representation};
-use crate::wire::{protobuf, table};
+use crate::wire::{list, protobuf, table};
 
 /// How objects are shown to one caller.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Shown {
 
     /// An answer whose bytes this made.
     pub(crate) fn answer(&self, code: u16, bytes: Bytes) -> Response<Body> {
-        typed(code, media(self.encoding), bytes)
+        encoded(code, bytes, self.encoding)
     }
 
     /// Something other than an object of this kind: a `Status` that is no failure, a token.
@@ -146,8 +146,8 @@ impl Shown {
         }
     }
 
-    /// A list.
-    pub(crate) fn list(&self, listed: &Listed, now: Timestamp) -> Bytes {
+    /// The answer of a list.
+    pub(crate) fn list(&self, code: u16, listed: Listed, now: Timestamp) -> Response<Body> {
         let mut meta = json!({"resourceVersion": listed.revision.to_string()});
         if let Some(fields) = meta.as_object_mut() {
             if !listed.token.is_empty() {
@@ -161,26 +161,26 @@ impl Shown {
             let messages: Vec<Bytes> = listed.items.iter().map(|object| self.message(object, now)).collect();
             let (api_version, kind) = self.shown_type();
             let list = protobuf::list(&meta, messages.iter().map(|m| &m[..]));
-            return protobuf::envelope(&api_version, &format!("{kind}List"), &list);
-        }
-        if self.is_plain() {
-            return plain_list(&self.kind, &listed.items, &meta);
+            return self.answer(code, protobuf::envelope(&api_version, &format!("{kind}List"), &list));
         }
         // One after the other, so that no more than one tree is there at a time.
         let values = listed.items.iter().map(|object| match object.value.read() {
             tree if self.kind.is_view() => Cow::Owned(to_view(&self.kind, &tree)),
             tree => tree,
         });
-        encode(&match self.representation {
-            Representation::Table => table::table(&self.kind, values, meta, now, self.include),
-            Representation::PartialMetadata => table::partial_metadata_list(values, meta),
-            Representation::Object => json!({
-                "kind": self.kind.list_kind(),
-                "apiVersion": self.kind.api_version(),
-                "metadata": meta,
-                "items": values.collect::<Vec<_>>(),
-            }),
-        })
+        let items = match self.representation {
+            Representation::Table => {
+                return self.answer(code, encode(&table::table(&self.kind, values, meta, now, self.include)));
+            }
+            Representation::PartialMetadata => {
+                return self.answer(code, encode(&table::partial_metadata_list(values, meta)));
+            }
+            Representation::Object if self.is_plain() => listed.items,
+            Representation::Object => values.map(|value| Object::transient(value.into_owned())).collect(),
+        };
+        let mut response = typed(code, media(self.encoding), Bytes::new());
+        *response.body_mut() = listing::body(list::Frame::of(&self.kind, &meta), items);
+        response
     }
 
     /// An object of this kind that holds nothing but a revision, for bookmarks.
@@ -191,7 +191,10 @@ impl Shown {
         }
         let bookmark = match self.representation {
             Representation::Object => {
-                json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
+                let mut object =
+                    json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata});
+                complete(&self.kind, &mut object);
+                object
             }
             Representation::PartialMetadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
@@ -220,34 +223,19 @@ impl Shown {
     }
 }
 
-/// A list made of the items' own bytes.
-fn plain_list(kind: &Kind, items: &[Arc<Object>], meta: &Value) -> Bytes {
-    let size: usize = items.iter().map(|o| o.json().len() + 1).sum();
-    let mut list = BytesMut::with_capacity(size + 256);
-    list.put_slice(
-        format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":", kind.list_kind(), kind.api_version())
-            .as_bytes(),
-    );
-    list.put_slice(&encode(meta));
-    list.put_slice(b",\"items\":[");
-    for (i, item) in items.iter().enumerate() {
-        if i > 0 {
-            list.put_u8(b',');
-        }
-        list.put_slice(item.json());
-    }
-    list.put_slice(b"]}");
-    list.freeze()
-}
-
-/// A JSON answer.
-pub(crate) fn json_bytes(code: u16, bytes: Bytes) -> Response<Body> {
-    typed(code, "application/json", bytes)
-}
-
 /// A JSON answer from a tree.
 pub(crate) fn json_value(code: u16, value: &Value) -> Response<Body> {
-    json_bytes(code, encode(value))
+    encoded(code, encode(value), Encoding::Json)
+}
+
+/// An answer in some encoding; Go's encoder ends JSON with a newline.
+fn encoded(code: u16, bytes: Bytes, encoding: Encoding) -> Response<Body> {
+    let mut response = typed(code, media(encoding), Bytes::new());
+    *response.body_mut() = match encoding {
+        Encoding::Json => Body::line(bytes),
+        Encoding::Protobuf => full(bytes),
+    };
+    response
 }
 
 /// An answer of some media type.
@@ -281,7 +269,7 @@ fn document_bytes(value: &Value, encoding: Encoding) -> Bytes {
 
 /// An answer that says its own type.
 pub(crate) fn document(code: u16, value: &Value, encoding: Encoding) -> Response<Body> {
-    typed(code, media(encoding), document_bytes(value, encoding))
+    encoded(code, document_bytes(value, encoding), encoding)
 }
 
 /// A failure in JSON; with Retry-After where a retry makes sense.

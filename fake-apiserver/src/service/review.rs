@@ -3,6 +3,8 @@
 //!
 //! Unless RBAC is switched on nobody is held back: every access is allowed, and says why.
 
+use std::collections::BTreeMap;
+
 use http::request::Parts;
 use http::{Method, Response, header};
 use substrate::body::Body;
@@ -212,7 +214,7 @@ fn component(path: &str) -> Result<Value, Status> {
 fn subject(review: &Value) -> Identity {
     let spec = &review["spec"];
     let groups = value::list(spec, &["groups"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    Identity { username: value::text(spec, &["user"]).to_owned(), uid: String::new(), groups }
+    Identity { username: value::text(spec, &["user"]).to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
 }
 
 /// What a review asks about.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,62 +105,120 @@ pub(crate) struct Plan {
     pub(crate) fault: Option<(String, WatchFault)>,
 }
 
+/// Where a stream is.
+///
+/// ```text
+///   Begins ─► Replays ─► Follows ◄─► Gathers
+///                ▲ │        ▲ │
+///                │ ▼        │ ▼
+///                Held       Held          any but Ended ─► Ended
+/// ```
+///
+/// - `Begins` becomes `Replays` at the first poll, or `Held` or `Ended` by the fault that it was made with.
+/// - `Replays` becomes `Follows` when all is told.
+/// - `Follows` becomes `Gathers` after each frame for which others are written, too, and is back when the span is over.
+/// - `Held` is where a fault makes an event wait, or the whole stream; it goes on where it was.
+/// - `Ended` comes with the lifetime's end, with a line that tells of an error, and when the server lets go of it.
+enum State {
+    /// Nobody has looked at it yet.
+    Begins { fault: Option<(String, WatchFault)>, replay: Replay },
+    /// It tells what was there.
+    Replays(Replay),
+    /// A fault holds it, and the event that comes then.
+    Held { until: BoxFuture<'static, ()>, event: Option<Initial>, then: Box<State> },
+    /// It tells what happens.
+    Follows,
+    /// Events are gathered for the next frame.
+    Gathers(BoxFuture<'static, ()>),
+    /// Nothing more is told.
+    Ended,
+}
+
+/// What a stream tells before anything new.
+struct Replay {
+    events: VecDeque<Initial>,
+    /// The bookmark after these events, and what comes after it.
+    end: Option<(u64, VecDeque<Initial>)>,
+}
+
+/// When a stream has something to do by itself.
+struct Timer {
+    at: BoxFuture<'static, ()>,
+    /// The end of the stream.
+    deadline: Duration,
+    next_bookmark: Option<Duration>,
+    /// The revision of a bookmark that is due when nothing waits.
+    due_bookmark: Option<u64>,
+}
+
+impl Timer {
+    fn new(plan: &Plan) -> Self {
+        let now = plan.ctx.now().mono;
+        let deadline = now + plan.lifetime;
+        let mut timer =
+            Self { at: Box::pin(std::future::pending()), deadline, next_bookmark: None, due_bookmark: None };
+        timer.schedule(plan, now);
+        timer
+    }
+
+    /// Chooses the next instant.
+    fn schedule(&mut self, plan: &Plan, now: Duration) {
+        let last = self.deadline.saturating_sub(BOOKMARK_BEFORE_END);
+        self.next_bookmark = plan.bookmarks.then(|| (now + BOOKMARK_EVERY).min(last)).filter(|at| *at > now);
+        let at = self.next_bookmark.map_or(self.deadline, |at| at.min(self.deadline));
+        let ctx = plan.ctx.clone();
+        self.at = Box::pin(async move { ctx.sleep_until(at).await });
+    }
+
+    /// Whether the instant was the stream's end.
+    fn fired(&mut self, plan: &Plan) -> bool {
+        let now = plan.ctx.now().mono;
+        if now >= self.deadline {
+            return true;
+        }
+        // Read before the channel is drained: all events up to it are in there.
+        self.due_bookmark = self.next_bookmark.filter(|at| *at <= now).map(|_| plan.registration.shared.revision());
+        self.schedule(plan, now);
+        false
+    }
+}
+
+/// Events that are told once more, or late, for a planted defect.
+#[derive(Default)]
+struct Odd {
+    events: VecDeque<Delivery>,
+    /// Whether the defect has happened.
+    happened: bool,
+}
+
+impl Odd {
+    fn next(&mut self) -> Option<Delivery> {
+        self.events.pop_front_if(|_| self.happened)
+    }
+}
+
 /// The stream.
 pub(crate) struct WatchStream {
     plan: Plan,
-    initial: VecDeque<Initial>,
-    /// Events that come later than their time.
-    held: VecDeque<Initial>,
-    /// Events that are told once more, or late, for a planted defect.
-    odd: VecDeque<Delivery>,
-    /// Whether the planted defect has happened.
-    went_odd: bool,
+    state: State,
+    timer: Timer,
+    /// The newest revision that it has told of.
+    sent: u64,
     /// The fault for which the next event is left out.
     gap: Option<String>,
-    /// Until when events are gathered.
-    gathers: Option<BoxFuture<'static, ()>>,
-    pause: Option<BoxFuture<'static, ()>>,
-    timer: BoxFuture<'static, ()>,
-    deadline: Duration,
-    next_bookmark: Option<Duration>,
-    due_bookmark: Option<u64>,
-    sent: u64,
-    ended: bool,
+    odd: Odd,
 }
 
 impl WatchStream {
     pub(crate) fn new(mut plan: Plan) -> Self {
-        let now = plan.ctx.now().mono;
-        let deadline = now + plan.lifetime;
-        let initial = std::mem::take(&mut plan.initial).into();
-        let sent = plan.after;
-        let mut stream = Self {
-            initial,
-            held: VecDeque::new(),
-            odd: VecDeque::new(),
-            went_odd: false,
-            gap: None,
-            gathers: None,
-            pause: None,
-            timer: Box::pin(std::future::pending()),
-            deadline,
-            next_bookmark: None,
-            due_bookmark: None,
-            sent,
-            ended: false,
-            plan,
+        let later = std::mem::take(&mut plan.later).into();
+        let replay = Replay {
+            events: std::mem::take(&mut plan.initial).into(),
+            end: plan.initial_end.take().map(|revision| (revision, later)),
         };
-        stream.schedule(now);
-        stream
-    }
-
-    /// Chooses the next instant at which the stream has something to do by itself.
-    fn schedule(&mut self, now: Duration) {
-        let last = self.deadline.saturating_sub(BOOKMARK_BEFORE_END);
-        self.next_bookmark = self.plan.bookmarks.then(|| (now + BOOKMARK_EVERY).min(last)).filter(|at| *at > now);
-        let at = self.next_bookmark.map_or(self.deadline, |at| at.min(self.deadline));
-        let ctx = self.plan.ctx.clone();
-        self.timer = Box::pin(async move { ctx.sleep_until(at).await });
+        let state = State::Begins { fault: plan.fault.take(), replay };
+        let timer = Timer::new(&plan);
+        Self { state, timer, sent: plan.after, gap: None, odd: Odd::default(), plan }
     }
 
     fn frame(&mut self, bytes: Bytes) -> Next {
@@ -168,17 +226,15 @@ impl WatchStream {
     }
 
     fn end(&mut self, error: Option<BoxError>) -> Next {
-        self.ended = true;
+        self.state = State::Ended;
         Poll::Ready(error.map(Err))
     }
 
     /// One line and then nothing more.
     fn fail(&mut self, status: &Status) -> Next {
         self.say(Told::Error, self.sent, None, false);
-        self.initial.clear();
-        self.held.clear();
         self.plan.receiver.close();
-        self.ended = true;
+        self.state = State::Ended;
         self.frame(self.plan.shown.error_event(status))
     }
 
@@ -192,6 +248,20 @@ impl WatchStream {
                 event.object(*told).map(|o| shown.event(told.as_str(), &shown.object(o, now()))).unwrap_or_default()
             }
         }
+    }
+
+    /// Stays where it is until then, and tells the event.
+    fn hold(&mut self, until: impl Future<Output = ()> + Send + 'static, event: Option<Initial>) {
+        let then = Box::new(std::mem::replace(&mut self.state, State::Ended));
+        self.state = State::Held { until: Box::pin(until), event, then };
+    }
+
+    /// Goes on where it was held.
+    fn release(&mut self) -> Option<Next> {
+        let State::Held { event, then, .. } = std::mem::replace(&mut self.state, State::Ended) else { return None };
+        self.state = *then;
+        let line = self.told(&event?);
+        Some(self.frame(line))
     }
 
     /// Tells observers what goes out.
@@ -266,20 +336,18 @@ impl WatchStream {
                 None
             }
             Upset::Delay(delay) => {
-                self.held.push_back(event);
                 let until = ctx.now().mono + delay;
-                self.pause = Some(Box::pin(async move { ctx.sleep_until(until).await }));
+                self.hold(async move { ctx.sleep_until(until).await }, Some(event));
                 None
             }
             Upset::Hang => {
-                self.held.push_back(event);
-                self.pause = Some(Box::pin(async move { ctx.hang(&fault).await }));
+                self.hold(async move { ctx.hang(&fault).await }, Some(event));
                 None
             }
             Upset::Break => Some(self.end(Some(Broken(fault).into()))),
             Upset::Gone => Some(self.gone()),
             Upset::Stall => {
-                self.pause = Some(Box::pin(std::future::pending()));
+                self.hold(std::future::pending(), None);
                 None
             }
         }
@@ -304,16 +372,26 @@ impl WatchStream {
         self.fail(&status)
     }
 
-    /// Joins the lines of what is there into frames.
-    fn send_initial(&mut self) -> Option<Next> {
-        let first = self.initial.pop_front()?;
-        if !self.is_plain() {
+    /// Joins the lines of what is there into frames, and goes on with what happens when all are told.
+    fn replay(&mut self) -> Option<Next> {
+        let plain = self.is_plain();
+        let State::Replays(replay) = &mut self.state else { return None };
+        let Some(first) = replay.events.pop_front() else {
+            let Some((revision, later)) = replay.end.take() else {
+                self.state = State::Follows;
+                return None;
+            };
+            replay.events = later;
+            return Some(self.bookmark(revision, true));
+        };
+        if !plain {
             return self.send(first);
         }
-        let line = self.told(&first);
-        let mut lines = Lines::of(line, self.initial.len());
+        let waiting = replay.events.len();
+        let mut lines = Lines::of(self.told(&first), waiting);
         while lines.room()
-            && let Some(event) = self.initial.pop_front()
+            && let State::Replays(replay) = &mut self.state
+            && let Some(event) = replay.events.pop_front()
         {
             let line = self.told(&event);
             lines.push(&line);
@@ -328,7 +406,7 @@ impl WatchStream {
         // Below a millisecond a timer is no gain.
         if span >= LEAST_GATHERED {
             let (ctx, until) = (self.plan.ctx.clone(), self.plan.ctx.now().mono + span);
-            self.gathers = Some(Box::pin(async move { ctx.sleep_until(until).await }));
+            self.state = State::Gathers(Box::pin(async move { ctx.sleep_until(until).await }));
         }
         let line = self.told(&Initial::Missed(first.event, first.told));
         let mut lines = Lines::of(line, self.plan.receiver.len());
@@ -341,16 +419,17 @@ impl WatchStream {
         self.frame(lines.joined())
     }
 
-    fn on_timer(&mut self) {
-        let now = self.plan.ctx.now().mono;
-        // Read before the channel is drained: all events up to it are in there.
-        self.due_bookmark =
-            self.next_bookmark.filter(|at| *at <= now).map(|_| self.plan.registration.shared.revision());
-        self.schedule(now);
-    }
-
-    fn begin_with_fault(&mut self) -> Option<Next> {
-        let (fault, watch) = self.plan.fault.take()?;
+    /// Begins, or does what its fault does.
+    fn begin(&mut self) -> Option<Next> {
+        let (fault, replay) = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Begins { fault, replay } => (fault, replay),
+            other => {
+                self.state = other;
+                return None;
+            }
+        };
+        self.state = State::Replays(replay);
+        let (fault, watch) = fault?;
         if watch == WatchFault::Gap {
             self.gap = Some(fault);
             return None;
@@ -360,7 +439,7 @@ impl WatchStream {
             WatchFault::Drop => Some(self.end(Some(Broken(fault).into()))),
             WatchFault::Gone => Some(self.gone()),
             WatchFault::Stall | WatchFault::Gap => {
-                self.pause = Some(Box::pin(std::future::pending()));
+                self.hold(std::future::pending(), None);
                 None
             }
         }
@@ -368,28 +447,43 @@ impl WatchStream {
 
     /// An event that waits to be sent.
     fn waiting(&mut self) -> Option<Delivery> {
-        self.odd.pop_front_if(|_| self.went_odd).or_else(|| self.plan.receiver.try_recv().ok())
+        self.odd.next().or_else(|| self.plan.receiver.try_recv().ok())
     }
 
     /// The next event.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
-        if let Some(delivery) = self.odd.pop_front_if(|_| self.went_odd) {
+        if let Some(delivery) = self.odd.next() {
             return Poll::Ready(Some(delivery));
         }
         let received = self.plan.receiver.poll_recv(cx);
         let Poll::Ready(Some(delivery)) = &received else { return received };
-        if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.went_odd {
-            self.odd.push_back(delivery.clone());
-            self.went_odd = true;
+        if substrate::mutant!(self.plan.ctx, "watch-duplicate") && !self.odd.happened {
+            self.odd.events.push_back(delivery.clone());
+            self.odd.happened = true;
         }
-        if substrate::mutant!(self.plan.ctx, "watch-out-of-order") && !self.went_odd {
-            if self.odd.is_empty() {
-                self.odd.push_back(delivery.clone());
+        if substrate::mutant!(self.plan.ctx, "watch-out-of-order") && !self.odd.happened {
+            if self.odd.events.is_empty() {
+                self.odd.events.push_back(delivery.clone());
                 return self.receive(cx);
             }
-            self.went_odd = true;
+            self.odd.happened = true;
         }
         received
+    }
+
+    /// Tells what happens next, or a bookmark when nothing does.
+    fn follow(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
+        Poll::Ready(match self.receive(cx) {
+            Poll::Ready(Some(delivery)) if self.is_plain() => Some(self.send_pending(delivery)),
+            Poll::Ready(Some(delivery)) => self.send(Initial::Missed(delivery.event, delivery.told)),
+            // Too slow, or the server was reset: the client comes back.
+            Poll::Ready(None) => Some(self.end(None)),
+            Poll::Pending => {
+                let Some(revision) = self.timer.due_bookmark.take() else { return Poll::Pending };
+                self.sent = self.sent.max(revision);
+                Some(self.bookmark(self.sent, false))
+            }
+        })
     }
 
     /// The line of a bookmark at `revision`.
@@ -421,64 +515,37 @@ impl Stream for WatchStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            if this.ended {
-                return Poll::Ready(None);
-            }
-            if let Some(answer) = this.begin_with_fault() {
+            if let State::Begins { .. } = this.state
+                && let Some(answer) = this.begin()
+            {
                 return answer;
             }
+            if let State::Ended = this.state {
+                return Poll::Ready(None);
+            }
             // The stream ends on time even when a fault holds it.
-            if this.timer.as_mut().poll(cx).is_ready() {
-                if this.plan.ctx.now().mono >= this.deadline {
+            if this.timer.at.as_mut().poll(cx).is_ready() {
+                if this.timer.fired(&this.plan) {
                     return this.end(None);
                 }
-                this.on_timer();
                 continue;
             }
-            if let Some(pause) = &mut this.pause {
-                if pause.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
+            let answer = match &mut this.state {
+                State::Begins { .. } | State::Ended => None,
+                State::Held { until, .. } => {
+                    ready!(until.as_mut().poll(cx));
+                    this.release()
                 }
-                this.pause = None;
-            }
-            if let Some(event) = this.held.pop_front() {
-                let line = this.told(&event);
-                return this.frame(line);
-            }
-            if !this.initial.is_empty() {
-                match this.send_initial() {
-                    Some(answer) => return answer,
-                    None => continue,
+                State::Replays(_) => this.replay(),
+                State::Gathers(until) => {
+                    ready!(until.as_mut().poll(cx));
+                    this.state = State::Follows;
+                    None
                 }
-            }
-            if let Some(revision) = this.plan.initial_end.take() {
-                this.initial = std::mem::take(&mut this.plan.later).into();
-                return this.bookmark(revision, true);
-            }
-            if let Some(gathers) = &mut this.gathers {
-                if gathers.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                this.gathers = None;
-            }
-            match this.receive(cx) {
-                Poll::Ready(Some(delivery)) => {
-                    if this.is_plain() {
-                        return this.send_pending(delivery);
-                    }
-                    if let Some(answer) = this.send(Initial::Missed(delivery.event, delivery.told)) {
-                        return answer;
-                    }
-                }
-                // Too slow, or the server was reset: the client comes back.
-                Poll::Ready(None) => return this.end(None),
-                Poll::Pending => match this.due_bookmark.take() {
-                    Some(revision) => {
-                        this.sent = this.sent.max(revision);
-                        return this.bookmark(this.sent, false);
-                    }
-                    None => return Poll::Pending,
-                },
+                State::Follows => ready!(this.follow(cx)),
+            };
+            if let Some(answer) = answer {
+                return answer;
             }
         }
     }

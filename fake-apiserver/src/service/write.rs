@@ -51,6 +51,10 @@ impl Server {
         if call.verb == "patch" && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
+        // What would have to reach into a pod or a node.
+        if let sub @ ("attach" | "exec" | "portforward" | "proxy") = call.subresource.as_str() {
+            return Err(unreached(call.kind.plural, sub));
+        }
         let Sent { value: sent, text } = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
             match (call.verb, call.subresource.as_str()) {
@@ -84,6 +88,11 @@ impl Server {
             }
         }
         let reply = reply?;
+        if let (Reply::Created(_), Some(unserved)) = (&reply, &self.shared.unserved)
+            && let Some(text) = unserved(call.kind.group, call.kind.kind)
+        {
+            said.insert(0, text);
+        }
         if let Reply::Object(object) = &reply
             && call.subresource == "approval"
             && !dry_run
@@ -101,7 +110,7 @@ impl Server {
             Reply::Document(code, document) => shown.document(code, &document),
             Reply::List(items) => {
                 let listed = Listed { items, revision: self.shared.revision(), token: String::new(), remaining: None };
-                shown.answer(200, shown.list(&listed, now.wall))
+                shown.list(200, listed, now.wall)
             }
         };
         for value in said.iter().filter_map(|text| warning(text)).take(MAX_WARNINGS) {
@@ -163,8 +172,6 @@ impl Server {
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
                 Command::Patch { target: target(), patch_kind, patch: sent, options }
             }
-            // What would have to reach into a pod or a node.
-            (_, sub @ ("attach" | "exec" | "portforward" | "proxy")) => return Err(unreached(call.kind.plural, sub)),
             ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
             _ => {
                 list_numbers(call)?;

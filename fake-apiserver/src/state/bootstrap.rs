@@ -22,6 +22,7 @@ const AUTHENTICATION: &str = "extension-apiserver-authentication";
 impl Store {
     /// Makes what a cluster has from its first moment on; what is there already stays as it is.
     pub fn bootstrap(&mut self, now: Now) {
+        self.tick(now);
         for name in NAMESPACES {
             self.furnish(now, kinds::NAMESPACES, None, json!({"metadata": {"name": name}}));
         }
@@ -30,6 +31,8 @@ impl Store {
                 self.furnish(now, kind, namespace, object);
             }
         }
+        self.announce_groups(now);
+        self.announce_flows(now);
         self.announce_range(now);
         self.announce_authority(now);
     }

@@ -11,7 +11,7 @@ use crate::kinds::schema::{self, Field, Shape, Type, Unset};
 const METADATA: &str = "meta/v1.ObjectMeta";
 
 /// Adds to an object what is written of fields that are not set. Custom kinds are kept as they are sent.
-pub(super) fn complete(kind: &Kind, object: &mut Value) {
+pub fn complete(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
     }
@@ -29,6 +29,10 @@ fn fields(of: &'static Type, map: &mut Map) {
             && let Some(field) = of.field(key)
         {
             below(&field.shape, value);
+            // A message cannot tell an empty list from none; definitions are stored as JSON, which can.
+            if field.unset == Some(Unset::Null) && is_empty(&field.shape, value) && !of.name.starts_with("api") {
+                *value = Value::Null;
+            }
         }
     }
     for (field, unset) in of.unset() {
@@ -42,6 +46,14 @@ fn fields(of: &'static Type, map: &mut Map) {
 pub(super) fn unset(of: &Type) -> impl Iterator<Item = (&str, Value)> {
     let written_of = (of.name != METADATA).then_some(of).into_iter().flat_map(Type::unset);
     written_of.map(|(field, unset)| (&*field.name, written(field, unset)))
+}
+
+fn is_empty(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::List(_), Value::Array(list)) => list.is_empty(),
+        (Shape::Map(_), Value::Object(map)) => map.is_empty(),
+        _ => false,
+    }
 }
 
 fn below(shape: &'static Shape, value: &mut Value) {

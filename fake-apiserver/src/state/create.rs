@@ -7,8 +7,11 @@ use super::command::{Reply, WriteOptions};
 use super::status::Status;
 use super::value::{self, name, text};
 use super::write::Write;
-use super::{Store, shape, view};
+use super::{FieldError, Store, shape, view};
 use crate::kinds::{self, Kind};
+
+/// How kube-apiserver names the registry of its types in messages.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 impl Store {
     pub(super) fn create(
@@ -53,19 +56,15 @@ pub(super) fn identify(
     object: &mut Value,
 ) -> Result<(), Status> {
     let api_version = kind.api_version();
-    let (sent_version, sent_kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
-    if (!sent_version.is_empty() && sent_version != api_version) || (!sent_kind.is_empty() && sent_kind != kind.kind) {
-        return Err(Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): expected {api_version}, Kind={}, \
-             got {sent_version}, Kind={sent_kind}",
-            kind.kind, kind.kind
-        )));
-    }
+    check_type(kind, &api_version, object)?;
     let sent_namespace = value::namespace(object);
-    if !sent_namespace.is_empty() && namespace.is_some_and(|n| n != sent_namespace) {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
+    if let Some(namespace) = namespace.filter(|n| !sent_namespace.is_empty() && *n != sent_namespace) {
+        return Err(Status::bad_request(match expected {
+            None => "the namespace of the provided object does not match the namespace sent on the request".to_owned(),
+            Some(_) => format!(
+                "the namespace of the object ({sent_namespace}) does not match the namespace on the request ({namespace})"
+            ),
+        }));
     }
     if let Some(expected) = expected {
         let sent = name(object);
@@ -89,4 +88,40 @@ pub(super) fn identify(
         metadata.insert("name", expected.into());
     }
     Ok(())
+}
+
+/// Refuses an object that says it is of another type than its URL.
+fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Status> {
+    let or = |sent: &str, usual: &str| if sent.is_empty() { usual.to_owned() } else { sent.to_owned() };
+    let sent_version = or(text(object, &["apiVersion"]), api_version);
+    let sent_kind = or(text(object, &["kind"]), kind.kind);
+    let (same_version, same_kind) = (sent_version == api_version, sent_kind == kind.kind);
+    if same_version && same_kind {
+        return Ok(());
+    }
+    let other_version =
+        format!("the API version in the data ({sent_version}) does not match the expected API version ({api_version})");
+    if kind.custom.is_some() {
+        if !same_version {
+            return Err(Status::bad_request(other_version));
+        }
+        let error = FieldError::invalid("kind", &sent_kind.as_str().into(), format!("must be {}", kind.kind));
+        return Err(Status::invalid(kind, name(object), vec![error]));
+    }
+    let found = kinds::find_kind(&sent_version, &sent_kind);
+    if same_kind && found.is_some() {
+        return Err(Status::bad_request(other_version));
+    }
+    let version = sent_version.split_once('/').map_or(sent_version.as_str(), |(_, version)| version);
+    let why = match found {
+        // The types of Go: of a version, and the internal one, whose package is called as the group begins.
+        Some(_) => {
+            let package = if kind.group.is_empty() { "core" } else { kind.group };
+            let package = package.split('.').next().unwrap_or_default();
+            format!("converting ({version}.{sent_kind}) to ({package}.{}): unknown conversion", kind.kind)
+        }
+        None => format!("no kind {sent_kind:?} is registered for version {sent_version:?} in scheme {SCHEME:?}"),
+    };
+    let shown = format!("{sent_kind} in version {version:?} cannot be handled as a {}: {why}", kind.kind);
+    Err(Status::bad_request(shown))
 }

@@ -12,7 +12,7 @@ use super::history::Event;
 use super::object::{Object, key};
 use super::shelf::Shelf;
 use super::value::{self, finalizers, is_terminating, list, text};
-use crate::custom::{Schema, definition};
+use crate::custom::{Schema, approval, definition};
 use crate::kinds::{self, KindRef};
 
 /// What holds a definition until its objects are gone.
@@ -68,6 +68,7 @@ impl Store {
         let Some(definition) = event.new.as_ref().map(|object| object.value.clone()) else {
             if let Some(old) = &event.old {
                 self.withdraw(&old.value);
+                self.announce_custom(now, text(&old.value, &["spec", "group"]));
             }
             return;
         };
@@ -95,6 +96,7 @@ impl Store {
                 self.served.insert(place, kind.clone());
             }
         }
+        self.announce_custom(now, text(&definition, &["spec", "group"]));
         let status = status(&definition, taken.as_deref(), now);
         if definition.get("status") != Some(&status) {
             let key = key(None, value::name(&definition));
@@ -228,7 +230,7 @@ fn status(definition: &Value, taken: Option<&str>, now: Now) -> Value {
         let since = kept.map_or_else(|| value::time(now.wall).into(), |c| c["lastTransitionTime"].clone());
         json!({"type": of, "status": state, "lastTransitionTime": since, "reason": reason, "message": message})
     };
-    let conditions = match taken {
+    let mut conditions = match taken {
         None => vec![
             condition("NamesAccepted", true, "NoConflicts", "no conflicts found"),
             condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted"),
@@ -238,6 +240,9 @@ fn status(definition: &Value, taken: Option<&str>, now: Now) -> Value {
             condition("Established", false, "NotAccepted", "not all names are accepted"),
         ],
     };
+    if let Some((is, reason, message)) = approval::condition(definition) {
+        conditions.push(condition(approval::CONDITION, is, reason, &message));
+    }
     let mut stored: Vec<Value> = list(definition, &["status", "storedVersions"]).to_vec();
     for version in list(definition, &["spec", "versions"]) {
         if version["storage"] == true && !stored.contains(&version["name"]) {

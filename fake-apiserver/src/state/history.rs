@@ -87,7 +87,9 @@ impl Event {
             EventType::Added | EventType::Modified => self.new.as_ref(),
             EventType::Deleted => {
                 let old = self.old.as_ref()?;
-                Some(self.gone.get_or_init(|| Object::new(old.value.clone(), self.revision, EventType::Deleted)))
+                Some(self.gone.get_or_init(|| {
+                    Object::new(&self.kind, old.value.read().into_owned(), self.revision, EventType::Deleted)
+                }))
             }
         }
     }
@@ -99,46 +101,99 @@ impl Event {
 }
 
 /// The newest events of one kind. Few of them are ever looked at again, so their objects have no trees.
+///
+/// There are two windows on them, as there are two of a real server: what a watch can begin with is the server's cache
+/// of the newest events, and what a list can go back to is what etcd has not yet compacted. An event is held while it is
+/// in either.
 #[derive(Debug)]
 pub struct History {
     events: VecDeque<(Duration, Arc<Event>)>,
     limits: Limits,
-    /// The newest revision that is no longer held; revisions above it are complete.
+    /// How many of them, the newest, are in the window of watches.
+    watched: usize,
+    /// What all of them weigh.
+    bytes: usize,
+    /// Watches can begin at this revision and later.
     floor: u64,
+    /// Lists can go back to this revision.
+    compacted: u64,
+}
+
+/// What an event weighs beside the line that tells of it.
+const OVERHEAD: usize = 512;
+
+fn weight(event: &Event) -> usize {
+    // The object before is that of an earlier event.
+    event.new.as_ref().map_or(0, |object| object.json().len()) + OVERHEAD
 }
 
 impl History {
     /// An empty history that begins after revision `floor`.
     pub fn new(limits: Limits, floor: u64) -> Self {
-        Self { events: VecDeque::new(), limits, floor }
+        Self { events: VecDeque::new(), limits, watched: 0, bytes: 0, floor, compacted: floor }
     }
 
     /// Adds the newest event, at time `mono`, and forgets those that are too many or too old.
     pub fn push(&mut self, mono: Duration, event: &Event) {
-        self.events.push_back((mono, event.folded()));
+        let event = event.folded();
+        self.bytes += weight(&event);
+        self.events.push_back((mono, event));
+        self.watched += 1;
+        self.trim(mono);
+    }
+
+    /// Forgets what is in neither window at time `mono`.
+    fn trim(&mut self, mono: Duration) {
         let old = mono.saturating_sub(self.limits.fresh);
-        while self.events.len() > self.limits.history.max(1)
-            || (self.events.len() > LEAST && self.events.front().is_some_and(|(at, _)| *at < old))
+        while let Some((at, oldest)) = self.events.len().checked_sub(self.watched).and_then(|i| self.events.get(i))
+            && (self.watched > self.limits.history.max(1) || self.watched > LEAST && *at < old)
         {
-            let Some((_, oldest)) = self.events.pop_front() else { break };
             self.floor = oldest.revision;
+            self.watched -= 1;
+        }
+        while self.events.len() > self.watched {
+            let Some((_, oldest)) = self.events.front() else { break };
+            let many = self.events.len() > self.limits.history || self.bytes > self.limits.history_bytes;
+            if !many && oldest.revision > self.compacted {
+                break;
+            }
+            self.compacted = self.compacted.max(oldest.revision);
+            self.pop();
+        }
+        // What a burst of writes took is not kept for the next one.
+        if self.events.capacity() > LEAST.max(4 * self.events.len()) {
+            self.events.shrink_to(2 * self.events.len());
         }
     }
 
-    /// The oldest revision that the events lead back to.
+    fn pop(&mut self) {
+        if let Some((_, oldest)) = self.events.pop_front() {
+            self.bytes -= weight(&oldest);
+        }
+    }
+
+    /// The oldest revision that a watch can begin at.
     pub fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Forgets every event up to and including `revision`.
-    pub fn compact(&mut self, revision: u64) {
-        while self.events.front().is_some_and(|(_, e)| e.revision <= revision) {
-            self.events.pop_front();
-        }
-        self.floor = self.floor.max(revision);
+    /// Lets lists go back to `revision` and no longer to what was before; at time `mono`.
+    pub fn compact(&mut self, mono: Duration, revision: u64) {
+        self.compacted = self.compacted.max(revision);
+        self.trim(mono);
     }
 
-    /// The events above `revision`, oldest first.
+    /// Forgets every event up to and including `revision`, in both windows.
+    pub fn forget(&mut self, revision: u64) {
+        while self.events.front().is_some_and(|(_, e)| e.revision <= revision) {
+            self.pop();
+        }
+        self.watched = self.watched.min(self.events.len());
+        self.floor = self.floor.max(revision);
+        self.compacted = self.compacted.max(revision);
+    }
+
+    /// The events above `revision` for a watch, oldest first.
     ///
     /// # Errors
     /// 410 Expired when some of them are no longer held (R12).
@@ -146,7 +201,16 @@ impl History {
         if revision < self.floor {
             return Err(Status::expired(format!("too old resource version: {revision} ({})", self.floor)));
         }
+        Ok(self.above(revision))
+    }
+
+    /// The events above `revision` for a list of that revision; nothing when it is compacted.
+    pub fn undone(&self, revision: u64) -> Option<impl DoubleEndedIterator<Item = &Arc<Event>>> {
+        (revision >= self.compacted).then(|| self.above(revision))
+    }
+
+    fn above(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         let from = self.events.partition_point(|(_, e)| e.revision <= revision);
-        Ok(self.events.range(from..).map(|(_, event)| event))
+        self.events.range(from..).map(|(_, event)| event)
     }
 }

@@ -8,6 +8,7 @@ use base64::{DecodeError, Engine};
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::history::Event;
 use super::object::{Key, Object};
 use super::selector::Selector;
 use super::status::Status;
@@ -33,30 +34,42 @@ pub enum Version {
 }
 
 impl Version {
-    /// Reads a resourceVersion: decimal, without leading zeros (R1).
+    /// Reads a resourceVersion.
+    ///
+    /// # Errors
+    /// 500 when it is none, as upstream's watch cache has it.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        match text {
+            "" => Ok(Self::Unset),
+            _ => match revision(text) {
+                Ok(0) => Ok(Self::Any),
+                Ok(revision) => Ok(Self::At(revision)),
+                Err(why) => {
+                    let why = format!("resourceVersion: Invalid value: {text:?}: {why}");
+                    Err(Status::new(500, "", why))
+                }
+            },
+        }
+    }
+
+    /// The same for a list that upstream's storage answers by itself, because it is paged or exact.
     ///
     /// # Errors
     /// 400 when it is none.
-    pub fn parse(text: &str) -> Result<Self, Status> {
-        let bad = || {
-            let mut status = Status::bad_request(format!(
-                "Invalid value: \"{text}\": resource version is not a decimal number without leading zeros"
-            ));
-            status.details.causes = vec![super::Cause {
-                reason: "FieldValueInvalid",
-                message: "invalid resource version".to_owned(),
-                field: "resourceVersion".to_owned(),
-            }];
-            status
-        };
-        match text {
-            "" => Ok(Self::Unset),
-            "0" => Ok(Self::Any),
-            _ if text.starts_with('0') || !text.bytes().all(|b| b.is_ascii_digit()) => Err(bad()),
-            // Versions go up to 2^128-1; ours end at 2^64-1, and anything above it lies in the future.
-            _ => Ok(Self::At(text.parse().unwrap_or(u64::MAX))),
-        }
+    pub fn parse_for_storage(text: &str) -> Result<Self, Status> {
+        Self::parse(text).map_err(|why| Status::bad_request(format!("invalid resource version: {}", why.message)))
     }
+}
+
+/// A revision as Go reads one.
+///
+/// # Errors
+/// The words of Go's `strconv.ParseUint`.
+pub fn revision(text: &str) -> Result<u64, String> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    let read = if digits { text.parse().ok() } else { None };
+    read.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
 /// How a named resourceVersion is meant.
@@ -251,7 +264,7 @@ impl Store {
                 status.continue_token = Token::encode(-1, &start[prefix.len()..]);
                 return Err(status);
             }
-            Err(_) => return Err(Status::expired("The resourceVersion for the provided list is too old.")),
+            Err(status) => return Err(status),
         };
         let candidates: Box<dyn Iterator<Item = (&Key, &Arc<Object>)>> = match &objects {
             Some(objects) => Box::new(within(objects, &prefix, &start)),
@@ -263,20 +276,39 @@ impl Store {
     /// The objects of `kind` as they were at `revision`: the present ones, with the newer events undone.
     ///
     /// # Errors
-    /// 410 when some of those events are no longer held.
+    /// 410 when that revision is compacted.
     pub fn at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
         let shelf = self.shelf(kind);
-        let mut objects = shelf.objects().clone();
-        if revision < self.revision {
-            for event in shelf.history.since(revision)?.rev() {
-                match &event.old {
-                    Some(old) => objects.insert(event.key.clone(), old.clone()),
-                    None => objects.remove(&event.key),
-                };
-            }
+        if revision >= self.revision {
+            return Ok(shelf.objects().clone());
         }
-        Ok(objects)
+        let expired = || Status::expired("The resourceVersion for the provided list is too old.");
+        Ok(undo(shelf.objects(), shelf.history.undone(revision).ok_or_else(expired)?))
     }
+
+    /// The same of a revision that a watch can begin at.
+    ///
+    /// # Errors
+    /// 410 when the newest events do not lead back so far.
+    pub(super) fn cached_at(&self, kind: &Kind, revision: u64) -> Result<OrdMap<Key, Arc<Object>>, Status> {
+        let shelf = self.shelf(kind);
+        Ok(undo(shelf.objects(), shelf.history.since(revision)?))
+    }
+}
+
+/// Objects as they were before `events`.
+fn undo<'a>(
+    objects: &OrdMap<Key, Arc<Object>>,
+    events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
+) -> OrdMap<Key, Arc<Object>> {
+    let mut objects = objects.clone();
+    for event in events.rev() {
+        match &event.old {
+            Some(old) => objects.insert(event.key.clone(), old.clone()),
+            None => objects.remove(&event.key),
+        };
+    }
+    objects
 }
 
 /// What the keys of a namespace begin with; nothing for all namespaces and for cluster-scoped kinds.

@@ -3,10 +3,12 @@
 //! One counter numbers all commits (R1). Objects live in one persistent ordered map per kind, so that a list of an
 //! older revision is the present map with the newer events undone. Each commit makes one [`Event`], encoded once.
 
+mod api_services;
 mod autoscaler_view;
 mod bootstrap;
 mod certificate;
 mod command;
+mod compactor;
 mod complete;
 mod create;
 mod default;
@@ -15,7 +17,9 @@ mod delete;
 mod event_view;
 mod field;
 mod flaw;
+mod flow;
 mod history;
+mod internal;
 mod limits;
 mod list;
 mod load;
@@ -27,7 +31,7 @@ mod namespace;
 mod object;
 mod pod_security;
 mod policies;
-mod quantity;
+pub(crate) mod quantity;
 mod quota;
 pub mod rbac;
 mod roles;
@@ -40,7 +44,6 @@ mod shelf;
 mod status;
 mod strategy;
 mod subresource;
-mod text;
 mod token;
 mod update;
 mod validate;
@@ -55,9 +58,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+use compactor::Compactor;
+pub use complete::complete;
 pub use create::identify_review;
 pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
+pub use flow::Matched;
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};
@@ -67,6 +73,7 @@ use shelf::Shelf;
 pub use status::{Cause, Details, Status, created, qualified, success};
 use substrate::{Now, Seed, ids};
 pub use token::Identity;
+pub use update::refused;
 pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
@@ -81,8 +88,13 @@ type Random = Box<dyn Rng + Send>;
 pub struct Limits {
     /// Events that are kept of each kind at most; older revisions answer 410.
     pub history: usize,
-    /// How long events are kept; of each kind the newest [`LEAST`] stay longer (R12: at least 75 s).
+    /// What the events of a kind that only lists go back to may weigh.
+    pub history_bytes: usize,
+    /// How long watches can begin with an event; with the newest [`LEAST`] of each kind longer (R12: at least 75 s).
     pub fresh: Duration,
+    /// How often the history is compacted, up to where it was the last time (kube-apiserver
+    /// `--etcd-compaction-interval`): lists go back that far at least. Never for zero.
+    pub compaction: Duration,
     /// How long an Event object lives after its last write (kube-apiserver `--event-ttl`).
     pub event_ttl: Duration,
     /// Whether objects are kept as bytes without their trees, which are several times as large and are made again when
@@ -92,7 +104,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history: 102_400, fresh: Duration::from_secs(75), event_ttl: Duration::from_secs(3600), folds: false }
+        Self {
+            history: 102_400,
+            history_bytes: 64 << 20,
+            fresh: Duration::from_secs(75),
+            compaction: Duration::from_secs(300),
+            event_ttl: Duration::from_secs(3600),
+            folds: false,
+        }
     }
 }
 
@@ -132,6 +151,7 @@ pub struct Store {
     /// The certificate of the authority that signs for the server, PEM; none where there is no TLS.
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
+    compactor: Compactor,
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
@@ -141,6 +161,8 @@ pub struct Store {
     /// with fields that are not set where Go writes them.
     tracks: bool,
     publishes: bool,
+    /// The flow schemas that requests are compared with; none until the next request after one changed.
+    flows: Option<Vec<flow::Flow>>,
     /// What it does wrong on purpose.
     defects: Defects,
     /// What policies warn of, for the answer to the request.
@@ -170,11 +192,13 @@ impl Store {
             token_verifiers: Vec::new(),
             authority: None,
             expiries: VecDeque::new(),
+            compactor: Compactor::new(limits.compaction),
             committed: Vec::new(),
             served: definitions::Served::new(),
             registry: Registry::default(),
             tracks: false,
             publishes: false,
+            flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
         }
@@ -240,14 +264,24 @@ impl Store {
 
     /// When something falls due by itself.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.expiries.front().map(|expiry| expiry.at)
+        self.expiries.front().map(|expiry| expiry.at).into_iter().chain(self.compactor.due()).min()
     }
 
-    /// Does everything that fell due up to `now`: Event objects end.
+    /// Does everything that fell due up to `now`, in its order: Event objects end, the history is compacted.
     pub fn tick(&mut self, now: Now) {
         self.mono = now.mono;
-        while self.expiries.front().is_some_and(|expiry| expiry.at <= now.mono) {
-            let Some(expiry) = self.expiries.pop_front() else { break };
+        self.compactor.begin(now.mono);
+        loop {
+            let ends = self.expiries.front().map(|expiry| expiry.at).filter(|at| *at <= now.mono);
+            if let Some(revision) = self.compactor.pass(ends.unwrap_or(now.mono), self.revision) {
+                for shelf in &mut self.shelves {
+                    shelf.history.compact(now.mono, revision);
+                }
+            }
+            if ends.is_none() {
+                return;
+            }
+            let Some(expiry) = self.expiries.pop_front() else { return };
             let events = event_view::core();
             // One that was written again has a later entry in the queue.
             if self.get(events, &expiry.key).is_some_and(|o| o.revision == expiry.revision) {
@@ -292,6 +326,11 @@ impl Store {
         })
     }
 
+    /// How often the history was compacted.
+    pub fn compactions(&self) -> u64 {
+        self.compactor.passes()
+    }
+
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
     pub fn reset(&mut self, now: Now) {
         self.wipe();
@@ -304,14 +343,16 @@ impl Store {
             shelf.wipe(self.limits, self.revision);
         }
         self.expiries.clear();
+        self.flows = None;
         self.served.clear();
         self.committed.clear();
     }
 
-    /// Forgets the history up to and including `revision`, as a compaction of etcd does.
+    /// Forgets the history up to and including `revision`, as a compaction of etcd does, and what watches could begin
+    /// with, as a restart does.
     pub fn compact(&mut self, revision: u64) {
         for shelf in &mut self.shelves {
-            shelf.history.compact(revision.min(self.revision));
+            shelf.history.forget(revision.min(self.revision));
         }
     }
 
@@ -322,10 +363,13 @@ impl Store {
     /// Writes an object: the next revision, one event.
     fn put(&mut self, now: Now, kind: &Kind, key: Key, mut value: substrate::json::Value) -> Arc<Object> {
         self.complete(kind, &mut value);
+        if kind.group == kinds::FLOW_SCHEMAS.group {
+            self.flows = None;
+        }
         self.revision += 1;
         let shelf = &mut self.shelves[position(kind)];
         let told = if shelf.objects().contains_key(&key) { EventType::Modified } else { EventType::Added };
-        let object = Object::new(value, self.revision, told);
+        let object = Object::new(&shelf.kind, value, self.revision, told);
         let old = shelf.insert(key.clone(), object.clone());
         let event = Event::new(self.revision, shelf.kind.clone(), key.clone(), old, Some(object.clone()));
         shelf.history.push(self.mono, &event);
@@ -348,6 +392,9 @@ impl Store {
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
         let old = shelf.remove(key)?;
+        if kind.group == kinds::FLOW_SCHEMAS.group {
+            self.flows = None;
+        }
         self.revision += 1;
         let event = Event::new(self.revision, shelf.kind.clone(), key.into(), Some(old), None);
         let gone = event.object(EventType::Deleted).cloned();

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use substrate::json::Value;
 
 use super::history::EventType;
-use super::{text, value};
+use super::value;
+use crate::kinds::{Kind, schema};
+use crate::text;
 
 /// An object at one revision.
 #[derive(Debug)]
@@ -92,15 +94,16 @@ impl Object {
         })
     }
 
-    /// Encodes `value`, which is given `revision` as its resourceVersion and which watchers are `told` of.
-    pub fn new(mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
+    /// Encodes `value`, an object of `kind` which is given `revision` as its resourceVersion and which watchers are
+    /// `told` of.
+    pub fn new(kind: &Kind, mut value: Value, revision: u64, told: EventType) -> Arc<Self> {
         value::metadata(&mut value).insert("resourceVersion", revision.to_string().into());
-        Self::told(value, revision, told)
+        Self::told(value, revision, told, |value, line| text::object(schema::place_of(kind), value, line))
     }
 
     /// Encodes `value` as it is, under `revision`.
     pub fn at(value: Value, revision: u64) -> Arc<Self> {
-        Self::told(value, revision, EventType::Modified)
+        Self::told(value, revision, EventType::Modified, text::document)
     }
 
     /// Encodes the result of a dry run: it has no revision.
@@ -108,8 +111,8 @@ impl Object {
         Self::at(value, 0)
     }
 
-    fn told(value: Value, revision: u64, told: EventType) -> Arc<Self> {
-        let (line, json) = line_of(told, &value);
+    fn told(value: Value, revision: u64, told: EventType, write: impl FnOnce(&Value, &mut Vec<u8>)) -> Arc<Self> {
+        let (line, json) = line_of(told, |line| write(&value, line));
         let facts = Facts::of(&value);
         let value = Tree { json, parsed: OnceLock::from(value) };
         Arc::new(Self { value, revision, told, line, protobuf: OnceLock::new(), folded: OnceLock::new(), facts })
@@ -193,14 +196,14 @@ pub fn line(event_type: &str, object: &[u8]) -> Bytes {
 }
 
 /// The line that tells of an object, and within it the object's own bytes.
-fn line_of(told: EventType, value: &Value) -> (Bytes, Bytes) {
+fn line_of(told: EventType, write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, Bytes) {
     let mut place = 0..0;
     let line = text::bytes(|line| {
         for part in [BEFORE_TYPE, told.as_str().as_bytes(), BEFORE_OBJECT] {
             line.extend_from_slice(part);
         }
         let start = line.len();
-        text::write(value, line);
+        write(line);
         place = start..line.len();
         line.extend_from_slice(AFTER_OBJECT);
     });
@@ -208,9 +211,9 @@ fn line_of(told: EventType, value: &Value) -> (Bytes, Bytes) {
     (line, json)
 }
 
-/// A tree as JSON bytes.
+/// A tree as JSON bytes, in the order of its struct where it says its type.
 pub fn encode(value: &Value) -> Bytes {
-    text::bytes(|bytes| text::write(value, bytes))
+    text::bytes(|bytes| text::document(value, bytes))
 }
 
 /// Where an object stands within its kind: `namespace/name`, or `name`. Its byte order is the order of lists (R9).

@@ -1,5 +1,8 @@
 //! ValidatingAdmissionPolicies: expressions that refuse objects (apiserver `admission/plugin/policy/validating`).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use substrate::json::{Map, Value, json};
 
 use super::matching::Attributes;
@@ -7,6 +10,7 @@ use super::status::Status;
 use super::value::{self, at, list, name, text};
 use super::{FieldError, Store, selector};
 use crate::cel::Expression;
+use crate::cel::check::Type;
 use crate::kinds;
 
 /// The variables that an expression of a policy may use.
@@ -274,19 +278,69 @@ pub(super) fn check_sources(spec: &Value, part: &str, fields: &[&str], known: &[
                 }
                 continue;
             }
-            let unknown = match Expression::compile(source) {
-                Ok(expression) => expression.unknown_variable(known),
-                Err(why) => {
-                    errors.push(FieldError::invalid(place, &source.into(), why));
-                    continue;
-                }
+            let wrong = match Expression::compile(source) {
+                Ok(expression) => mistyped(&expression, &types(spec, part, i, known), part, field),
+                Err(why) => Some(why),
             };
-            if let Some(variable) = unknown {
-                let why = format!(
-                    "compilation failed: undeclared reference to '{variable}': this server has no such variable"
-                );
-                errors.push(FieldError::invalid(place, &source.into(), why));
-            }
+            errors.extend(wrong.map(|why| FieldError::invalid(place, &source.into(), why)));
         }
     }
+}
+
+/// What is wrong with the types of an expression; nothing when it is right.
+fn mistyped(expression: &Expression, types: &[(&str, Type)], part: &str, field: &str) -> Option<String> {
+    let wanted = match (part, field) {
+        ("variables", _) => None,
+        (_, "messageExpression") => Some(Type::String),
+        _ => Some(Type::Bool),
+    };
+    match expression.check_types(types) {
+        Err(why) => Some(format!("compilation failed: {why}")),
+        Ok(checked) => {
+            let wanted = wanted.filter(|wanted| wanted != checked.result())?;
+            Some(format!("must evaluate to {wanted} but got {}", checked.result()))
+        }
+    }
+}
+
+/// The types of the variables that the entry at `at` of a list of expressions may use (apiserver
+/// `admission/plugin/cel/compile.go`).
+fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k str, Type)> {
+    let with = |variables: &BTreeMap<String, Type>| -> Vec<(&'k str, Type)> {
+        let of = |name: &str| match name {
+            "request" => request_type(),
+            // Conditions come before them.
+            "variables" if part != "matchConditions" => Type::Object(Arc::new(variables.clone())),
+            _ => Type::Dyn,
+        };
+        known.iter().map(|name| (*name, of(name))).collect()
+    };
+    // Each of the policy's own sees those before it.
+    let before = if part == "variables" { at } else { usize::MAX };
+    let mut found = BTreeMap::new();
+    for variable in list(spec, &["variables"]).iter().take(before) {
+        let of = Expression::compile(text(variable, &["expression"])).ok();
+        let checked = of.and_then(|of| of.check_types(&with(&found)).ok());
+        found.insert(name_of(variable), checked.map_or(Type::Dyn, |checked| checked.result().clone()));
+    }
+    with(&found)
+}
+
+fn request_type() -> Type {
+    let texts =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Type::String)).collect::<BTreeMap<_, _>>();
+    let object = |fields| Type::Object(Arc::new(fields));
+    let mut user = texts(&["username", "uid"]);
+    user.insert("groups".to_owned(), Type::list(Type::String));
+    user.insert("extra".to_owned(), Type::map(Type::String, Type::list(Type::String)));
+    let mut request = texts(&["subResource", "requestSubResource", "name", "namespace", "operation"]);
+    for (names, last) in [(["kind", "requestKind"], "kind"), (["resource", "requestResource"], "resource")] {
+        for name in names {
+            request.insert(name.to_owned(), object(texts(&["group", "version", last])));
+        }
+    }
+    request.insert("userInfo".to_owned(), object(user));
+    request.insert("dryRun".to_owned(), Type::Bool);
+    request.insert("options".to_owned(), Type::Dyn);
+    object(request)
 }

@@ -1,6 +1,7 @@
 //! Structural decoding: what decoding into Go structs and encoding again does to an object.
 //!
-//! Unknown fields are found and dropped, nulls vanish, types are checked, quantities take their canonical form.
+//! Unknown fields are found and dropped, nulls vanish, and so does what is empty where the type says so; types are
+//! checked, quantities take their canonical form.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +16,7 @@ use super::status::Status;
 use crate::custom;
 use crate::field_path::FieldPath;
 use crate::kinds::Kind;
-use crate::kinds::schema::{self, Shape, Type, TypeRef};
+use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 
 /// The answer to an object that cannot be decoded, or not strictly.
 pub fn refusal(kind: &Kind, why: impl fmt::Display) -> Status {
@@ -31,15 +32,33 @@ pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
     unmarshal(kind, object).map_err(|why| refusal(kind, why))
 }
 
-/// The same, with the bare text of what is wrong.
+/// The same for a configuration that is to be applied: who sends an empty field owns it.
+///
+/// # Errors
+/// 400 for a value of the wrong type.
+pub fn decode_applied(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Status> {
+    walk(kind, object, true).map_err(|why| refusal(kind, why))
+}
+
+/// Drops what is empty of a decoded object, where its type says so.
+pub fn drop_empty(kind: &Kind, object: &mut Value) {
+    // What is decoded has the right types, and no field that its kind lacks.
+    let _ = walk(kind, object, false);
+}
+
+/// The same as [`decode`], with the bare text of what is wrong.
 ///
 /// # Errors
 /// A value of the wrong type.
 pub fn unmarshal(kind: &Kind, object: &mut Value) -> Result<Vec<String>, String> {
+    walk(kind, object, false)
+}
+
+fn walk(kind: &Kind, object: &mut Value, keep_empty: bool) -> Result<Vec<String>, String> {
     if !object.is_object() {
         return Err(format!("json: cannot unmarshal {} into Go value of type {}", word(object), kind.kind));
     }
-    let mut walk = Walk { unknown: Vec::new() };
+    let mut walk = Walk { unknown: Vec::new(), keep_empty };
     if let Some(custom) = &kind.custom {
         let meta = TypeRef::named("meta/v1.ObjectMeta").map(TypeRef::get);
         if let (Some(metadata), Some(of)) = (object.get_mut("metadata"), meta) {
@@ -70,9 +89,12 @@ pub fn decode_strictly(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     Err(refusal(kind, format!("strict decoding error: {}", fields.join(", "))))
 }
 
-/// The places of unknown fields, as they are found.
+/// One walk through an object.
 struct Walk {
+    /// The places of unknown fields, as they are found.
     unknown: Vec<String>,
+    /// Whether empty fields stay that Go leaves out.
+    keep_empty: bool,
 }
 
 impl Walk {
@@ -85,7 +107,12 @@ impl Walk {
             let at = at.field(key);
             match of.field(key) {
                 Some(_) if value.is_null() => drop(dropped.insert(key.clone())),
-                Some(field) => self.shape(&field.shape, value, &at)?,
+                Some(field) => {
+                    self.shape(&field.shape, value, &at)?;
+                    if !self.keep_empty && is_left_out(field, value) {
+                        dropped.insert(key.clone());
+                    }
+                }
                 None => {
                     self.unknown.push(at.to_string());
                     dropped.insert(key.clone());
@@ -134,6 +161,22 @@ impl Walk {
             self.shape(element, value, &at.field(key))?;
         }
         Ok(())
+    }
+}
+
+/// Whether Go leaves a field out for its value (`omitempty`): an empty list or map, or the zero of what is no pointer.
+fn is_left_out(field: &Field, value: &Value) -> bool {
+    if field.unset.is_some() || field.zero {
+        return false;
+    }
+    match value {
+        Value::Array(list) => list.is_empty(),
+        // An empty struct is one.
+        Value::Object(map) => map.is_empty() && matches!(field.shape, Shape::Map(_)),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(is) => !is,
+        Value::Number(number) => field.shape != Shape::IntOrString && number.as_i64() == Some(0),
+        Value::Null => false,
     }
 }
 
@@ -258,4 +301,40 @@ pub fn tidy_metadata(metadata: &mut Map) {
         }
         _ => true,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+
+    use super::*;
+    use crate::kinds;
+
+    #[test]
+    fn what_is_empty_stays_where_it_says_something() {
+        let schema = json!({"additionalProperties": false, "properties": {
+            "a": {"type": "array", "default": [], "items": {"type": "string"}, "enum": [], "nullable": false},
+            "b": {"type": "boolean", "default": false}, "c": {"type": "object", "default": {}, "maxLength": 0, "description": ""}}});
+        let mut definition = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}});
+        let kind = kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+        assert_eq!(decode(kind, &mut definition).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+            json!({"additionalProperties": false, "properties": {
+                "a": {"type": "array", "default": [], "items": {"type": "string"}},
+                "b": {"type": "boolean", "default": false}, "c": {"type": "object", "default": {}, "maxLength": 0}}})
+        );
+    }
+
+    #[test]
+    fn who_applies_an_empty_field_sends_it() {
+        let kind = kinds::find("", "v1", "configmaps").unwrap();
+        let sent = json!({"metadata": {"name": "a", "labels": {}}, "data": {}});
+        let (mut applied, mut written) = (sent.clone(), sent.clone());
+        decode_applied(kind, &mut applied).unwrap();
+        assert_eq!(applied, sent);
+        drop_empty(kind, &mut applied);
+        decode(kind, &mut written).unwrap();
+        assert_eq!((&applied, &written), (&json!({"metadata": {"name": "a"}}), &json!({"metadata": {"name": "a"}})));
+    }
 }

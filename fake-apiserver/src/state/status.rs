@@ -36,6 +36,8 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// After how many seconds a retry makes sense.
     pub retry_after_seconds: Option<u32>,
+    /// Whether they are written even where they are empty, as those of generic failures are.
+    pub is_written: bool,
 }
 
 /// One cause in the details of a [`Status`].
@@ -75,14 +77,21 @@ impl Status {
         Self::about(404, "NotFound", kind, name, format!("{} \"{name}\" not found", qualified(kind)))
     }
 
+    /// A failure that any server could tell (`NewGenericServerResponse`).
+    pub fn generic(code: u16, reason: &'static str, message: &str) -> Self {
+        let mut status = Self::new(code, reason, message);
+        status.details.is_written = true;
+        status
+    }
+
     /// 404: nothing is served at this path.
     pub fn no_such_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::generic(404, "NotFound", "the server could not find the requested resource")
     }
 
     /// 405: the path is served, but not for this method.
     pub fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        Self::generic(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
     /// 409: the name is taken.
@@ -199,7 +208,7 @@ impl Status {
                 fields.insert("reason", self.reason.into());
             }
             let details = self.details.to_map();
-            if !details.is_empty() {
+            if !details.is_empty() || self.details.is_written {
                 fields.insert("details", Value::Object(details));
             }
         }

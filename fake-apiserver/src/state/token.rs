@@ -1,6 +1,8 @@
 //! Tokens of service accounts (TokenRequest, `registry/core/serviceaccount/storage/token.go`), signed by a key of the
 //! server's seed and verified without a record of them.
 
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -36,6 +38,8 @@ pub struct Identity {
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
+    /// What else is known of the user.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
@@ -44,6 +48,9 @@ impl Identity {
         let mut info = json!({"username": self.username, "groups": self.groups});
         if !self.uid.is_empty() {
             info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = self.extra.iter().map(|(key, values)| (key.as_str(), json!(values))).collect();
         }
         info
     }
@@ -240,7 +247,7 @@ impl Store {
 fn account(namespace: &str, username: &str, uid: &str) -> Identity {
     let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
     let groups = groups.map(str::to_owned).to_vec();
-    Identity { username: username.to_owned(), uid: uid.to_owned(), groups }
+    Identity { username: username.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
 }
 
 /// How long the token is to live (`pkg/apis/authentication/validation`).

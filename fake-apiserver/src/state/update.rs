@@ -14,7 +14,7 @@ use super::value::{self, resource_version, uid};
 use super::write::Write;
 use super::{FieldError, Store, managed, shape, strategy, view};
 use crate::kinds::{self, Kind};
-use crate::patch::{self, PatchKind};
+use crate::patch::{self, PatchError, PatchKind};
 
 impl Target {
     /// Where the object stands within its kind.
@@ -74,7 +74,7 @@ impl Store {
         }
         let as_sent = applied.clone();
         let mut undeclared = if served.custom.is_none() { managed::undeclared(served, &applied) } else { Vec::new() };
-        let unknown = shape::decode(served, &mut applied)?;
+        let unknown = shape::decode_applied(served, &mut applied)?;
         if served.custom.is_some() {
             undeclared.extend(unknown.iter().map(|path| managed::not_declared(&format!(".{path}"))));
         }
@@ -96,13 +96,15 @@ impl Store {
             }
             managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
+            shape::drop_empty(kind, &mut applied);
             return self.write(Write::new(served, target.namespace.as_deref(), applied, options, now));
         };
         let sent = uid(&applied);
         if !sent.is_empty() && sent != uid(&old.value) {
             return Err(uid_mismatch(served, target, sent, uid(&old.value)));
         }
-        let object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
+        let mut object = managed::apply(&writer, &old.value, &applied, &as_sent, force)?;
+        shape::drop_empty(kind, &mut object);
         self.judge_applied(&options)?;
         let write = Write::of(target, old, object, options, now);
         self.write(Write { applied: true, ..write })
@@ -131,8 +133,7 @@ impl Store {
         let before = viewed.as_ref().unwrap_or(&old.value);
         let listed = managed::names_managers(&patch).then(|| managed::with_managers(before));
         let before = listed.as_ref().unwrap_or(before);
-        let mut object = patch::apply(served, patch_kind, patch, before)
-            .map_err(|error| Status::new(error.code(), error.reason(), error.to_string()))?;
+        let mut object = patch::apply(served, patch_kind, patch, before).map_err(|error| refused(&error))?;
         let sent =
             (options.fields == FieldValidation::Strict && patch_kind != PatchKind::Strategic).then(|| object.clone());
         let refuse = |object: &Value, why: String| {
@@ -151,6 +152,15 @@ impl Store {
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;
         self.write(Write::of(target, old, object, options, now))
+    }
+}
+
+/// A patch that cannot be applied, as a failure.
+pub fn refused(error: &PatchError) -> Status {
+    let message = error.to_string();
+    match error {
+        PatchError::Inapplicable => Status::generic(error.code(), error.reason(), &message),
+        _ => Status::new(error.code(), error.reason(), message),
     }
 }
 

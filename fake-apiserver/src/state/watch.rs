@@ -138,7 +138,7 @@ impl Store {
         };
         if state && behind > 0 {
             let from = from.saturating_sub(behind.into()).max(shelf.history.floor()).max(1);
-            let mut initial: Vec<Initial> = within(&self.at(kind, from)?, &prefix, &prefix)
+            let mut initial: Vec<Initial> = within(&self.cached_at(kind, from)?, &prefix, &prefix)
                 .filter(|(_, object)| selector.selects(object))
                 .map(|(_, object)| Initial::Present(object.clone()))
                 .collect();

@@ -7,6 +7,7 @@ use substrate::Now;
 use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
+use super::list::revision;
 use super::matching::Attributes;
 use super::object::{Key, Object, key};
 use super::quota::Charge;
@@ -105,7 +106,8 @@ impl<'a> Write<'a> {
 
     /// Takes from a new object what only the server sets.
     fn strip(&mut self) -> Result<(), Status> {
-        if !names_no_revision(&self.object) {
+        // What is no revision is as none, as storage has it.
+        if revision(resource_version(&self.object)).is_ok_and(|named| named != 0) {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let metadata = value::metadata(&mut self.object);
@@ -207,6 +209,7 @@ impl Store {
         let written = if part == Part::Scale { Part::Main } else { part };
         write.errors.extend(strategy::validate_update(kind, written, &write.object, &old.value));
         write.judge(write.named)?;
+        strategy::check_update(self, kind, part, &write.object, &old.value)?;
         if part == Part::Main {
             self.warnings.extend(strategy::warn(kind, &write.object, &old.value));
         }
@@ -224,8 +227,11 @@ impl Store {
 
     /// 409 for a write that names another revision than the stored one.
     fn check_revision(&self, write: &Write<'_>, old: &Object) -> Result<(), Status> {
-        let is_stale =
-            !names_no_revision(&write.object) && resource_version(&write.object) != resource_version(&old.value);
+        let named = resource_version(&write.object);
+        if !named.is_empty() {
+            revision(named).map_err(|why| Status::new(500, "", why))?;
+        }
+        let is_stale = !names_no_revision(&write.object) && named != resource_version(&old.value);
         if is_stale && !self.defects.takes_stale_writes {
             return Err(Status::modified(write.served, write.named));
         }

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use substrate::json::Value;
 
+use crate::text;
+
 /// A document with its media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -16,9 +18,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// `value` as JSON, without a validator.
-    pub(super) fn json(value: &Value) -> Self {
-        Self { content_type: "application/json", body: value.to_string().into(), etag: None }
+    /// `value` as JSON with members in the order of `ranks`, as Go writes a struct, without a validator.
+    pub(super) fn json(value: &Value, ranks: &[&str]) -> Self {
+        Self { content_type: "application/json", body: line(value, ranks).into(), etag: None }
+    }
+
+    /// `value` as JSON for people to read.
+    pub(super) fn indented(value: &Value) -> Self {
+        Self { content_type: "application/json", body: format!("{value:#}").into(), etag: None }
+    }
+
+    /// JSON as [`json`](Self::json) writes it, with a validator, as `content_type`.
+    pub(super) fn cached_line(value: &Value, ranks: &[&str], content_type: &'static str) -> Self {
+        Self::cached_bytes(line(value, ranks), content_type)
     }
 
     /// `value` as JSON with a validator, as `content_type`.
@@ -37,6 +49,13 @@ impl Answer {
             if_none_match.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
         })
     }
+}
+
+fn line(value: &Value, ranks: &[&str]) -> Vec<u8> {
+    let mut line = Vec::new();
+    text::ranked(ranks, value, &mut line);
+    line.push(b'\n');
+    line
 }
 
 /// The upper-case hex digest that names a document's content.
@@ -62,6 +81,6 @@ mod tests {
         assert!(tag.starts_with('"') && tag.ends_with('"'));
         assert!(a.is_cached_by(&tag) && a.is_cached_by(&format!("\"x\", W/{tag}")) && a.is_cached_by("*"));
         assert!(!b.is_cached_by(&tag));
-        assert!(!Answer::json(&json!({})).is_cached_by("*"));
+        assert!(!Answer::json(&json!({}), &[]).is_cached_by("*"));
     }
 }

@@ -9,21 +9,73 @@ use super::answer::Answer;
 use super::negotiate::{Clause, clauses};
 use crate::kinds::{self, Kind, KindRef};
 
+/// The members of lists of resources, in the order of Go's structs.
+const RESOURCES: &[&str] = &[
+    "name",
+    "singularName",
+    "namespaced",
+    "group",
+    "version",
+    "kind",
+    "apiVersion",
+    "groupVersion",
+    "resources",
+    "verbs",
+    "shortNames",
+    "categories",
+    "storageVersionHash",
+];
+
+/// The same of groups.
+const GROUPS: &[&str] = &[
+    "kind",
+    "apiVersion",
+    "name",
+    "groups",
+    "versions",
+    "groupVersion",
+    "version",
+    "preferredVersion",
+    "serverAddressByClientCIDRs",
+];
+
+/// The same of the aggregated form.
+const AGGREGATED: &[&str] = &[
+    "group",
+    "version",
+    "kind",
+    "apiVersion",
+    "metadata",
+    "items",
+    "versions",
+    "resource",
+    "subresource",
+    "responseKind",
+    "scope",
+    "singularResource",
+    "verbs",
+    "shortNames",
+    "categories",
+    "subresources",
+    "resources",
+    "freshness",
+];
+
 /// Answers a GET of `/api`, `/apis` and what lies below; nothing for a path that is no discovery document.
 pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     let served = Served(custom);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
-        [""] => Some(Answer::json(&served.index())),
+        [""] => Some(Answer::indented(&served.index())),
         ["api"] => Some(served.root(accept, true)),
         ["apis"] => Some(served.root(accept, false)),
-        ["api", "v1"] => Some(Answer::json(&served.resource_list("", "v1"))),
+        ["api", "v1"] => Some(Answer::json(&served.resource_list("", "v1"), RESOURCES)),
         ["apis", group] => {
             let versions = Some(served.versions(group)).filter(|versions| !group.is_empty() && !versions.is_empty())?;
-            Some(Answer::json(&with_type(api_group(group, &versions), "APIGroup")))
+            Some(Answer::json(&with_type(api_group(group, &versions), "APIGroup"), GROUPS))
         }
         ["apis", group, version] if !group.is_empty() && served.versions(group).contains(&version) => {
-            Some(Answer::json(&served.resource_list(group, version)))
+            Some(Answer::json(&served.resource_list(group, version), RESOURCES))
         }
         _ => None,
     }
@@ -79,18 +131,21 @@ impl Served<'_> {
     fn root(&self, accept: &str, core: bool) -> Answer {
         match clauses(accept).iter().find_map(form) {
             Some(Form::Aggregated(version, content_type)) => {
-                Answer::cached(&self.aggregated(version, core), content_type)
+                Answer::cached_line(&self.aggregated(version, core), AGGREGATED, content_type)
             }
-            _ if core => Answer::json(&json!({
-                "kind": "APIVersions",
-                "versions": self.versions(""),
-                // A client is to keep the address that it came by.
-                "serverAddressByClientCIDRs": [],
-            })),
+            _ if core => {
+                let versions = json!({
+                    "kind": "APIVersions",
+                    "versions": self.versions(""),
+                    // A client is to keep the address that it came by.
+                    "serverAddressByClientCIDRs": [],
+                });
+                Answer::json(&versions, GROUPS)
+            }
             _ => {
                 let groups: Vec<Value> =
                     self.groups().into_iter().map(|group| api_group(group, &self.versions(group))).collect();
-                Answer::json(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
+                Answer::json(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }), GROUPS)
             }
         }
     }

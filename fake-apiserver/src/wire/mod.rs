@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod discovery;
+pub(crate) mod list;
 pub mod negotiate;
 pub mod openapi;
 pub mod protobuf;

@@ -217,9 +217,16 @@ fn what_is_wrong_with_a_definition_is_said_by_field() {
         (
             with(
                 "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/0/rule",
-                json!("quantity(self.source).sign() > 0"),
+                json!("quantities(self.source).sign() > 0"),
             ),
             "undeclared reference to",
+        ),
+        (
+            with(
+                "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations/0/rule",
+                json!("quantity(self.source).sign() > '0'"),
+            ),
+            "found no matching overload for '_>_' applied to '(int, string)'",
         ),
         (with("/spec/versions/0/additionalPrinterColumns/0/jsonPath", json!(".spec[")), "jsonPath"),
     ] {

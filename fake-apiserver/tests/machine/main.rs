@@ -11,6 +11,7 @@ mod guarantees;
 mod like_upstream;
 mod lists;
 mod matrix;
+mod memory;
 mod mutations;
 mod namespaces;
 mod policies;

@@ -233,7 +233,14 @@ fn a_node_has_no_empty_lists() {
 #[test]
 fn rules_of_a_custom_kind_ask_for_what_may_be_missing() {
     story(|client| async move {
-        let rule = |rule: &str, optional: bool| json!({"rule": rule, "optionalOldSelf": optional});
+        let rule = |rule: &str, optional: bool| {
+            let mut rule = json!({"rule": rule});
+            // Only a rule that uses `oldSelf` may say so.
+            if optional {
+                rule["optionalOldSelf"] = true.into();
+            }
+            rule
+        };
         let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}},
         "x-kubernetes-validations": [
             rule("self.?size.orValue(1) >= 1", false),

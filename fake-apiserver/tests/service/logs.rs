@@ -133,3 +133,26 @@ fn a_log_that_goes_on_comes_as_it_is_printed() {
         }
     });
 }
+
+#[test]
+fn a_log_that_somebody_else_has_is_read_there_whether_or_not_the_node_exists() {
+    let elsewhere = |_: &substrate::Ctx, namespace: &str, name: &str| {
+        let answer = |request: Request<Body>| {
+            let text = format!("elsewhere {}", request.uri());
+            std::future::ready(Ok::<_, Infallible>(Response::new(full(text))))
+        };
+        (namespace == "default" && name == "m").then(|| from_service(tower::service_fn(answer)))
+    };
+    story_with(Config { logs: Some(Arc::new(elsewhere)), ..node(200) }, |client| async move {
+        set_up(&client).await;
+        let containers = json!([{"name": "a", "image": "i"}]);
+        let pod = json!({"metadata": {"name": "m"}, "spec": {"nodeName": "nowhere", "containers": containers}});
+        assert_eq!(client.post(PODS, pod).await.0, 201);
+        let (code, text) = client.get(&format!("{PODS}/m/log?tailLines=3")).await;
+        assert_eq!((code, text), (200, json!("elsewhere /containerLogs/default/m/a?tailLines=3")));
+        // What makes no sense is refused as ever, and other pods are on their nodes.
+        assert_eq!(client.get(&format!("{PODS}/m/log?container=x")).await.0, 400);
+        let (_, text) = client.get(&format!("{PODS}/p/log?container=b")).await;
+        assert!(text.as_str().unwrap().starts_with("node-a "), "{text}");
+    });
+}

@@ -11,7 +11,9 @@ mod client;
 mod conformance;
 mod conversion;
 mod details;
+mod encoding;
 mod events;
+mod expressions;
 mod faults;
 mod fields;
 mod kinds;
@@ -21,6 +23,7 @@ mod logs;
 mod mutants;
 mod ownership;
 mod pod_security;
+mod points;
 mod protobuf;
 mod quotas;
 mod rbac;
@@ -34,6 +37,7 @@ mod signing;
 mod warnings;
 mod watches;
 mod webhooks;
+mod words;
 
 use std::time::Duration;
 

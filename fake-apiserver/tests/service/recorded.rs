@@ -83,7 +83,8 @@ impl Read<'_> {
 
 fn definition(group: &str, plural: &str) -> Value {
     let scope = if plural.ends_with("snapshots") { "Namespaced" } else { "Cluster" };
-    json!({"metadata": {"name": format!("{plural}.{group}")}, "spec": {
+    let approved = json!({"api-approved.kubernetes.io": "unapproved, a copy for a test"});
+    json!({"metadata": {"name": format!("{plural}.{group}"), "annotations": approved}, "spec": {
         "group": group,
         "scope": scope,
         "names": {"plural": plural, "kind": format!("K{plural}")},

@@ -261,3 +261,21 @@ fn a_deprecated_version_is_warned_of_at_every_use() {
         assert_eq!(send(&client, Method::GET, "/api/v1/componentstatuses", &json!({})).await, (200, vec![statuses]));
     });
 }
+
+#[test]
+fn an_object_that_nothing_works_on_is_taken_with_a_warning_when_it_is_created() {
+    let unserved = |group: &str, kind: &str| ((group, kind) == ("apps", "StatefulSet")).then(|| "nobody".to_owned());
+    let config = fake_apiserver::Config { unserved: Some(std::sync::Arc::new(unserved)), ..Default::default() };
+    let labels = json!({"a": "b"});
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let set = json!({"metadata": {"name": "db"}, "spec": {"selector": {"matchLabels": labels}, "serviceName": "db",
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
+    let told = vec!["nobody".to_owned()];
+    client::story_with(config, |client| async move {
+        assert_eq!(send(&client, Method::POST, &format!("{SETS}?dryRun=All"), &set).await, (201, told.clone()));
+        assert_eq!(send(&client, Method::POST, SETS, &set).await, (201, told));
+        // Who changes it has been told.
+        assert_eq!(send(&client, Method::PUT, &format!("{SETS}/db"), &set).await, (200, Vec::new()));
+        assert_eq!(send(&client, Method::POST, CLAIMS, &claim("c")).await, (201, Vec::new()));
+    });
+}

@@ -91,10 +91,64 @@ fn an_expired_revision_is_one_error_event() {
 }
 
 #[test]
+fn the_history_is_compacted_every_five_minutes_up_to_where_it_was_the_last_time() {
+    story(|client| async move {
+        for name in ["a", "b", "c"] {
+            client.post(CONFIGS, config(name)).await;
+        }
+        let (_, page) = client.get(&format!("{CONFIGS}?limit=1")).await;
+        let (token, version) = (page["metadata"]["continue"].clone(), page["metadata"]["resourceVersion"].clone());
+        let (token, version) = (token.as_str().unwrap(), version.as_str().unwrap());
+        client.post(CONFIGS, config("d")).await;
+        let next = format!("{CONFIGS}?limit=1&continue={token}");
+        let exact = format!("{CONFIGS}?resourceVersion={version}&resourceVersionMatch=Exact");
+        // The first compaction, at five minutes, only remembers where it is.
+        tokio::time::sleep(Duration::from_secs(599)).await;
+        assert_eq!((client.get(&next).await.0, client.get(&exact).await.0), (200, 200));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (code, status) = client.get(&next).await;
+        assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
+        let said = status["message"].as_str().unwrap();
+        assert!(said.starts_with("The provided continue parameter is too old to display a consistent list"), "{said}");
+        let token = status["metadata"]["continue"].as_str().unwrap();
+        let (code, rest) = client.get(&format!("{CONFIGS}?continue={token}")).await;
+        assert_eq!((code, rest["items"].as_array().unwrap().len()), (200, 3));
+        let (code, status) = client.get(&exact).await;
+        assert_eq!((code, &status["message"]), (410, &json!("The resourceVersion for the provided list is too old.")));
+        // What watches begin with is another window: the newest hundred events of a kind are there whatever their age.
+        let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
+        assert_eq!(watch.told().await, ["ADDED d"]);
+        for i in 0..100 {
+            client.merge(&format!("{CONFIGS}/a"), json!({"data": {"i": i.to_string()}})).await;
+        }
+        tokio::time::sleep(Duration::from_secs(80)).await;
+        client.merge(&format!("{CONFIGS}/a"), json!({"data": {"i": "last"}})).await;
+        let mut watch = client.watch(&format!("{CONFIGS}?watch=1&resourceVersion={version}")).await;
+        let error = watch.next().await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        let said = error["object"]["message"].as_str().unwrap();
+        assert!(said.starts_with(&format!("too old resource version: {version} (")), "{said}");
+    });
+}
+
+#[test]
+fn a_history_that_is_never_compacted_leads_back_to_the_beginning() {
+    let limits = Limits { compaction: Duration::ZERO, ..Limits::default() };
+    story_with(Config { limits, ..Config::default() }, |client| async move {
+        let (_, list) = client.get(CONFIGS).await;
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+        client.post(CONFIGS, config("a")).await;
+        tokio::time::sleep(Duration::from_secs(86_400)).await;
+        let (code, list) = client.get(&format!("{CONFIGS}?resourceVersion={version}&resourceVersionMatch=Exact")).await;
+        assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 0));
+    });
+}
+
+#[test]
 fn bad_parameters_are_refused_before_the_stream() {
     story(|client| async move {
         for (query, code) in [
-            ("resourceVersion=x", 400),
+            ("resourceVersion=x", 500),
             ("timeoutSeconds=soon", 400),
             ("fieldSelector=spec.foo%3D1", 400),
             ("labelSelector=%3D", 400),

@@ -62,6 +62,20 @@ pub(super) fn text(access: &Access<'_>, title: &str) -> String {
     )
 }
 
+/// The addresses of a ready file as people read them, below `title`, and what to do with them; `which` is what commands
+/// need to mean this one.
+pub(super) fn addresses(ready: &Value, title: &str, which: &str) -> String {
+    let says = |key: &str| ready[key].as_str().unwrap_or_default();
+    format!(
+        "{title}\n  cloud       {}\n  kubernetes  {}\n  admin       {}\n  kubeconfig  {}\n\nIn another terminal:\n  source {}\n  kubectl get nodes\n  aws ec2 describe-instances\nor for one command: mooring exec{which} -- kubectl get nodes",
+        says("ec2"),
+        says("kubernetes"),
+        says("admin"),
+        says("kubeconfig"),
+        says("env"),
+    )
+}
+
 /// Writes a kubeconfig for the API server behind `endpoints`.
 pub(super) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result<()> {
     let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
@@ -71,9 +85,32 @@ pub(super) fn write_kubeconfig(path: &Path, endpoints: &Endpoints) -> io::Result
 
 /// Writes a file for `source` with which kubectl and aws find the cluster.
 pub(super) fn write_env(path: &Path, kubeconfig: &Path, ec2: &str, region: &str) -> io::Result<()> {
-    let exports = format!(
-        "export KUBECONFIG={}\nexport AWS_ENDPOINT_URL={ec2}\nexport AWS_ACCESS_KEY_ID=mooring\nexport AWS_SECRET_ACCESS_KEY=mooring\nexport AWS_REGION={region}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_EC2_METADATA_DISABLED=true\n",
-        kubeconfig.display(),
-    );
+    let variables = variables(&kubeconfig.display().to_string(), ec2, region);
+    let exports: String = variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect();
     std::fs::write(path, exports)
+}
+
+/// The variables with which kubectl and aws find the cluster.
+pub(super) fn variables(kubeconfig: &str, ec2: &str, region: &str) -> Vec<(&'static str, String)> {
+    [
+        ("KUBECONFIG", kubeconfig),
+        ("AWS_ENDPOINT_URL", ec2),
+        ("AWS_ACCESS_KEY_ID", "mooring"),
+        ("AWS_SECRET_ACCESS_KEY", "mooring"),
+        ("AWS_REGION", region),
+        ("AWS_DEFAULT_REGION", region),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .to_vec()
+}
+
+/// A word for a POSIX shell.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }

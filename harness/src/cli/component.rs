@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
+use crate::cluster::compose;
+
 /// The components that are processes of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Component {
@@ -20,6 +22,12 @@ enum Component {
     NodeAgent,
     /// A machine's container runtime.
     Machine,
+    /// A machine with all that runs on it: its containers, the driver's node service, kubelet.
+    Node,
+    /// What puts the CSIDriver object and a default StorageClass in place.
+    Addons,
+    /// What is on the disk of the machine that it runs on.
+    Look,
 }
 
 /// Arguments of `mooring component`.
@@ -43,5 +51,8 @@ pub(super) fn main(args: Args) -> ExitCode {
         Component::Controllers => controllers::main_with(line),
         Component::NodeAgent => controllers::node_agent_main_with(line),
         Component::Machine => controllers::machine_main_with(line),
+        Component::Node => compose::node::main_with(line),
+        Component::Look => compose::look::main_with(line),
+        Component::Addons => compose::addons::main_with(line),
     }
 }

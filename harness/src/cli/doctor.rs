@@ -48,6 +48,11 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
+/// What this machine can do, a line for each thing.
+pub(super) fn report() -> String {
+    look().iter().map(|c| format!("{} {}: {}\n", if c.good { "ok" } else { "no" }, c.what.trim(), c.says)).collect()
+}
+
 fn look() -> Vec<Check> {
     let mut checks = vec![Check { what: "simulation".to_owned(), good: true, says: "works as any user".to_owned() }];
     checks.push(Check { what: "allocator".to_owned(), good: true, says: crate::allocator::name().to_owned() });

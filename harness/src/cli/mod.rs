@@ -2,10 +2,19 @@
 
 mod announce;
 mod component;
+mod compose;
+mod day;
 mod doctor;
+mod explore;
+mod health;
 mod pause;
+mod refusal;
+mod replay;
 mod run;
 mod schema;
+mod search;
+mod shrink;
+mod sweep;
 mod up;
 
 use std::process::ExitCode;
@@ -49,14 +58,57 @@ enum Command {
         after_help = "Example:\n  mooring run scenarios/first-volume.yaml --seed 7 --latency aws\n  mooring run scenarios/ --seeds 1..100 --junit report.xml\n  mooring run scenarios/migration.yaml --live --keep"
     )]
     Run(Box<run::Args>),
-    /// Start a live cluster and serve until interrupted.
+    /// Break everything that can break in a scenario, one thing a run, and print what becomes of it.
+    ///
+    /// Every process ends at every event, every request and answer is lost, late or doubled, every watch event lags, every
+    /// stream breaks, every write meets a conflict, every disk operation fails. Afterwards all invariants must hold, and
+    /// the end must be that of the unbroken run. The exit code is 0 when nothing was found, 1 when something was, 2 for a
+    /// mistake in the file or on the command line, 130 after Ctrl-C.
     #[command(
-        after_help = "Example:\n  mooring up --ready-file /tmp/mooring.json &\n  kubectl --kubeconfig ~/.mooring/default/kubeconfig get nodes"
+        after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
     )]
+    Sweep(Box<sweep::Args>),
+    /// Run a finding again, byte for byte; or up to a moment, and look around there.
+    ///
+    /// The exit code is 0 when it went as recorded, whatever the finding is, 5 with the first event that differs, 2 for a
+    /// mistake in the file or on the command line. A file without a record is run twice, and the two are compared.
+    #[command(
+        after_help = "Example:\n  mooring replay found/leaked.yaml\n  mooring replay scenarios/migration.yaml --seed 7 --at 'volumeattachment/csi-* attached' --state"
+    )]
+    Replay(Box<replay::Args>),
+    /// Take out of a finding what it does not need, until a person can read it.
+    ///
+    /// Faults, steps, objects, nodes and times go, as long as the run ends with the same finding. The exit code is 0, or 2
+    /// when the file has no finding.
+    #[command(after_help = "Example:\n  mooring shrink found/leaked.yaml --out small.yaml")]
+    Shrink(Box<shrink::Args>),
+    /// Draw clusters, workloads and faults, run each, and print one line for each bug.
+    ///
+    /// Each run has its own nodes, claims, pods, moves, crashes, partitions and faults. When its faults are over, the
+    /// cluster must converge, all invariants must hold and nothing may be left behind. A finding is written as what was
+    /// drawn, so that it outlives a change of what is drawn. The exit code is 0 when nothing was found, 1 when something
+    /// was, 2 for a mistake on the command line, 130 after Ctrl-C, which prints what there is.
+    #[command(
+        after_help = "Example:\n  mooring explore --runs 1000 --out found\n  mooring explore --time 30m --shard 2/8 --output json"
+    )]
+    Explore(Box<explore::Args>),
+    /// Carry out the runs of a search; what `sweep` and `explore` start.
+    #[command(hide = true)]
+    SearchWorker(search::WorkerArgs),
+    /// Start a live cluster and serve until interrupted, or in the background.
+    #[command(after_help = "Example:\n  mooring up --detach\n  mooring exec -- kubectl get nodes\n  mooring down")]
     Up(Box<up::Args>),
+    #[command(flatten)]
+    Day(day::Command),
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
+    /// Reach a cluster of containers that docker has started from compose.yaml.
+    #[command(subcommand)]
+    Compose(compose::Command),
+    /// Ask components whether they answer: what the health checks of containers run. Exit code 1 when one does not.
+    #[command(after_help = "Example:\n  mooring health http://127.0.0.1:4566/admin/v1/health")]
+    Health(health::Args),
     /// Print the JSON Schema of what you write, for your editor; without an argument, list the schemas.
     #[command(after_help = "Example:\n  mooring schema scenario > scenario.json")]
     Schema(schema::Args),
@@ -81,8 +133,16 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     };
     match cli.command {
         Command::Run(args) => run::main(&args, format),
+        Command::Sweep(args) => sweep::main(&args, format),
+        Command::Replay(args) => replay::main(&args, format),
+        Command::Shrink(args) => shrink::main(&args, format),
+        Command::Explore(args) => explore::main(&args, format),
+        Command::SearchWorker(args) => search::worker(&args),
         Command::Up(args) => up::main(&args, format),
+        Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
+        Command::Compose(command) => compose::main(&command, format),
+        Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),
     }

@@ -1,18 +1,29 @@
 //! `mooring up`: a live cluster that serves until it is interrupted.
 
+mod detach;
+pub(super) mod kubeconfig;
+mod ports;
+mod tell;
+
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fake_apiserver::keys::PublicKey;
+use jiff::Timestamp;
 use mock_ec2::LatencyProfile;
-use substrate::World;
+use serde_json::{Value, json};
 use substrate::clock::TimeScale;
 use substrate::host::{self, Stop};
 use substrate::world::Options;
+use substrate::{Level, World};
 
 use super::announce::{self, Access};
+use super::day::place::{self, Held, Place, Record};
+use super::refusal::{Refusal, lacking, usage};
 use crate::cluster::spec::node_name;
 use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -24,27 +35,45 @@ pub(super) struct Args {
     /// How many nodes; they are called node-a, node-b, … and are all in the first zone, so that volumes can move.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=500))]
     nodes: u16,
-    /// The name of this Mooring; two of them side by side need two names.
-    #[arg(long, value_name = "RUN", default_value = "default")]
+    /// The name of this Mooring; two of them side by side need two names, and nothing else.
+    #[arg(long, value_name = "NAME", default_value = place::DEFAULT, value_parser = place::name)]
     name: String,
-    /// Where the cloud listens.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4566")]
-    ec2_listen: SocketAddr,
-    /// Where the metadata service of the first instance listens; each further one has the next port.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:1338")]
-    imds_listen: SocketAddr,
-    /// Where the API server listens with TLS.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
-    kubernetes_listen: SocketAddr,
+    /// Start in the background, and end once it is ready; `mooring down` ends it.
+    #[arg(long, short)]
+    detach: bool,
+    /// Say nothing of what happens in the cluster.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Where the cloud listens; 127.0.0.1:4566 when absent, or the next free port where another Mooring has that.
+    #[arg(long, value_name = "ADDR:PORT")]
+    ec2_listen: Option<SocketAddr>,
+    /// Where the metadata service of the first instance listens; each further one has the next port. From
+    /// 127.0.0.1:1338 on when absent, or from the next free port on where another Mooring has these.
+    #[arg(long, value_name = "ADDR:PORT")]
+    imds_listen: Option<SocketAddr>,
+    /// Where the API server listens with TLS; 127.0.0.1:6443 when absent, or the next free port where another Mooring
+    /// has that.
+    #[arg(long, value_name = "ADDR:PORT")]
+    kubernetes_listen: Option<SocketAddr>,
     /// Where the API server listens without TLS; a free port when absent.
     #[arg(long, value_name = "ADDR:PORT")]
     http_listen: Option<SocketAddr>,
-    /// Written in one step once requests are answered.
+    /// Where the admin API of the whole cluster listens, on loopback; a free port when absent. The ready file names it.
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin_listen: Option<SocketAddr>,
+    /// Written in one step once requests are answered, and removed when they are no more.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Where the kubeconfig goes; ~/.mooring/RUN/kubeconfig when absent.
+    /// Also put the context mooring-NAME into this kubeconfig. `mooring down` takes it out again.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
+    /// Put the context mooring-NAME into the kubeconfig that kubectl reads, $KUBECONFIG or ~/.kube/config, and make it
+    /// the current one. `mooring down` takes it out again.
+    #[arg(long)]
+    merge: bool,
+    /// Write the trace to this file as JSON lines, with every message of every link; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    trace: Option<PathBuf>,
     /// Components that are left to somebody else, by their upstream names, separated by commas; kube-controller-manager
     /// means all of its controllers.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -110,12 +139,6 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
 }
 
-type Refusal = (Exit, Failure);
-
-fn usage(message: impl Into<String>) -> Refusal {
-    (Exit::Usage, Failure::new("usage", message))
-}
-
 fn environment(message: impl Into<String>) -> Refusal {
     (
         Exit::Environment,
@@ -138,9 +161,12 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         return Err(usage(format!("--zones: `{zone}` does not lie in --region {}", args.region)));
     }
     for (flag, address) in [("--ec2-listen", args.ec2_listen), ("--imds-listen", args.imds_listen)] {
-        if !address.ip().is_loopback() && args.token.is_none() {
+        if let Some(address) = address.filter(|address| !address.ip().is_loopback() && args.token.is_none()) {
             return Err(usage(format!("{flag} {address}: other machines can reach it, so --token is needed")));
         }
+    }
+    if args.admin_listen.is_some_and(|a| !a.ip().is_loopback()) {
+        return Err(usage("--admin-listen: the admin API is served on loopback only"));
     }
     if args.http_listen.is_some_and(|a| !a.ip().is_loopback()) {
         return Err(usage("--http-listen: plain HTTP is served on loopback only"));
@@ -163,52 +189,88 @@ fn spec(args: &Args) -> Result<ClusterSpec, Refusal> {
         without,
         admin_token: args.token.clone(),
         token_keys,
+        mirrors: true,
         ..ClusterSpec::default()
     })
 }
 
 /// What the API server with TLS asks for: nothing on loopback, else the token.
 fn kubernetes_token(args: &Args) -> Result<Option<Secret>, Refusal> {
-    if args.kubernetes_listen.ip().is_loopback() {
+    if args.kubernetes_listen.is_none_or(|address| address.ip().is_loopback()) {
         return Ok(None);
     }
     let random = || fake_apiserver::tls::random_token().map(Secret::new).map_err(|e| environment(e.to_string()));
     args.token.clone().map_or_else(random, Ok).map(Some)
 }
 
+/// Starts it in the background.
+fn background(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
+    let place = Place::of(&args.name)?;
+    if let Some(code) = detach::start(&place)? {
+        return Ok(code);
+    }
+    let ready = place.ready().unwrap_or_default();
+    if format == Format::Json {
+        say(&Envelope::passed("up", ready).line());
+    } else {
+        let name = place.flag();
+        say(&format!(
+            "{}\n\n`mooring down{name}` takes everything down. What it says goes to {}",
+            announce::addresses(&ready, "ready", &place.flag()),
+            place.log().display()
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     let spec = spec(args)?;
-    if args.name.is_empty() || !args.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-        return Err(usage(format!("--name {:?}: letters, digits and - only", args.name)));
+    if args.detach && !detach::is_background() {
+        return background(args, format);
     }
-    let home = home(&args.name)?;
-    let _lock = lock(&home, &args.name)?;
-    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let held = Place::of(&args.name)?.hold()?;
+    if let Some(token) = &args.token {
+        held.keep_token(token)?;
+    }
+    // In the background nobody but people reads what it says.
+    let silent = format == Format::Json && !detach::is_background();
+    let progress = if silent { Progress::silent() } else { Progress::stderr() };
     let site = live::Site::prepare(args.backend, None).map_err(|e| environment(e.to_string()))?;
+    let mut record = Record {
+        pid: std::process::id(),
+        started: Timestamp::now().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        directory: site.path().to_owned(),
+        ..Record::default()
+    };
+    held.note(&record)?;
     let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
     let code = runtime.block_on(async {
         // Before anybody can be told that the cluster is ready.
         let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
-        let options =
-            Options { seed: args.seed, scale: TimeScale::new(args.time_scale), watchdog: None, ..Options::default() };
+        let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
+        let scale = TimeScale::new(args.time_scale);
+        let options = Options { seed: args.seed, level, scale, watchdog: None, ..Options::default() };
         let world = World::live(options);
-        world.trace().keep(50_000);
-        let addresses = live::Addresses {
-            ec2: Some(args.ec2_listen),
-            imds: Some(args.imds_listen),
-            kubernetes: Some(args.kubernetes_listen),
-            kubernetes_http: args.http_listen,
-            allowed_hosts: args.allow_host.clone(),
-            kubernetes_token: kubernetes_token(args)?,
-            csi: args.csi.clone(),
+        world.trace().keep(EVENTS);
+        write_trace(args, &world)?;
+        let cluster = {
+            // Others of this user choose theirs once these are taken.
+            let _turn = turn()?;
+            let addresses = addresses(args)?;
+            Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
         };
-        let cluster = Cluster::live(&world, spec, &site, &addresses).map_err(|e| environment(e.to_string()))?;
         let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
-        defaults::apply(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
-        let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| home.join("kubeconfig"));
-        // Whoever reads it from the environment or the ready file may stand elsewhere.
-        let kubeconfig = std::path::absolute(kubeconfig).map_err(|e| environment(format!("--kubeconfig: {e}")))?;
-        announce(args, &endpoints, &kubeconfig, &site, &progress, format)?;
+        let heard = if args.quiet { Progress::silent() } else { progress.clone() };
+        let teller = tell::Teller::start(&world, &heard);
+        let told = teller.clone();
+        cluster.serve_admin(args.token.clone(), move |begins| told.still(begins)).map_err(lacking)?;
+        defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+        progress.note(&site.describe());
+        announce(args, (&held, &mut record), &endpoints, format)?;
+        if detach::is_background() {
+            detach::leave();
+        }
         let say = {
             let progress = progress.clone();
             move |line: &str| progress.note(line)
@@ -221,55 +283,130 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
             code = stop.wait() => code,
             () = watch => ExitCode::SUCCESS,
         };
+        // From here on nothing is served that it speaks of.
+        forget(args, &held);
+        teller.still(true);
         progress.note("taking everything down");
         cluster.stop().await;
+        if let Err(e) = world.trace().flush() {
+            progress.note(&format!("warning: the trace is not complete: {e}"));
+        }
         Ok(code)
     });
     runtime.shutdown_timeout(Duration::from_millis(500));
     code
 }
 
-/// Writes kubeconfig and ready file, and says how to use them.
+/// As many events as are kept for `mooring timeline` and `mooring collect`.
+const EVENTS: usize = 50_000;
+
+/// Writes the trace where the user wants it.
+fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {
+    let Some(path) = &args.trace else { return Ok(()) };
+    let sink = host::sink(path).map_err(|e| lacking(format!("--trace {}: {e}", path.display())))?;
+    world.trace().write_to(sink);
+    Ok(())
+}
+
+/// Waits until no other Mooring of this user chooses its ports.
+fn turn() -> Result<std::fs::File, Refusal> {
+    let path = place::root()?.join("ports.lock");
+    let failed = |e: std::io::Error| lacking(format!("{}: {e}", path.display()));
+    let file = std::fs::File::create(&path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// Where everything listens.
+fn addresses(args: &Args) -> Result<live::Addresses, Refusal> {
+    Ok(live::Addresses {
+        ec2: Some(ports::choose(ports::CLOUD, args.ec2_listen, 1)?),
+        imds: Some(ports::choose(ports::METADATA, args.imds_listen, args.nodes)?),
+        kubernetes: Some(ports::choose(ports::KUBERNETES, args.kubernetes_listen, 1)?),
+        kubernetes_http: Some(ports::choose(ports::PLAIN, args.http_listen, 1)?),
+        admin: Some(ports::choose(ports::ADMIN, args.admin_listen, 1)?),
+        allowed_hosts: args.allow_host.clone(),
+        kubernetes_token: kubernetes_token(args)?,
+        csi: args.csi.clone(),
+    })
+}
+
+/// Writes kubeconfigs, variables and ready files, and says how to use them.
 fn announce(
     args: &Args,
+    (held, record): (&Held, &mut Record),
     endpoints: &Endpoints,
-    kubeconfig: &Path,
-    site: &live::Site,
-    progress: &Progress,
     format: Format,
 ) -> Result<(), Refusal> {
-    let failed = |path: &Path| {
-        let path = path.display().to_string();
-        move |e: std::io::Error| environment(format!("{path}: {e}"))
+    let place = held.place();
+    let absolute = |flag: &str, path: &PathBuf| {
+        // Whoever reads it from the environment or the ready file may stand elsewhere.
+        std::path::absolute(path).map_err(|e| lacking(format!("{flag}: {e}")))
     };
-    let access = Access { endpoints, kubeconfig, region: &args.region };
-    access.write().map_err(|(path, e)| failed(&path)(e))?;
-    let ready = access.ready();
-    if let Some(path) = &args.ready_file {
-        substrate::ready::write(path, &ready).map_err(failed(path))?;
+    let given = args.kubeconfig.as_ref().map(|path| absolute("--kubeconfig", path)).transpose()?;
+    let ready_file = args.ready_file.as_ref().map(|path| absolute("--ready-file", path)).transpose()?;
+    let merged = args.merge.then(kubeconfig::default_path).transpose();
+    let merged = merged.map_err(|why| lacking(format!("--merge: {why}")))?;
+    let merged = merged.map(|path| absolute("--merge", &path)).transpose()?;
+    let main = given.clone().unwrap_or_else(|| place.kubeconfig());
+    let access = Access { endpoints, kubeconfig: &main, region: &args.region };
+    record.ready_file.clone_from(&ready_file);
+    record.kubeconfigs = given.iter().chain(&merged).cloned().collect();
+    record.files = given.iter().map(|_| access.env()).collect();
+    held.note(record)?;
+    let token = endpoints.token.as_ref().map_or("mooring", Secret::reveal);
+    let ca = &endpoints.ca_pem;
+    let own = fake_apiserver::kubeconfig::render_as(&place.context(), &endpoints.kubernetes, ca, token, None);
+    let written = fake_apiserver::kubeconfig::write(&place.kubeconfig(), &own);
+    written.map_err(|e| lacking(format!("{}: {e}", place.kubeconfig().display())))?;
+    let own: Value = serde_json::from_str(&own).unwrap_or_default();
+    for (flag, path) in [("--kubeconfig", &given), ("--merge", &merged)] {
+        if let Some(path) = path {
+            kubeconfig::merge(path, &own).map_err(|why| lacking(format!("{flag}: {why}")))?;
+        }
     }
-    progress.note(&site.describe());
-    if format == Format::Json {
-        println!("{}", Envelope::passed("up", ready).line());
+    let written = announce::write_env(&access.env(), &main, &endpoints.ec2, &args.region);
+    written.map_err(|e| lacking(format!("{}: {e}", access.env().display())))?;
+    let ready = ready(args, &access, place);
+    for (flag, path) in [("--ready-file ", ready_file), ("", Some(place.ready_path()))] {
+        if let Some(path) = path {
+            let written = substrate::ready::write(&path, &ready);
+            written.map_err(|e| lacking(format!("{flag}{}: {e}", path.display())))?;
+        }
+    }
+    if detach::is_background() {
+        // The command that started it says so.
+    } else if format == Format::Json {
+        say(&Envelope::passed("up", ready).line());
     } else {
-        println!("{}", announce::text(&access, "ready"));
+        say(&format!("{}\n\nCtrl-C takes everything down.", announce::addresses(&ready, "ready", &place.flag())));
     }
     Ok(())
 }
 
-fn home(name: &str) -> Result<PathBuf, Refusal> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).ok_or_else(|| environment("HOME is not set"))?;
-    let directory = home.join(".mooring").join(name);
-    std::fs::create_dir_all(&directory).map_err(|e| environment(format!("{}: {e}", directory.display())))?;
-    Ok(directory)
+/// Prints a result; a reader that went away changes nothing.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Holds the run's name for as long as the process lives; the kernel lets go of it even after `kill -9`.
-fn lock(home: &Path, name: &str) -> Result<std::fs::File, Refusal> {
-    let path = home.join("lock");
-    let file = std::fs::File::create(&path).map_err(|e| environment(format!("{}: {e}", path.display())))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(_) => Err(environment(format!("a Mooring called {name} is up already; stop it, or use another --name"))),
+/// What the ready file says.
+fn ready(args: &Args, access: &Access<'_>, place: &Place) -> Value {
+    let mut ready = access.ready();
+    ready["name"] = json!(args.name);
+    ready["pid"] = json!(std::process::id());
+    ready["region"] = json!(args.region);
+    ready["env"] = json!(access.env());
+    ready["context"] = json!(place.context());
+    if let Some(admin) = &access.endpoints.admin {
+        ready["admin"] = json!(format!("{admin}/admin/v1"));
+    }
+    ready
+}
+
+/// Removes the ready files: nobody may come any more.
+fn forget(args: &Args, held: &Held) {
+    for path in args.ready_file.iter().chain([&held.place().ready_path()]) {
+        // Somebody else may have removed it.
+        let _ = std::fs::remove_file(path);
     }
 }

@@ -17,6 +17,7 @@ use substrate::events::ProcessFailed;
 use substrate::{Ctx, HttpService, Process, World, WorldKind};
 
 use super::member::Member;
+use super::mirror::Mirrors;
 use super::nodes::Machine;
 use super::wiring::Wiring;
 use super::{Cluster, ClusterSpec, Node, NodeSpec, names, supervisor};
@@ -60,6 +61,7 @@ pub(super) struct Yard {
     pub(super) world: World,
     pub(super) spec: Arc<ClusterSpec>,
     pub(super) wiring: Arc<dyn Wiring>,
+    mirrors: Option<Mirrors>,
 }
 
 impl Cluster {
@@ -71,7 +73,8 @@ impl Cluster {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();
-        let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring };
+        let mirrors = spec.mirrors.then(|| Mirrors::new(world, &spec));
+        let yard = Yard { world: world.clone(), spec: Arc::new(spec), wiring: parts.wiring, mirrors };
         let ec2 = Ec2::new(&world.seed().child("ec2"), cloud_config(&yard.spec, parts.volume_dir, parts.bytes))?;
         let mut members = BTreeMap::new();
         yard.add(&mut members, yard.cloud(ec2.clone()));
@@ -109,7 +112,11 @@ impl Cluster {
         let manager = yard.connect(&user, names::MANAGER)?;
         let mut cluster = Self::new(world, ClusterSpec::clone(&yard.spec), objects, cloud, nodes, members, user);
         cluster.manager = Some(manager);
+        cluster.cloud = Some(ec2);
         supervisor::start(world, &cluster);
+        if let Some(mirrors) = &yard.mirrors {
+            cluster.mirrors = Some((mirrors.clone(), mirrors.start(world, &yard.wiring)));
+        }
         Ok(cluster)
     }
 }
@@ -172,6 +179,8 @@ impl Yard {
             nodes,
             token_keys,
             track_managers: live,
+            logs: self.mirrors.as_ref().map(|mirrors| mirrors.dial(&self.wiring)),
+            unserved: self.mirrors.as_ref().map(Mirrors::warnings),
             publish_root_ca: !controllers::manager_is_left_out(&self.spec.without),
             ..fake_apiserver::Config::default()
         };

@@ -60,6 +60,12 @@ impl Cluster {
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
         lock(&self.told.over).remove(&fault.name);
         lock(&self.told.elsewhere).remove(&fault.name);
+        if let Some(desk) = &self.desk
+            && let Err(mistake) = desk.put(fault).await
+        {
+            self.world.faults().remove(&fault.name);
+            return Err(mistake);
+        }
         self.order(&Order::Fault(Box::new(fault.clone()))).await;
         if let Some(condition) = until {
             self.end_when(fault.name.clone(), condition);
@@ -77,12 +83,18 @@ impl Cluster {
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
         let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).remove(name));
         self.order(&Order::End(name.to_owned())).await;
+        if let (Some(desk), Some(report)) = (&self.desk, &report) {
+            desk.end(&report.fault).await;
+        }
         report.map(|report| self.with_others(report))
     }
 
     /// Ends all faults.
     pub async fn clear_faults(&self) {
         for report in self.world.faults().clear(None) {
+            if let Some(desk) = &self.desk {
+                desk.end(&report.fault).await;
+            }
             self.order(&Order::End(report.fault.name)).await;
         }
     }
@@ -102,7 +114,7 @@ impl Cluster {
     }
 
     /// Ends the fault `name` as soon as `condition` holds.
-    fn end_when(&self, name: String, condition: Condition) {
+    pub(super) fn end_when(&self, name: String, condition: Condition) {
         let (world, objects, told) = (self.world.clone(), self.objects.clone(), self.told.clone());
         let sign = Arc::new(Notify::new());
         let (seen, key, resource) = (sign.clone(), condition.object.key(), condition.object.kind.resource());

@@ -40,7 +40,7 @@ pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
 }
 
 /// What is wrong with a metric that no OS process serves.
-fn unread(metric: &Metric) -> Option<String> {
+pub(super) fn unread(metric: &Metric) -> Option<String> {
     (metric.of == MetricsOf::Manager)
         .then(|| format!("metric: `{}` as an OS process serves none; run this without --processes", metric.of.name()))
 }

@@ -187,6 +187,13 @@ fn sweep(parent: &Path) {
     }
 }
 
+/// Removes the directory of a run that is known to be over, and says whether it did. What is no such directory stays.
+pub fn remove_run(directory: &Path) -> bool {
+    let named = directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let over = || std::fs::File::open(directory.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
+    named && over() && std::fs::remove_dir_all(directory).is_ok()
+}
+
 /// The runtime of the live world.
 ///
 /// # Errors
@@ -245,7 +252,9 @@ impl Cluster {
             machines: cluster.machines(site),
             imds: cluster.metadata(&sockets),
             token: addresses.kubernetes_token.clone(),
+            admin: sockets.admin().map(str::to_owned),
         });
+        cluster.sockets = Some(sockets);
         Ok(cluster)
     }
 

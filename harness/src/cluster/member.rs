@@ -5,6 +5,7 @@ use std::sync::Arc;
 use substrate::Process;
 use substrate::host::Order;
 
+use super::compose::Container;
 use super::processes::OsProcess;
 
 /// One component.
@@ -14,6 +15,8 @@ pub(super) enum Member {
     Task(Process),
     /// An OS process of its own.
     Os(Arc<OsProcess>),
+    /// A container that others have started.
+    Container(Arc<Container>),
 }
 
 impl Member {
@@ -22,6 +25,15 @@ impl Member {
         match self {
             Self::Task(process) => process.name(),
             Self::Os(process) => process.name(),
+            Self::Container(container) => container.name(),
+        }
+    }
+
+    /// Whether it runs, as far as whoever started it knows.
+    pub(super) fn is_up(&self) -> bool {
+        match self {
+            Self::Task(process) => process.ctx().is_some(),
+            Self::Os(_) | Self::Container(_) => true,
         }
     }
 
@@ -37,6 +49,7 @@ impl Member {
         match self {
             Self::Task(process) => process.crash(),
             Self::Os(process) => process.kill().await,
+            Self::Container(container) => container.kill().await,
         }
     }
 
@@ -50,6 +63,10 @@ impl Member {
             Self::Os(process) => {
                 process.kill().await;
                 process.start().await?;
+            }
+            Self::Container(container) => {
+                container.kill().await;
+                container.start().await?;
             }
         }
         Ok(())

@@ -1,18 +1,22 @@
 //! A cluster and its cloud, put together in either world.
 
-mod addresses;
+pub mod addresses;
+mod admin;
 pub mod assemble;
+pub mod compose;
 mod driver_flags;
 mod faults;
 mod foreign;
 mod forgetful;
 pub mod live;
 mod member;
+mod mirror;
 pub mod names;
 pub mod namespace;
 mod node_files;
 mod nodes;
 mod processes;
+mod reset;
 mod simulated;
 mod sockets;
 pub mod spec;
@@ -54,6 +58,14 @@ pub struct Cluster {
     /// The user, as a process of the world.
     user: Ctx,
     told: Arc<faults::Told>,
+    /// The pods that stand for its components, and the process that keeps them.
+    mirrors: Option<(mirror::Mirrors, substrate::Process)>,
+    /// The cloud itself, where it is in this OS process.
+    cloud: Option<mock_ec2::Ec2>,
+    /// The listeners of the live world.
+    sockets: Option<Arc<sockets::Sockets>>,
+    /// Where the faults of containers are put in force.
+    desk: Option<Arc<compose::Desk>>,
 }
 
 /// Where users reach a live cluster.
@@ -77,6 +89,8 @@ pub struct Endpoints {
     pub imds: Vec<Metadata>,
     /// What clients of the API server with TLS send as bearer token; without one anything will do.
     pub token: Option<Secret>,
+    /// The admin API of the whole cluster, `http://…`, where it was asked for.
+    pub admin: Option<String>,
 }
 
 /// What a driver has to know of a node.
@@ -148,6 +162,10 @@ impl Cluster {
             doors: None,
             user,
             told,
+            mirrors: None,
+            cloud: None,
+            sockets: None,
+            desk: None,
         }
     }
 
@@ -192,9 +210,40 @@ impl Cluster {
         self.members.values().chain(on_nodes).map(|member| (member.name().to_owned(), member.clone())).collect()
     }
 
-    /// Whether its components are OS processes.
+    /// Lets happen in the cloud what a fault held up that has ended.
+    fn refresh_cloud(&self) {
+        let ctx = self.members.get("mock-ec2").and_then(|member| match member {
+            Member::Task(process) => process.ctx(),
+            Member::Os(_) | Member::Container(_) => None,
+        });
+        if let (Some(cloud), Some(ctx)) = (&self.cloud, ctx) {
+            cloud.refresh(&ctx);
+        }
+    }
+
+    /// Serves the admin API of the whole cluster where it listens, until the cluster is gone; says nothing of a cluster
+    /// that has no such address. `on_reset` is told when a reset begins and when it is over.
+    ///
+    /// # Errors
+    /// When it cannot listen.
+    pub fn serve_admin(
+        self: &Arc<Self>,
+        token: Option<Secret>,
+        on_reset: impl Fn(bool) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let service = self.admin(&self.user, token, on_reset);
+        wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
+    }
+
+    /// What its components have said, where that is kept: `GET /admin/v1/logs`.
+    pub fn component_logs(&self) -> Option<HttpService> {
+        self.mirrors.as_ref().map(|(mirrors, _)| mirrors.logs())
+    }
+
+    /// Whether its components are OS processes, in containers or not.
     fn has_processes(&self) -> bool {
-        self.members.values().any(|member| matches!(member, Member::Os(_)))
+        self.members.values().any(|member| !matches!(member, Member::Task(_)))
     }
 
     /// The processes that `name` stands for: one, or a group such as `controllers`.
@@ -263,6 +312,9 @@ impl Cluster {
 
     /// Ends all processes and pulls all disks, so that nothing of the cluster is left on this machine.
     pub async fn stop(&self) {
+        if let Some((_, keeper)) = &self.mirrors {
+            keeper.end().await;
+        }
         for member in self.nodes.values().flat_map(|node| &node.members).chain(self.members.values()) {
             member.crash().await;
         }

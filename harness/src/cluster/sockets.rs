@@ -16,6 +16,8 @@ use super::wiring::Wiring;
 
 /// The name of the driver's controller service.
 const CONTROLLER: &str = "csi-controller";
+/// The name of the admin API of the whole cluster.
+pub(super) const ADMIN: &str = "admin";
 
 /// Where the servers of a live cluster listen.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Addresses {
     pub kubernetes: Option<SocketAddr>,
     /// The API server without TLS, for users.
     pub kubernetes_http: Option<SocketAddr>,
+    /// The admin API of the whole cluster; nowhere when absent.
+    pub admin: Option<SocketAddr>,
     /// Host names beside localhost and IP addresses that requests may carry.
     pub allowed_hosts: Vec<String>,
     /// What users of the API server with TLS must send; anyone may call without one.
@@ -98,6 +102,11 @@ impl Sockets {
         endpoints.insert("apiserver-tls".to_owned(), format!("https://{users}"));
         let outer = Door { listener: outer, tls: Some(tls), token: addresses.kubernetes_token.clone() };
         doors.insert("apiserver".to_owned(), vec![Door::open(inner), outer]);
+        if let Some(address) = addresses.admin {
+            let listener = bind("the admin API", address)?;
+            endpoints.insert(ADMIN.to_owned(), format!("http://{}", reachable(&listener, &[])));
+            doors.insert(ADMIN.to_owned(), vec![Door::open(listener)]);
+        }
         for (node, ordinal) in nodes.iter().zip(0u16..).take_while(|_| addresses.imds.is_some()) {
             let first = addresses.imds.unwrap_or(any);
             // Beyond the last port the last one is taken already, which the system says.
@@ -113,6 +122,11 @@ impl Sockets {
     /// Where the driver's controller service is, ours or somebody else's.
     pub fn csi_endpoint(&self) -> String {
         self.csi.clone().unwrap_or_else(|| format!("unix://{}", self.unix_path(CONTROLLER).display()))
+    }
+
+    /// The endpoint of the admin API of the whole cluster, where there is one.
+    pub fn admin(&self) -> Option<&str> {
+        self.endpoints.get(ADMIN).map(String::as_str)
     }
 
     /// The endpoint of `ec2`, `apiserver` (plain), `apiserver-tls` or `imds-<node>`.

@@ -52,6 +52,9 @@ pub struct ClusterSpec {
     pub heard: Vec<&'static str>,
     /// What of the driver is not as it is by default.
     pub driver: DriverSettings,
+    /// Whether control loops and drivers are pods of kube-system with their own logs, and who creates what no loop works
+    /// on is told; so it is in `mooring up`.
+    pub mirrors: bool,
 }
 
 impl Default for ClusterSpec {
@@ -72,6 +75,7 @@ impl Default for ClusterSpec {
             flags: Vec::new(),
             heard: Vec::new(),
             driver: DriverSettings::default(),
+            mirrors: false,
         }
     }
 }

@@ -137,7 +137,7 @@ impl Parts {
         for process in &processes {
             match self.members.get(process) {
                 Some(Member::Task(task)) => task.crash(),
-                Some(Member::Os(_)) => replaced.push(process.clone()),
+                Some(Member::Os(_) | Member::Container(_)) => replaced.push(process.clone()),
                 None => {}
             }
         }

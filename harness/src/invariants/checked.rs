@@ -1,6 +1,6 @@
 //! How often each invariant was looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,6 +60,8 @@ impl FromStr for Id {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     counts: BTreeMap<Id, u64>,
+    /// Those that this world says nothing about.
+    out_of_sight: BTreeSet<Id>,
     /// Volumes that I1 does not judge: those that several nodes may write to.
     pub shared_volumes: u64,
     /// Watch streams whose completeness could not be judged: they select by labels.
@@ -72,6 +74,11 @@ impl Checked {
         *self.counts.entry(id).or_default() += occasions;
     }
 
+    /// Says that this world shows nothing by which an invariant could be judged.
+    pub fn cannot(&mut self, id: Id) {
+        self.out_of_sight.insert(id);
+    }
+
     /// How many occasions there were.
     pub fn get(&self, id: Id) -> u64 {
         self.counts.get(&id).copied().unwrap_or(0)
@@ -82,7 +89,10 @@ impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, id) in Id::ALL.iter().enumerate() {
             let dot = if at == 0 { "" } else { " · " };
-            write!(f, "{dot}{id} {}", self.get(*id))?;
+            match self.out_of_sight.contains(id) {
+                true => write!(f, "{dot}{id} not checked")?,
+                false => write!(f, "{dot}{id} {}", self.get(*id))?,
+            }
         }
         Ok(())
     }
@@ -90,8 +100,24 @@ impl fmt::Display for Checked {
 
 impl Serialize for Checked {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let counts = Id::ALL.iter().map(|id| (id.name(), self.get(*id)));
+        let seen = Id::ALL.iter().filter(|id| !self.out_of_sight.contains(id));
+        let counts = seen.map(|id| (id.name(), self.get(*id)));
         let more = [("sharedVolumes", self.shared_volumes), ("unjudgedStreams", self.unjudged_streams)];
         serializer.collect_map(counts.chain(more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_world_does_not_show_is_not_counted_but_said() {
+        let mut checked = Checked::default();
+        checked.add(Id::I1, 3);
+        checked.cannot(Id::I7);
+        assert_eq!(checked.to_string(), "I1 3 · I2 0 · I3 0 · I4 0 · I5 0 · I6 0 · I7 not checked · I8 0");
+        let data = serde_json::to_value(&checked).unwrap();
+        assert_eq!((&data["I1"], data.get("I7")), (&3.into(), None));
     }
 }

@@ -214,6 +214,7 @@ impl Facts {
             self.open.insert((event.process.to_string(), call.ordinal), what);
         } else if let Some(done) = event.get::<CsiDone>() {
             self.open.remove(&(event.process.to_string(), done.ordinal));
+            self.on_staged_by_word(done);
             self.on_unstaged_by_word(done);
         } else if let Some(changed) = event.get::<AttachmentChanged>() {
             self.stir(event.ms, || format!("{} is {} in the cloud", changed.volume, changed.state.as_str()));
@@ -306,6 +307,22 @@ impl Facts {
             hold.published.remove(path);
         }
         self.forget_if_empty(volume, node);
+    }
+
+    /// A driver that ended when it had mounted a filesystem, and before it could tell, finds it mounted at the next try and
+    /// has nothing to tell but that it is so.
+    fn on_staged_by_word(&mut self, done: &CsiDone) {
+        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
+        if done.rpc != "NodeStageVolume" || done.code != "OK" {
+            return;
+        }
+        let hold = self.of(volume, node);
+        if hold.staged.is_none() {
+            hold.staged = Some(true);
+            hold.begins();
+            let node = self.name(node).to_owned();
+            self.held_since_attached.insert((volume.to_string(), node));
+        }
     }
 
     /// A driver that was started anew does not remember that it staged a raw device, and no mount tells it: what counts

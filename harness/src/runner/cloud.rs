@@ -23,13 +23,21 @@ pub(super) struct CloudVolume {
 /// # Errors
 /// When the cloud does not answer, or answers something else.
 pub(super) async fn volumes(cluster: &Cluster) -> Result<Vec<CloudVolume>, substrate::BoxError> {
+    read(&state(cluster).await?).ok_or_else(|| "its state has no volumes".into())
+}
+
+/// The whole state of the cloud, as it is saved.
+///
+/// # Errors
+/// When the cloud does not answer, or answers something else.
+pub(crate) async fn state(cluster: &Cluster) -> Result<Value, substrate::BoxError> {
     let mut request = Request::get("/admin/v1/state").header("host", "localhost");
     if let Some(token) = &cluster.spec().admin_token {
         request = request.header("authorization", format!("Bearer {}", token.reveal()));
     }
     let response = call(cluster.ec2().clone(), request.body(empty())?).await?;
     let bytes = collect(response.into_body(), LIMIT).await?;
-    read(&serde_json::from_slice(&bytes)?).ok_or_else(|| "its state has no volumes".into())
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 fn read(state: &Value) -> Option<Vec<CloudVolume>> {

@@ -1,4 +1,4 @@
-//! What a cluster has before its user does anything: the driver's CSIDriver object and a default StorageClass.
+//! What a cluster has before its user does anything: the driver's CSIDriver object and StorageClasses.
 
 use serde_json::{Value, json};
 
@@ -17,17 +17,33 @@ pub(crate) fn csi_driver(name: &str) -> Manifest {
     Manifest { object: ObjectRef::new(Kind::csi_driver(), None, name), value }
 }
 
-fn storage_class() -> Manifest {
+fn storage_class(name: &str, parameters: Value) -> Manifest {
     let value: Value = json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": { "name": "gp3", "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } },
+        "metadata": { "name": name },
         "provisioner": "ebs.csi.aws.com",
-        "parameters": { "type": "gp3" },
+        "parameters": parameters,
         "volumeBindingMode": "WaitForFirstConsumer",
         "allowVolumeExpansion": true,
     });
-    Manifest { object: ObjectRef::new(Kind::storage_class(), None, "gp3"), value }
+    Manifest { object: ObjectRef::new(Kind::storage_class(), None, name), value }
+}
+
+/// The class of claims that name none.
+fn default_class() -> Manifest {
+    let mut class = storage_class("gp3", json!({ "type": "gp3" }));
+    class.value["metadata"]["annotations"] = json!({ "storageclass.kubernetes.io/is-default-class": "true" });
+    class
+}
+
+/// What `mooring up` has beside the default: a class whose volumes outlive their claims, one for volumes with many
+/// operations, and the name that examples use, of the oldest kind of volumes.
+fn more_classes() -> [Manifest; 3] {
+    let mut retain = storage_class("gp3-retain", json!({ "type": "gp3" }));
+    retain.value["reclaimPolicy"] = json!("Retain");
+    let fast = storage_class("io2", json!({ "type": "io2", "iops": "3000" }));
+    [retain, fast, storage_class("standard", json!({ "type": "standard" }))]
 }
 
 /// Puts them in place.
@@ -36,5 +52,17 @@ fn storage_class() -> Manifest {
 /// What the API server says.
 pub async fn apply(objects: &Objects) -> Result<(), ObjectError> {
     objects.apply(&csi_driver("ebs.csi.aws.com")).await?;
-    objects.apply(&storage_class()).await
+    objects.apply(&default_class()).await
+}
+
+/// Puts in place what a cluster for people has: that, and more classes.
+///
+/// # Errors
+/// What the API server says.
+pub async fn apply_more(objects: &Objects) -> Result<(), ObjectError> {
+    apply(objects).await?;
+    for class in &more_classes() {
+        objects.apply(class).await?;
+    }
+    Ok(())
 }

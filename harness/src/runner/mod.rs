@@ -1,7 +1,7 @@
 //! Runs a scenario against a cluster, in either world.
 
 mod attendant;
-mod cloud;
+pub(crate) mod cloud;
 pub mod condition;
 pub mod defaults;
 mod describe;
@@ -31,6 +31,7 @@ use ears::Ears;
 use watchman::Watchman;
 
 pub use attendant::{Attendant, Show};
+pub(crate) use objects::USER_AGENT;
 pub use objects::{ObjectError, Objects};
 
 /// How a run ended.
@@ -132,6 +133,17 @@ pub async fn run_attended(
     progress: impl Fn(&Step),
     attendant: &Attendant,
 ) -> Outcome {
+    run_watched(scenario, cluster, progress, attendant, async || {}).await
+}
+
+/// The same; `rests` is called when faults are over and the cluster has converged, and once more after the teardown.
+pub async fn run_watched(
+    scenario: &Scenario,
+    cluster: &Cluster,
+    progress: impl Fn(&Step),
+    attendant: &Attendant,
+    rests: impl AsyncFn(),
+) -> Outcome {
     let world = cluster.world().clone();
     let invariants = Arc::new(Invariants::new(world.scale()));
     let watchman = Arc::new(Watchman::default());
@@ -183,11 +195,13 @@ pub async fn run_attended(
     if result.is_ok() {
         settle::heal(cluster).await;
         settle::converge(cluster, &invariants).await;
+        rests().await;
         if scenario.teardown {
             leftovers = teardown::tear_down(cluster).await;
             invariants.at_end(&leftovers);
         }
         settle::rest(cluster, &invariants).await;
+        rests().await;
     }
     let (mut violations, checked) = (invariants.violations(), invariants.checked());
     match declared::mark(&mut violations, &scenario.violations) {

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the runner calls itself.
-pub(super) const USER_AGENT: &str = "mooring-scenario";
+pub(crate) const USER_AGENT: &str = "mooring-scenario";
 
 /// What goes wrong with objects.
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
@@ -125,10 +125,14 @@ impl Objects {
         let mut list: Tree = serde_json::from_slice(&answer).map_err(|e| ObjectError::Transport(e.into()))?;
         let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
         let revision = revision.ok_or_else(|| ObjectError::Transport("a list without a revision".into()))?;
-        match list["items"].take() {
-            Tree::Array(items) => Ok((items, revision)),
-            _ => Ok((Vec::new(), revision)),
+        let Tree::Array(mut items) = list["items"].take() else { return Ok((Vec::new(), revision)) };
+        // Items of a typed list do not say their type, which is known from that of the list.
+        let kind = list["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).unwrap_or_default();
+        for item in items.iter_mut().filter_map(Tree::as_object_mut) {
+            item.entry("kind").or_insert_with(|| kind.into());
+            item.entry("apiVersion").or_insert_with(|| list["apiVersion"].clone());
         }
+        Ok((items, revision))
     }
 
     /// Opens a stream, and gives its body.
@@ -152,7 +156,7 @@ impl Objects {
     }
 
     /// The API server itself.
-    pub(super) fn service(&self) -> &HttpService {
+    pub(crate) fn service(&self) -> &HttpService {
         &self.service
     }
 

@@ -68,6 +68,15 @@ fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<Scena
     lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
 }
 
+/// The scenario in `text` as a tree, within the same limits and otherwise unchecked.
+pub(crate) fn parse_tree(source: &str, text: &str) -> Result<serde_json::Value, Box<ScenarioError>> {
+    if text.len() > MAX_BYTES {
+        let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
+        return Err(ScenarioError::unreadable(source, &why));
+    }
+    serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))
+}
+
 /// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.
 fn options() -> serde_saphyr::Options {
     let mut budget = Budget::default();

@@ -2,7 +2,6 @@
 
 mod files;
 mod flags;
-mod memory;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -106,7 +105,8 @@ fn start(
                 }
             });
         }
-        ctx.spawn(memory::tidy(ctx.clone(), regions.clone()));
+        let counted = regions.clone();
+        ctx.spawn(substrate::memory::tidy(ctx.clone(), move || counted.requests()));
         async move {
             let service = regions.start(&ctx);
             if let Some(listener) = listener

@@ -29,7 +29,8 @@ pub const PARENT_PIPE: &str = "MOORING_PARENT_PIPE";
 pub const BRIEFS_FIRST: &str = "orders";
 /// What the component is called by whoever started it: the name of its process in the trace, and for faults.
 pub const PROCESS_NAME: &str = "MOORING_PROCESS";
-/// When this variable is set, the trace has every message of every link. Without a starter a trace has them anyway.
+/// When this variable is set, the trace has every message of every link; with the value 0 it has none. Without a starter
+/// and without the variable a trace has them.
 pub const EVERY_MESSAGE: &str = "MOORING_EVERY_MESSAGE";
 /// Kinds of events, separated by commas, that are written to a trace on standard output though the process only
 /// whispers them: what its starter's checkers look at. See [`Trace::whisper`](crate::Trace::whisper).

@@ -129,8 +129,10 @@ where
     // Before anybody can be told that the server is ready: a signal that came earlier would kill without clean-up.
     let mut stop = Stop::install().map_err(|e| Failure::environment(format!("signals cannot be waited for: {e}")))?;
     // A starter says what it wants to see; who looks into a file wants to see all.
-    let every = std::env::var_os(EVERY_MESSAGE).is_some()
-        || (options.trace.is_some() && std::env::var_os(PARENT_PIPE).is_none());
+    let every = match std::env::var_os(EVERY_MESSAGE) {
+        Some(value) => value != "0",
+        None => options.trace.is_some() && std::env::var_os(PARENT_PIPE).is_none(),
+    };
     let level = if every { Level::Trace } else { Level::Info };
     let world = World::live(Options {
         seed: options.seed,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::ioctl;
+use super::{ioctl, nodes};
 use crate::disk::DiskError;
 
 /// How often a free device is asked for when others take it first (LOOP_CONFIGURE answers EBUSY).
@@ -65,6 +65,7 @@ impl LoopDevice {
     /// # Errors
     /// What the system says; [`DiskError::Environment`] when there are no loop devices to be had.
     pub fn attach(file: &File, tag: &str) -> Result<Self, DiskError> {
+        nodes::make_control()?;
         let control = rustix::fs::openat(CWD, "/dev/loop-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| DiskError::Environment(format!("/dev/loop-control: {e}; loop devices need root on Linux")))?;
         let stat = rustix::fs::fstat(file).map_err(|e| DiskError::errno("stat", tag, e))?;
@@ -74,9 +75,10 @@ impl LoopDevice {
             let path = path_of(number).display().to_string();
             let held = match open(number) {
                 Ok(held) => held,
+                // In a container /dev has only what it began with.
                 Err(Errno::NOENT) => {
-                    let hint = format!("{path} does not exist: give this container the loop device nodes");
-                    return Err(DiskError::Environment(hint));
+                    nodes::make_loop(number)?;
+                    open(number).map_err(|e| DiskError::errno("open", path.clone(), e))?
                 }
                 Err(error) => return Err(DiskError::errno("open", path, error)),
             };

@@ -17,6 +17,7 @@ mod ledger;
 mod mount;
 mod mountinfo;
 mod namespace;
+mod nodes;
 mod publish;
 mod raw;
 mod stage;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use self::ledger::{Plugged, volume_id};
 pub use self::namespace::private_mounts;
+pub use self::nodes::make_control;
 use self::raw::{Held, LoopRaw};
 use super::blocking::Gate;
 use super::directory::plain_name;

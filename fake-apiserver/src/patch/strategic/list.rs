@@ -8,7 +8,7 @@ use super::order::Positions;
 use super::{
     DELETE_FROM, PATCH, SET_ORDER, Topology, malformed, merge_map, order, unknown_directive, without_directives,
 };
-use crate::patch::PatchError;
+use crate::patch::{PatchError, shown};
 
 /// Merges `change` into `before` when the field merges, else replaces it.
 pub(super) fn merge_or_replace(
@@ -108,7 +108,8 @@ fn merge_by_key(
     let mut replace = false;
     for entry in change {
         let Value::Object(entry) = entry else {
-            return Err(PatchError::Inapplicable(format!("list elements must be objects with the merge key {key}")));
+            let why = format!("expected a map[string]interface {{}}, but received a {}", go_type(&entry));
+            return Err(PatchError::Failed(why));
         };
         match entry.get(PATCH).map(|d| (d, d.as_str())) {
             None => entries.push(entry),
@@ -155,8 +156,19 @@ fn with_merge_key(entry: Map, key: &str) -> Result<Map, PatchError> {
 }
 
 fn no_merge_key(entry: &Map, key: &str) -> PatchError {
-    PatchError::Inapplicable(format!(
-        "map: {} does not contain declared merge key: {key}",
-        Value::Object(entry.clone())
-    ))
+    let shown = shown(&Value::Object(entry.clone()));
+    PatchError::Failed(format!("map: {shown} does not contain declared merge key: {key}"))
+}
+
+/// The type of Go that holds a value of JSON.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }

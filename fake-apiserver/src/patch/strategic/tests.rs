@@ -77,8 +77,8 @@ fn a_patch_gives_what_upstream_gives(
 #[case::retain_keys_misses_a_key(json!({"spec": {"$retainKeys": ["a"], "nodeName": "b"}}), 400)]
 #[case::order_is_no_list(json!({"spec": {"$setElementOrder/volumes": "x"}}), 400)]
 #[case::order_disagrees(json!({"spec": {"$setElementOrder/volumes": [{"name": "v"}], "volumes": [{"name": "w"}]}}), 400)]
-#[case::no_merge_key(json!({"spec": {"volumes": [{"emptyDir": {}}]}}), 422)]
-#[case::scalar_in_a_keyed_list(json!({"spec": {"volumes": ["v"]}}), 422)]
+#[case::no_merge_key(json!({"spec": {"volumes": [{"emptyDir": {}}]}}), 500)]
+#[case::scalar_in_a_keyed_list(json!({"spec": {"volumes": ["v"]}}), 500)]
 fn what_cannot_be_applied_is_refused(#[case] patch: Value, #[case] code: u16) {
     let target = json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}});
     assert_eq!(patched("pods", target, patch).unwrap_err().code(), code);

@@ -2,7 +2,7 @@
 
 use substrate::json::{Text, Value};
 
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 use crate::state::object::Object;
 use crate::state::status::Status;
 use crate::state::value::at;
@@ -77,18 +77,24 @@ impl FieldSelector {
     /// # Errors
     /// 400 for bad syntax and for a field that the kind does not declare.
     pub fn parse(kind: &Kind, text: &str) -> Result<Self, Status> {
-        let mut comparisons = Vec::new();
-        for term in terms(text).filter(|t| !t.is_empty()) {
+        let mut found: Vec<&str> = terms(text).filter(|t| !t.is_empty()).collect();
+        found.sort_unstable();
+        let mut read = Vec::with_capacity(found.len());
+        for term in found {
             let invalid = || Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"));
             let (field, equal, value) = split(term).ok_or_else(invalid)?;
+            let value = unescape(value).map_err(|why| Status::bad_request(format!("invalid field selector: {why}")))?;
+            read.push((field, equal, value));
+        }
+        let mut comparisons = Vec::with_capacity(read.len());
+        for (field, equal, value) in read {
             // The old name of spec.nodeName.
             let field = if kind.kind == "Pod" && field == "spec.host" { "spec.nodeName" } else { field };
             let known = ["metadata.name", "metadata.namespace"].iter().chain(declared(kind)).find(|f| **f == field);
             let custom = || kind.custom.as_ref()?.selectable.iter().find(|f| *f == field).cloned();
             let Some(field) = known.map(|f| Text::new_static(f)).or_else(custom) else {
-                return Err(Status::bad_request(format!("field label not supported: {field}")));
+                return Err(Status::bad_request(not_supported(kind, field)));
             };
-            let value = unescape(value).ok_or_else(invalid)?;
             comparisons.push(Comparison { path: path(&field), field, equal, value });
         }
         Ok(Self(comparisons))
@@ -180,6 +186,17 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// How a kind refuses a field: each by what converts its labels.
+fn not_supported(kind: &Kind, field: &str) -> String {
+    if kind == kinds::JOBS {
+        format!("field label {field:?} not supported for Job")
+    } else if kind.custom.is_some() || kind == kinds::STATEFUL_SETS || !declared(kind).is_empty() {
+        format!("field label not supported: {field}")
+    } else {
+        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    }
+}
+
 fn split(term: &str) -> Option<(&str, bool, &str)> {
     let at = term.find(['=', '!'])?;
     let (field, rest) = term.split_at(at);
@@ -190,21 +207,25 @@ fn split(term: &str) -> Option<(&str, bool, &str)> {
     Some((field.trim(), equal, value))
 }
 
-/// Resolves `\\`, `\,` and `\=`; nothing when another escape or a bare `=` stands there.
-fn unescape(value: &str) -> Option<String> {
+/// Resolves `\\`, `\,` and `\=`.
+///
+/// # Errors
+/// Another escape, or a bare `=`.
+fn unescape(value: &str) -> Result<String, String> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
                 Some(c @ ('\\' | ',' | '=')) => plain.push(c),
-                _ => return None,
+                Some(other) => return Err(format!("invalid escape sequence: \\{other}")),
+                None => return Err("invalid escape sequence: \\".to_owned()),
             },
-            '=' => return None,
+            '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
             c => plain.push(c),
         }
     }
-    Some(plain)
+    Ok(plain)
 }
 
 #[cfg(test)]
@@ -244,11 +265,25 @@ mod tests {
         for (bad, message) in [
             ("spec.foo=1", "field label not supported: spec.foo"),
             ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
-            ("metadata.name=a=b", "invalid selector: 'metadata.name=a=b'; can't understand 'metadata.name=a=b'"),
-            ("metadata.name=\\x", "invalid selector: 'metadata.name=\\x'; can't understand 'metadata.name=\\x'"),
+            ("metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+            ("metadata.name=\\x", "invalid field selector: invalid escape sequence: \\x"),
+            ("metadata.name=x\\", "invalid field selector: invalid escape sequence: \\"),
+            // What cannot be read is told before what is not known.
+            ("a=1,metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
         ] {
             let status = FieldSelector::parse(pods, bad).unwrap_err();
             assert_eq!((status.code, status.message.as_str()), (400, message));
+        }
+        for (plural, message) in [
+            (
+                "persistentvolumes",
+                "\"spec.foo\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            ),
+            ("jobs", "field label \"spec.foo\" not supported for Job"),
+            ("statefulsets", "field label not supported: spec.foo"),
+        ] {
+            let kind = kinds::all().iter().find(|kind| kind.plural == plural).unwrap();
+            assert_eq!(FieldSelector::parse(kind, "spec.foo=1").unwrap_err().message, message);
         }
     }
 

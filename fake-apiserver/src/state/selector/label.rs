@@ -3,6 +3,7 @@
 
 use substrate::json::{Map, Value};
 
+use super::parser;
 use crate::state::status::Status;
 use crate::state::value::at;
 
@@ -10,14 +11,15 @@ use crate::state::value::at;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabelSelector(Vec<Requirement>);
 
+/// What is asked of one label.
 #[derive(Clone, Debug, PartialEq)]
-struct Requirement {
-    key: String,
-    test: Test,
+pub(super) struct Requirement {
+    pub key: String,
+    pub test: Test,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Test {
+pub(super) enum Test {
     Exists,
     DoesNotExist,
     In(Vec<String>),
@@ -30,13 +32,9 @@ impl LabelSelector {
     /// Reads a selector.
     ///
     /// # Errors
-    /// 400 with the place that was not understood.
+    /// 400 in upstream's words.
     pub fn parse(text: &str) -> Result<Self, Status> {
-        let mut parser = Parser { rest: text };
-        parser
-            .selector()
-            .map(Self)
-            .map_err(|why| Status::bad_request(format!("unable to parse requirement: {why} (labelSelector `{text}`)")))
+        parser::parse(text).map(Self).map_err(Status::bad_request)
     }
 
     /// A `meta/v1` LabelSelector. An operator that does not exist matches nothing.
@@ -98,140 +96,6 @@ impl Requirement {
             Test::LessThan(n) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *n),
         }
     }
-}
-
-struct Parser<'a> {
-    rest: &'a str,
-}
-
-impl Parser<'_> {
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
-        let mut requirements = Vec::new();
-        self.space();
-        while !self.rest.is_empty() {
-            requirements.push(self.requirement()?);
-            self.space();
-            if self.rest.is_empty() {
-                break;
-            }
-            if !self.eat(",") {
-                return Err(format!("found '{}', expected: ',' or 'end of string'", self.rest));
-            }
-            self.space();
-            if self.rest.is_empty() {
-                return Err("found '', expected: identifier after ','".to_owned());
-            }
-        }
-        Ok(requirements)
-    }
-
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        if self.eat("!") {
-            self.space();
-            let key = self.key()?;
-            return Ok(Requirement { key, test: Test::DoesNotExist });
-        }
-        let key = self.key()?;
-        self.space();
-        let test = if self.rest.is_empty() || self.rest.starts_with(',') {
-            Test::Exists
-        } else if self.eat("!=") {
-            Test::NotIn(vec![self.value()?])
-        } else if self.eat("==") || self.eat("=") {
-            Test::In(vec![self.value()?])
-        } else if self.eat(">") {
-            Test::GreaterThan(self.number()?)
-        } else if self.eat("<") {
-            Test::LessThan(self.number()?)
-        } else if self.word("notin") {
-            Test::NotIn(self.set()?)
-        } else if self.word("in") {
-            Test::In(self.set()?)
-        } else {
-            return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", self.rest));
-        };
-        Ok(Requirement { key, test })
-    }
-
-    fn set(&mut self) -> Result<Vec<String>, String> {
-        self.space();
-        if !self.eat("(") {
-            return Err(format!("found '{}', expected: '('", self.rest));
-        }
-        let mut values = vec![self.value()?];
-        loop {
-            self.space();
-            if self.eat(")") {
-                return Ok(values);
-            }
-            if !self.eat(",") {
-                return Err(format!("found '{}', expected: ',' or ')'", self.rest));
-            }
-            values.push(self.value()?);
-        }
-    }
-
-    fn number(&mut self) -> Result<i64, String> {
-        let text = self.value()?;
-        text.parse().map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer, not '{text}'"))
-    }
-
-    fn key(&mut self) -> Result<String, String> {
-        let key = self.token();
-        let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(p, n)| (Some(p), n));
-        let named = !name.is_empty() && name.len() <= 63 && edges(name);
-        if !named || prefix.is_some_and(|p| p.is_empty() || p.len() > 253 || p.contains('/')) {
-            return Err(format!("invalid label key \"{key}\""));
-        }
-        Ok(key.to_owned())
-    }
-
-    fn value(&mut self) -> Result<String, String> {
-        self.space();
-        let value = self.token();
-        if value.len() > 63 || value.contains('/') || !(value.is_empty() || edges(value)) {
-            return Err(format!("invalid label value: \"{value}\""));
-        }
-        Ok(value.to_owned())
-    }
-
-    fn token(&mut self) -> &str {
-        let end = self
-            .rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/')))
-            .unwrap_or(self.rest.len());
-        let (token, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        token
-    }
-
-    fn word(&mut self, word: &str) -> bool {
-        let ends = |rest: &str| rest.chars().next().is_none_or(|c| c.is_whitespace() || c == '(');
-        match self.rest.strip_prefix(word) {
-            Some(rest) if ends(rest) => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn eat(&mut self, prefix: &str) -> bool {
-        self.rest.strip_prefix(prefix).is_some_and(|rest| {
-            self.rest = rest;
-            true
-        })
-    }
-
-    fn space(&mut self) {
-        self.rest = self.rest.trim_start();
-    }
-}
-
-/// Whether a name or value begins and ends with a letter or digit.
-fn edges(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphanumeric) && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
 #[cfg(test)]

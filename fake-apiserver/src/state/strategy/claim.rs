@@ -7,14 +7,18 @@ use super::{PLAIN, Strategy};
 use crate::kinds::{self, Kind};
 use crate::state::command::Part;
 use crate::state::status::Status;
-use crate::state::validate::{names, unchanged};
+use crate::state::validate::names;
 use crate::state::value::{self, at, has, map_mut, name, text};
-use crate::state::{FieldError, Store, quantity, warnings};
+use crate::state::{FieldError, Store, internal, quantity, warnings};
 
 pub(super) static CLAIM: Strategy = Strategy {
     default,
     admit_create,
     admit_update,
+    check_update: |store, part, kind, claim, old| match part {
+        Part::Main => store.admit_resize(kind, claim, old),
+        _ => Ok(()),
+    },
     finalizer: Some("kubernetes.io/pvc-protection"),
     begin: |_, _| Some(json!({"phase": "Pending"})),
     validate,
@@ -60,13 +64,10 @@ fn admit_create(store: &Store, kind: &Kind, claim: &mut Value) -> Result<(), Sta
 }
 
 fn admit_update(store: &Store, part: Part, kind: &Kind, claim: &mut Value, old: &Value) -> Result<(), Status> {
-    if part != Part::Main {
-        return Ok(());
-    }
-    if !value::is_terminating(old) {
+    if part == Part::Main && !value::is_terminating(old) {
         store.check_limits(kind, claim)?;
     }
-    store.admit_resize(kind, claim, old)
+    Ok(())
 }
 
 fn validate(claim: &Value, errors: &mut Vec<FieldError>) {
@@ -108,32 +109,33 @@ fn data_source(source: &Value, at: &str, errors: &mut Vec<FieldError>) {
 /// The spec of a claim is fixed, but for its volume (once), its class (when it had none), its size and its attributes
 /// class (both when it is bound).
 fn validate_update(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let (mut new, mut was) = (claim["spec"].clone(), old["spec"].clone());
+    validate(claim, errors);
+    let (mut new, was) = (claim["spec"].clone(), &old["spec"]);
     let bound = text(old, &["status", "phase"]) == "Bound";
     let mut allow = |field: &str, allowed: bool| {
         if allowed {
-            for spec in [&mut new, &mut was] {
-                if let Some(spec) = spec.as_object_mut() {
-                    spec.remove(field);
-                }
-            }
+            value::set(&mut new, field, was.get(field).cloned());
         }
     };
     allow("volumeName", text(old, &["spec", "volumeName"]).is_empty());
     allow("storageClassName", !has(old, &["spec", "storageClassName"]) && class_annotation(old).is_none());
     allow("volumeAttributesClassName", bound);
-    if bound {
-        for spec in [&mut new, &mut was] {
-            if let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut) {
-                requests.remove("storage");
-            }
-        }
+    let path = ["resources", "requests", "storage"];
+    if bound
+        && let Some(requests) = new.pointer_mut("/resources/requests").and_then(Value::as_object_mut)
+        && let Some(size) = at(was, &path)
+    {
+        requests.insert("storage", size.clone());
     }
-    if new != was {
-        errors.push(FieldError::forbidden("spec", CLAIM_IMMUTABLE));
+    if new != *was {
+        let difference = internal::diff(was, &new, internal::CLAIM_SPEC);
+        errors.push(FieldError::forbidden("spec", format!("{CLAIM_IMMUTABLE}\n{difference}")));
     }
     size_update(claim, old, errors);
-    unchanged(claim, old, &["spec", "volumeMode"], errors);
+    // Upstream names the field without its place.
+    if claim["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
+        errors.push(FieldError::immutable("volumeMode", &claim["spec"]["volumeMode"]));
+    }
     let attributes = |c: &Value| text(c, &["spec", "volumeAttributesClassName"]).to_owned();
     let current = text(old, &["status", "currentVolumeAttributesClassName"]);
     if !current.is_empty() && !attributes(old).is_empty() && attributes(claim).is_empty() {

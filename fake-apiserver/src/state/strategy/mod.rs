@@ -1,5 +1,5 @@
 //! What the API server does with objects of each kind beyond what it does with all (upstream `pkg/registry`): one
-//! [`Strategy`] per kind, and the stages of a write ask it. Nothing else asks what kind an object is of.
+//! [`Strategy`] per kind, and the stages of a write ask it.
 
 mod access;
 pub(super) mod claim;
@@ -33,6 +33,8 @@ pub(super) struct Strategy {
     admit_create: fn(&Store, &Kind, &mut Value) -> Result<(), Status>,
     /// The admission steps of an update of one part.
     admit_update: fn(&Store, Part, &Kind, &mut Value, &Value) -> Result<(), Status>,
+    /// The admission steps that look at an update of one part after it was found valid.
+    check_update: fn(&Store, Part, &Kind, &Value, &Value) -> Result<(), Status>,
     /// The finalizer that keeps an object while it is in use (`StorageObjectInUseProtection`).
     finalizer: Option<&'static str>,
     /// Whether generations are counted, from 1 on.
@@ -70,6 +72,7 @@ const PLAIN: Strategy = Strategy {
     default: |_| {},
     admit_create: |_, _, _| Ok(()),
     admit_update: |_, _, _, _, _| Ok(()),
+    check_update: |_, _, _, _, _| Ok(()),
     finalizer: None,
     counts: false,
     counts_changes: false,
@@ -130,6 +133,7 @@ static STRATEGIES: [&Strategy; kinds::STORED] = {
     all[index::HORIZONTAL_POD_AUTOSCALERS] = &workload::AUTOSCALER;
     all[index::INGRESSES] = &network::INGRESS;
     all[index::INGRESS_CLASSES] = &network::INGRESS_CLASS;
+    all[index::IP_ADDRESSES] = &network::IP_ADDRESS;
     all[index::JOBS] = &workload::JOB;
     all[index::LEASES] = &records::LEASE;
     all[index::LIMIT_RANGES] = &access::LIMIT_RANGE;
@@ -202,6 +206,11 @@ pub(super) fn admit_update(
     old: &Value,
 ) -> Result<(), Status> {
     (of(kind).admit_update)(store, part, kind, object, old)
+}
+
+/// The steps that look at an update of one part after it was found valid.
+pub(super) fn check_update(store: &Store, kind: &Kind, part: Part, object: &Value, old: &Value) -> Result<(), Status> {
+    (of(kind).check_update)(store, part, kind, object, old)
 }
 
 /// What a new object begins with, whatever the client sent; `requester` is who asks for it.

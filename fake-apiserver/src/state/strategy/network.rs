@@ -1,11 +1,14 @@
 //! Endpoints, slices, network policies and ingresses (`pkg/registry/{core/endpoint,discovery,networking}`).
 
+use std::net::IpAddr;
+
 use substrate::json::{Value, json};
 
 use super::{PLAIN, Strategy};
 use crate::kinds;
 use crate::state::command::Part;
 use crate::state::default::elements;
+use crate::state::validate::unchanged;
 use crate::state::value::{self, default, has, list, map_mut, name, text};
 use crate::state::{FieldError, Store};
 
@@ -38,6 +41,17 @@ pub(super) static SLICE: Strategy = Strategy {
 
 pub(super) static NETWORK_POLICY: Strategy = Strategy { default: network_policy, counts: true, ..PLAIN };
 
+/// The name is the address.
+pub(super) static IP_ADDRESS: Strategy = Strategy {
+    validate: ip_address,
+    validate_update: |_, object, old, errors| {
+        ip_address(object, errors);
+        unchanged(object, old, &["spec", "parentRef"], errors);
+    },
+    check_name: check_address,
+    ..PLAIN
+};
+
 pub(super) static INGRESS: Strategy = Strategy {
     admit_create: |store, _, ingress| {
         store.default_ingress_class(ingress);
@@ -65,6 +79,27 @@ pub(super) static INGRESS_CLASS: Strategy = Strategy {
     counts: true,
     ..PLAIN
 };
+
+/// Why a name is not an address in its usual form (`ValidateIPAddressName`).
+fn check_address(name: &str) -> Option<String> {
+    match name.parse::<IpAddr>() {
+        Err(_) => Some(format!("ParseAddr({name:?}): unable to parse IP")),
+        Ok(address) if address.to_string() != name => Some("must be a canonical format IP address".to_owned()),
+        Ok(_) => None,
+    }
+}
+
+fn ip_address(address: &Value, errors: &mut Vec<FieldError>) {
+    if !has(address, &["spec", "parentRef"]) {
+        errors.push(FieldError::required("spec.parentRef", ""));
+        return;
+    }
+    for field in ["resource", "name"] {
+        if text(address, &["spec", "parentRef", field]).is_empty() {
+            errors.push(FieldError::required(format!("spec.parentRef.{field}"), ""));
+        }
+    }
+}
 
 fn network_policy(object: &mut Value) {
     let Some(spec) = map_mut(object, "spec") else { return };

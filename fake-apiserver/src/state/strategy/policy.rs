@@ -4,7 +4,7 @@
 use substrate::json::{Map, Value, json};
 
 use super::{PLAIN, Strategy};
-use crate::custom::definition;
+use crate::custom::{approval, definition};
 use crate::state::command::Part;
 use crate::state::default::elements;
 use crate::state::validate::unchanged;
@@ -61,10 +61,14 @@ pub(super) static POLICY_BINDING: Strategy = Strategy {
 pub(super) static DEFINITION: Strategy = Strategy {
     default: default_definition,
     counts: true,
-    validate: |object, errors| errors.extend(definition::check(object)),
+    validate: |object, errors| {
+        errors.extend(definition::check(object));
+        errors.extend(approval::check(object, None));
+    },
     validate_update: |part, object, old, errors| {
         if part == Part::Main {
             errors.extend(definition::check(object));
+            errors.extend(approval::check(object, Some(old)));
             for field in ["group", "scope"] {
                 unchanged(object, old, &["spec", field], errors);
             }

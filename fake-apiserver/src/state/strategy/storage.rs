@@ -6,9 +6,9 @@ use super::{PLAIN, Strategy, keep_the_rest};
 use crate::state::command::Part;
 use crate::state::default::set;
 use crate::state::validate::{names, unchanged};
-use crate::state::value::{at, copy_meta, default, has, list, map_mut, text};
+use crate::state::value::{self, at, copy_meta, default, has, list, map_mut, text};
 use crate::state::warnings::{of_node_term, old_node_label};
-use crate::state::{FieldError, quantity};
+use crate::state::{FieldError, internal, quantity};
 
 pub(super) static CLASS: Strategy = Strategy {
     default: |class| set(class, &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]),
@@ -37,8 +37,12 @@ pub(super) static DRIVER: Strategy = Strategy {
     ..PLAIN
 };
 
-pub(super) static CAPACITY: Strategy =
-    Strategy { validate: storage_capacity, warn: |capacity, _| of_capacity(capacity), ..PLAIN };
+pub(super) static CAPACITY: Strategy = Strategy {
+    validate: storage_capacity,
+    validate_update: |_, capacity, old, errors| capacity_update(capacity, old, errors),
+    warn: |capacity, _| of_capacity(capacity),
+    ..PLAIN
+};
 
 pub(super) static ATTACHMENT: Strategy = Strategy {
     begin: |_, _| Some(json!({"attached": false})),
@@ -51,7 +55,7 @@ pub(super) static ATTACHMENT: Strategy = Strategy {
     validate: attachment,
     validate_update: |part, attachment, old, errors| match part {
         Part::Main => attachment_update(attachment, old, errors),
-        Part::Status => attachment_status(attachment, errors),
+        Part::Status => attachment_update(attachment, old, errors),
         _ => {}
     },
     ..PLAIN
@@ -64,6 +68,8 @@ pub(super) static ATTRIBUTES_CLASS: Strategy = Strategy {
     ..PLAIN
 };
 
+/// Where a driver lists the keys of its topology.
+const KEYS: &[&str] = &["topologyKeys"];
 /// Where access modes are listed.
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM: &[&str] = &["Delete", "Retain"];
@@ -74,7 +80,7 @@ const MAX_NODE_ID: usize = 256;
 /// Bytes that the error message of an attachment may have.
 const MAX_MESSAGE: usize = 1024;
 /// Bytes that the metadata of an attachment may have.
-const MAX_ATTACHMENT_METADATA: usize = 256_000;
+const MAX_ATTACHMENT_METADATA: usize = 256 << 10;
 pub(super) fn access_modes(object: &Value, why_needed: &str, errors: &mut Vec<FieldError>) {
     let modes = list(object, &["spec", "accessModes"]);
     if modes.is_empty() {
@@ -214,12 +220,13 @@ fn at_count(driver: &Value) -> Option<i64> {
 fn csi_node_update(node: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     csi_node(node, errors);
     let before = list(old, &["spec", "drivers"]);
-    for (i, driver) in list(node, &["spec", "drivers"]).iter().enumerate() {
-        let Some(was) = before.iter().find(|d| d.get("name") == driver.get("name")) else { continue };
-        for field in ["nodeID", "topologyKeys"] {
-            if driver.get(field) != was.get(field) {
-                let value = driver.get(field).unwrap_or(&Value::Null);
-                errors.push(FieldError::immutable(format!("spec.drivers[{i}].{field}"), value));
+    for was in before {
+        for driver in list(node, &["spec", "drivers"]).iter().filter(|d| d.get("name") == was.get("name")) {
+            if driver.get("nodeID") != was.get("nodeID") || list(driver, KEYS) != list(was, KEYS) {
+                let mut shown = driver.clone();
+                value::set(&mut shown, "allocatable", None);
+                let shown = internal::shown(&shown, internal::NODE_DRIVER);
+                errors.push(FieldError::invalid_text("spec.drivers", shown, "field is immutable"));
             }
         }
     }
@@ -266,8 +273,18 @@ fn storage_capacity(capacity: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// What a capacity is of does not change.
+fn capacity_update(capacity: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    for field in ["nodeTopology", "storageClassName"] {
+        unchanged(capacity, old, &[field], errors);
+    }
+}
+
 fn driver_update(driver: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    unchanged(driver, old, &["spec", "attachRequired"], errors);
+    // Upstream names the field in this way.
+    if driver["spec"]["attachRequired"] != old["spec"]["attachRequired"] {
+        errors.push(FieldError::immutable("spec.attachedRequired", &driver["spec"]["attachRequired"]));
+    }
     unchanged(driver, old, &["spec", "volumeLifecycleModes"], errors);
 }
 
@@ -292,14 +309,25 @@ fn attachment(attachment: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn attachment_update(attachment: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    unchanged(attachment, old, &["spec"], errors);
+fn attachment_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    attachment(object, errors);
+    attachment_status(object, errors);
+    if object["spec"] != old["spec"] {
+        let shown = internal::shown(&object["spec"], internal::ATTACHMENT_SPEC);
+        errors.push(FieldError::invalid_text("spec", shown, "field is immutable"));
+    }
 }
 
 fn attachment_status(attachment: &Value, errors: &mut Vec<FieldError>) {
     for error in ["attachError", "detachError"] {
         if text(attachment, &["status", error, "message"]).len() > MAX_MESSAGE {
-            errors.push(FieldError::too_long(format!("status.{error}.message"), MAX_MESSAGE));
+            // Upstream tells the limit of the metadata.
+            errors.push(FieldError::too_long(format!("status.{error}.message"), MAX_ATTACHMENT_METADATA));
+        }
+        let code = &attachment["status"][error]["errorCode"];
+        if code.as_i64().is_some_and(|code| code < 0) {
+            let why = "must be between 0 and 2147483647, inclusive";
+            errors.push(FieldError::invalid(format!("status.{error}.errorCode"), code, why));
         }
     }
     let metadata = at(attachment, &["status", "attachmentMetadata"]).and_then(Value::as_object);

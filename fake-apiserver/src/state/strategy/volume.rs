@@ -1,15 +1,14 @@
 //! Volumes (`pkg/registry/core/persistentvolume/strategy.go`).
 
 use substrate::Now;
-use substrate::json::{Value, json};
+use substrate::json::{Map, Value, json};
 
 use super::storage::{access_modes, driver_name, positive, volume_mode};
 use super::{PLAIN, Strategy, keep_the_rest};
 use crate::state::command::Part;
-use crate::state::validate::unchanged;
 use crate::state::value::{self, at, has, list, map_mut, text};
 use crate::state::warnings::{OLD_CLASS, OLD_CLASS_TEXT, of_node_term, of_volume_source};
-use crate::state::{FieldError, default};
+use crate::state::{FieldError, default, internal};
 
 pub(super) static VOLUME: Strategy = Strategy {
     default: self::default,
@@ -133,27 +132,35 @@ fn sources(volume: &Value) -> Vec<&str> {
 }
 
 fn validate_update(volume: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let same = sources(volume) == sources(old)
-        && sources(volume).iter().all(|s| {
-            let source = |v: &Value| v["spec"][*s].clone();
-            let (mut new, was) = (source(volume), source(old));
-            // The only part of a source that may be added later.
-            if was.get("controllerExpandSecretRef").is_none()
-                && let Some(new) = new.as_object_mut()
-            {
-                new.remove("controllerExpandSecretRef");
-            }
-            new == was
-        });
-    if !same {
-        errors.push(FieldError::forbidden(
-            "spec.persistentvolumesource",
-            "spec.persistentvolumesource is immutable after creation",
-        ));
+    validate(volume, errors);
+    let source = |of: &Value| -> Value {
+        let mut fields = Map::new();
+        for source in sources(of) {
+            fields.insert(source, of["spec"][source].clone());
+        }
+        Value::Object(fields)
+    };
+    let (mut new, was) = (source(volume), source(old));
+    // The only part of a source that may be added later.
+    if has(&was, &["csi"])
+        && !has(&was, &["csi", "controllerExpandSecretRef"])
+        && let Some(new) = new.get_mut("csi").and_then(Value::as_object_mut)
+    {
+        new.remove("controllerExpandSecretRef");
     }
-    unchanged(volume, old, &["spec", "volumeMode"], errors);
-    if has(old, &["spec", "nodeAffinity"]) {
-        unchanged(volume, old, &["spec", "nodeAffinity"], errors);
+    if new != was {
+        let difference = internal::diff(&was, &new, internal::VOLUME_SOURCE);
+        let why = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
+        errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
+    }
+    // Upstream names these two without their place.
+    let (new, was) = (&volume["spec"], &old["spec"]);
+    if new["volumeMode"] != was["volumeMode"] {
+        errors.push(FieldError::immutable("volumeMode", &new["volumeMode"]));
+    }
+    if has(old, &["spec", "nodeAffinity"]) && new["nodeAffinity"] != was["nodeAffinity"] {
+        let shown = internal::shown(&new["nodeAffinity"], internal::NODE_AFFINITY);
+        errors.push(FieldError::invalid_text("nodeAffinity", shown, "field is immutable"));
     }
     if has(old, &["spec", "volumeAttributesClassName"]) && !has(volume, &["spec", "volumeAttributesClassName"]) {
         let why = "update from non-nil value to nil is forbidden";

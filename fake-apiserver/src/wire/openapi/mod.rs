@@ -3,6 +3,7 @@
 //! Made from the kind table and its schema. kubectl reads from it whether a kind can be patched with field validation
 //! (`kubectl apply`), how its lists merge, and what its fields are (`kubectl explain`).
 
+mod custom;
 mod gnostic;
 mod operations;
 mod schemas;

@@ -54,7 +54,9 @@ fn path(kind: &Kind, dialect: Dialect, below: &str, verbs: &[(&str, &str)]) -> V
     if below.contains("{name}") {
         parameters.push(parameter("name", "path", "string", dialect));
     }
-    path.insert("parameters", parameters.into());
+    if !parameters.is_empty() {
+        path.insert("parameters", parameters.into());
+    }
     for (method, action) in verbs {
         path.insert(*method, operation(kind, dialect, action));
     }
@@ -102,7 +104,10 @@ fn operation(kind: &Kind, dialect: Dialect, action: &str) -> Value {
                 json!({ "200": { "description": "OK", "content": { "application/json": { "schema": answer } } } });
         }
     }
-    operation["parameters"] = parameters.into();
+    // What is empty is not said, so that documents are what they were when they have been read and written.
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
     operation
 }
 

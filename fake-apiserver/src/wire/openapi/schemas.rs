@@ -2,7 +2,7 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::gvk;
+use super::{custom, gvk};
 use crate::kinds::schema::{self, Field, Shape, Type};
 use crate::kinds::{Kind, describe};
 
@@ -15,7 +15,7 @@ pub(super) enum Dialect {
 
 impl Dialect {
     /// A reference to a type of the table.
-    fn reference(self, name: &str) -> Value {
+    pub(super) fn reference(self, name: &str) -> Value {
         self.to(&public_name(name))
     }
 
@@ -41,7 +41,7 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
         }
         Some(custom) => {
             add_type_named("meta/v1.ObjectMeta", dialect, schemas);
-            schemas.insert(of_name.clone(), custom_schema(&custom.source, dialect));
+            schemas.insert(of_name.clone(), custom::schema(&custom.source, dialect));
             of_name.clone()
         }
     };
@@ -91,21 +91,6 @@ fn custom_or_own_name(kind: &Kind) -> String {
     format!("{}.{}.{}", labels.join("."), kind.version, kind.kind)
 }
 
-/// The schema that a definition came with, as clients see it: with the metadata that every object has.
-fn custom_schema(source: &Value, dialect: Dialect) -> Value {
-    let mut schema = source.clone();
-    if let Some(map) = schema.as_object_mut() {
-        let properties = map.entry("properties").or_insert_with(|| json!({}));
-        if let Some(properties) = properties.as_object_mut() {
-            properties.insert("apiVersion", json!({ "type": "string" }));
-            properties.insert("kind", json!({ "type": "string" }));
-            let metadata = json!({ "$ref": dialect.reference("meta/v1.ObjectMeta") });
-            properties.insert("metadata", metadata);
-        }
-    }
-    schema
-}
-
 /// `core/v1.Pod` as the documents name it: `io.k8s.api.core.v1.Pod`.
 fn public_name(name: &str) -> String {
     let (package, name) = name.split_once('/').unwrap_or(("", name));
@@ -139,7 +124,10 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
             add_type_named(name, dialect, schemas);
         }
     }
-    let mut schema = json!({ "type": "object", "properties": properties });
+    let mut schema = json!({ "type": "object" });
+    if !properties.is_empty() {
+        schema["properties"] = properties.into();
+    }
     if !required.is_empty() {
         schema["required"] = json!(required);
     }

@@ -58,6 +58,30 @@ fn every_reference_leads_to_a_schema() {
     }
 }
 
+/// What is written once and read by the types of kube-openapi is written the same again: they leave out what is empty.
+#[test]
+fn no_document_says_anything_empty() {
+    fn check(at: &str, value: &Value) {
+        match value {
+            Value::Object(map) => {
+                assert!(!map.is_empty(), "{at}");
+                map.iter().for_each(|(name, value)| check(&format!("{at}.{name}"), value));
+            }
+            Value::Array(list) => {
+                assert!(!list.is_empty(), "{at}");
+                list.iter().for_each(|value| check(at, value));
+            }
+            Value::String(text) => assert!(!text.is_empty() || at.ends_with(".group"), "{at}"),
+            other => assert!(!other.is_null(), "{at}"),
+        }
+    }
+    for kind in kinds::all() {
+        let at = place(kind);
+        check(&at, &get(&format!("/openapi/v3/{at}")));
+    }
+    check("v2", &get("/openapi/v2"));
+}
+
 #[test]
 fn schemas_say_how_lists_merge() {
     let document = get("/openapi/v3/api/v1");

@@ -2,7 +2,6 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use crate::kinds;
 use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 
 /// A message type.
@@ -41,23 +40,9 @@ pub(super) enum Form {
 static MESSAGES: LazyLock<Vec<OnceLock<Message>>> =
     LazyLock::new(|| (0..schema::count()).map(|_| OnceLock::new()).collect());
 
-/// Types that are no kind of the table of kinds, with the struct of each; an empty version stands for any.
-const OTHERS: &[(&str, &str, &str)] = &[
-    ("", "DeleteOptions", "meta/v1.DeleteOptions"),
-    ("v1", "Status", "meta/v1.Status"),
-    ("policy/v1", "Eviction", "policy/v1.Eviction"),
-    ("meta.k8s.io/v1", "PartialObjectMetadata", "meta/v1.PartialObjectMetadata"),
-    ("authentication.k8s.io/v1", "TokenRequest", "authentication/v1.TokenRequest"),
-    ("autoscaling/v1", "Scale", "autoscaling/v1.Scale"),
-];
-
 /// The message of the objects that `apiVersion` and `kind` name.
 pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
-    if let Some(kind) = kinds::find_kind(api_version, kind) {
-        return schema::place_of(kind).map(at);
-    }
-    let (_, _, name) = OTHERS.iter().find(|(v, k, _)| *k == kind && (*v == api_version || v.is_empty()))?;
-    named(name)
+    schema::place_of_object(api_version, kind).map(at)
 }
 
 /// The message of a struct.
@@ -130,6 +115,7 @@ fn form(shape: &'static Shape) -> Form {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds;
 
     /// Two fields with one number would be told apart by nothing.
     #[test]
@@ -152,7 +138,7 @@ mod tests {
         for kind in kinds::discoverable() {
             assert!(find(&kind.api_version(), kind.kind).is_some_and(|m| !m.slots().is_empty()), "{kind:?}");
         }
-        for (api_version, kind, _) in OTHERS {
+        for (api_version, kind) in [("v1", "Status"), ("policy/v1", "Eviction"), ("autoscaling/v1", "Scale")] {
             assert!(find(api_version, kind).is_some_and(|m| !m.slots().is_empty()), "{kind}");
         }
         assert!(find("storage.k8s.io/v1", "DeleteOptions").is_some());

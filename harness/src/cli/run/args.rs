@@ -33,6 +33,13 @@ impl From<Carrier> for Transport {
     }
 }
 
+/// A cluster that others have started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Target {
+    /// The containers of compose.yaml.
+    Compose,
+}
+
 /// Who reads annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Annotations {
@@ -90,6 +97,19 @@ pub(in crate::cli) struct Args {
     /// Run over real sockets, on loop devices with ext4 when root on Linux, on directories otherwise.
     #[arg(long, help_heading = WORLD)]
     pub live: bool,
+    /// Run against a cluster that runs already, and start nothing: the containers of compose.yaml. docker crashes them and
+    /// cuts them off. The cluster must have no pod and no claim; at the end all that the run has made is deleted.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "TARGET",
+        help_heading = WORLD,
+        conflicts_with_all = ["live", "seeds", "jobs", "check", "needed", "latency", "time_scale", "transport", "keep"]
+    )]
+    pub target: Option<Target>,
+    /// The compose project; the only one that runs our servers when absent.
+    #[arg(long, value_name = "NAME", requires = "target", help_heading = WORLD)]
+    pub project: Option<String>,
     /// In the live world: every component is an OS process of its own.
     #[arg(long, requires = "live", help_heading = WORLD)]
     pub processes: bool,
@@ -137,7 +157,7 @@ pub(in crate::cli) struct Args {
 impl Args {
     /// The world that these runs are in.
     pub fn world(&self) -> WorldKind {
-        if self.live { WorldKind::Live } else { WorldKind::Simulated }
+        if self.live || self.target.is_some() { WorldKind::Live } else { WorldKind::Simulated }
     }
 
     /// The most wall time of a simulation.
@@ -147,7 +167,8 @@ impl Args {
 
     /// The most wall time of a live run of `scenario`: what the file itself allows comes first, and then it comes to rest.
     pub fn live_limit(&self, scenario: &Scenario) -> Duration {
-        let scale = TimeScale::new(self.time_scale.unwrap_or(scenario.time_scale.live));
+        let own = if self.target.is_some() { 1.0 } else { scenario.time_scale.live };
+        let scale = TimeScale::new(self.time_scale.unwrap_or(own));
         let file = scale.apply(scenario.deadline.saturating_add(REST)).saturating_add(GRACE);
         self.timeout.map_or(file.max(LIMIT), |limit| limit.0)
     }
@@ -176,6 +197,8 @@ impl Args {
         flag("time-scale", self.time_scale.map(|f| f.to_string()));
         let carrier = Some(self.transport).filter(|t| *t != Carrier::default());
         flag("transport", carrier.and_then(|t| name(t.to_possible_value())));
+        flag("target", self.target.and_then(|t| name(t.to_possible_value())));
+        flag("project", self.project.clone());
         flag("mutant", Some(self.mutant.join(",")).filter(|m| !m.is_empty()));
         for (there, name) in [(self.live, "--live"), (self.processes, "--processes")] {
             all.extend(there.then(|| name.to_owned()));
@@ -225,6 +248,9 @@ mod tests {
             "run f.yaml --check --seeds 1..3",
             "run f.yaml --check --junit r.xml",
             "run f.yaml --check --timeout 1s",
+            "run f.yaml --target compose --live",
+            "run f.yaml --target compose --time-scale 10",
+            "run f.yaml --project shop",
         ] {
             assert!(read(words).is_err(), "{words}");
         }

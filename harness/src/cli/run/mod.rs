@@ -8,6 +8,7 @@ mod args;
 mod batch;
 mod check;
 mod children;
+mod compose;
 mod files;
 mod keep;
 mod lacking;
@@ -45,6 +46,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     if args.keep && one.is_none() {
         return usage("--keep: one cluster can stay up, so name one file".to_owned());
+    }
+    if args.target.is_some() && one.is_none() {
+        return usage("--target: one run at a time is in a cluster, so name one file".to_owned());
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);

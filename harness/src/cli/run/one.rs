@@ -12,7 +12,7 @@ use super::args::Args;
 use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, is_stdout, keep, lacking, refuse, watchdog};
+use super::{annotate, compose, is_stdout, keep, lacking, refuse, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -69,6 +69,12 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         let failure = Failure::new("usage", format!("{}: {message}", file.display()));
         return output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into();
     }
+    if args.target.is_some()
+        && let Err(message) = crate::cluster::compose::check(&scenario)
+    {
+        let failure = Failure::new("usage", format!("{}: {message}", file.display()));
+        return output::finish(format, &Envelope::failed("run", Exit::Usage, failure), "", Style::stderr()).into();
+    }
     if args.keep {
         keep::prepare(&mut scenario);
     }
@@ -106,6 +112,14 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     };
     let wall = jiff::Timestamp::now();
     let since = || Duration::try_from(jiff::Timestamp::now().duration_since(wall)).unwrap_or_default();
+    if args.target.is_some() {
+        let result = compose::run(args, &scenario, seed, format);
+        let wall = since();
+        return match result {
+            Ok(outcome) => conclude(Ok(&outcome), wall, None),
+            Err(trouble) => conclude(Err(trouble), wall, None),
+        };
+    }
     if args.live {
         return run_live(args, &scenario, seed, format, |result, kept| {
             let wall = since();

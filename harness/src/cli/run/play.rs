@@ -131,6 +131,8 @@ pub(super) fn millis(duration: Duration) -> u64 {
 /// The world that a run is in.
 pub(super) fn options(args: &Args, scenario: &Scenario, seed: u64) -> Options {
     let scale = match args.world() {
+        // Containers take their time.
+        WorldKind::Live if args.target.is_some() => 1.0,
         WorldKind::Live => scenario.time_scale.live,
         WorldKind::Simulated => scenario.time_scale.simulated,
     };

@@ -1,0 +1,113 @@
+//! The calls of a driver's caller, for its log: what csi-lib-utils writes of each call and each answer, without what is
+//! in them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::about;
+use http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt;
+use substrate::HttpService;
+use substrate::body::{Body, BoxError, boxed, call, collect, full};
+use substrate::json::Text;
+use substrate::process::Ctx;
+use tonic::{Code, Status};
+
+use super::error::RpcError;
+use crate::events::{CsiAnswered, CsiAsked};
+
+/// The largest request, in bytes: gRPC's usual limit.
+const MOST: usize = 4 << 20;
+
+/// `service`, whose calls are told to who asks to hear of them.
+pub(super) fn told(ctx: &Ctx, service: HttpService) -> HttpService {
+    let ctx = ctx.clone();
+    HttpService::new(move |request| {
+        let trace = ctx.trace();
+        if !trace.hears::<CsiAsked>() && !trace.hears::<CsiAnswered>() {
+            return call(service.clone(), request);
+        }
+        Box::pin(tell(ctx.clone(), service.clone(), request))
+    })
+}
+
+async fn tell(ctx: Ctx, service: HttpService, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let (parts, body) = request.into_parts();
+    let body = collect(body, MOST).await?;
+    let rpc = parts.uri.path().rsplit('/').next().unwrap_or_default();
+    let about = about(rpc, &body);
+    let some = |text: String| (!text.is_empty()).then(|| Text::from(text));
+    let told = Answer {
+        rpc: rpc.into(),
+        volume: some(about.volume),
+        node: some(about.node),
+        began: ctx.now().mono,
+        ctx,
+        is_told: false,
+    };
+    let Answer { rpc, volume, node, .. } = &told;
+    told.ctx.trace().mention(told.ctx.name(), || CsiAsked {
+        rpc: rpc.clone(),
+        volume: volume.clone(),
+        node: node.clone(),
+    });
+    let mut told = told;
+    match call(service, Request::from_parts(parts, full(body))).await {
+        Ok(response) if response.headers().contains_key("grpc-status") => {
+            told.status(response.headers());
+            Ok(response)
+        }
+        Ok(response) => Ok(response.map(|body| {
+            boxed(body.map_frame(move |frame| {
+                if let Some(trailers) = frame.trailers_ref() {
+                    told.status(trailers);
+                }
+                frame
+            }))
+        })),
+        Err(error) => {
+            told.tell(Code::Unavailable, &error.to_string());
+            Err(error)
+        }
+    }
+}
+
+/// The answer of a call. Dropped before it came, the call was cancelled.
+struct Answer {
+    ctx: Ctx,
+    rpc: Text,
+    volume: Option<Text>,
+    node: Option<Text>,
+    began: Duration,
+    is_told: bool,
+}
+
+impl Answer {
+    fn status(&mut self, headers: &HeaderMap) {
+        if let Some(status) = Status::from_header_map(headers) {
+            self.tell(status.code(), status.message());
+        }
+    }
+
+    fn tell(&mut self, code: Code, message: &str) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let took = self.ctx.now().mono.saturating_sub(self.began);
+        let name: Arc<str> = self.ctx.name().clone();
+        self.ctx.trace().mention(&name, || CsiAnswered {
+            rpc: self.rpc.clone(),
+            volume: self.volume.clone(),
+            node: self.node.clone(),
+            code: RpcError::Grpc { code, message: String::new() }.code_name().into(),
+            took_ms: took.as_millis() as u64,
+            message: (!message.is_empty()).then(|| message.to_owned()),
+        });
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.tell(Code::Cancelled, "nobody waits for the answer any more");
+    }
+}

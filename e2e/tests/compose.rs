@@ -1,0 +1,430 @@
+//! The cluster of compose.yaml, as a user has it: an image of the program under test, docker-compose up, a claim and a
+//! pod by kubectl, a machine that is killed, a machine that is cut off, down; and no loop device is left.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::{CLAIM_AND_POD, alone, eventually, have, root};
+use serde_json::Value;
+use tokio::time::Instant;
+
+#[path = "../../xtask/src/image.rs"]
+mod image;
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+
+/// A docker daemon of our own, ended when dropped.
+struct Daemon {
+    child: Child,
+    home: tempfile::TempDir,
+}
+
+impl Daemon {
+    fn start() -> Result<Self> {
+        let home = tempfile::Builder::new().prefix("mooring-docker-").tempdir()?;
+        let at = |name: &str| home.path().join(name);
+        let log = std::fs::File::create(at("log"))?;
+        let mut child = Command::new("dockerd")
+            .arg("--data-root")
+            .arg(at("data"))
+            .arg("--exec-root")
+            .arg(at("exec"))
+            .arg("--pidfile")
+            .arg(at("pid"))
+            .arg("--host")
+            .arg(host(home.path()))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("dockerd (Debian package docker.io)")?;
+        let answers = eventually(Duration::from_secs(30), || {
+            if let Some(status) = child.try_wait()? {
+                bail!("dockerd ended with {status}");
+            }
+            ensure!(docker_answers(&host(home.path())), "dockerd does not answer");
+            Ok(())
+        });
+        if let Err(error) = answers {
+            let _ = child.kill();
+            let _ = child.wait();
+            let said = std::fs::read_to_string(home.path().join("log"))?;
+            return Err(error.context(said));
+        }
+        Ok(Self { child, home })
+    }
+
+    fn host(&self) -> String {
+        host(self.home.path())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Asked first, so that it unmounts what it has mounted.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let ended = eventually(Duration::from_secs(20), || {
+            ensure!(self.child.try_wait()?.is_some(), "dockerd still runs");
+            Ok(())
+        });
+        if ended.is_err() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn host(home: &Path) -> String {
+    format!("unix://{}", home.join("sock").display())
+}
+
+fn docker_answers(host: &str) -> bool {
+    let mut command = Command::new("docker");
+    command.args(["version", "--format", "{{.Server.Version}}"]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !host.is_empty() {
+        command.env("DOCKER_HOST", host);
+    }
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// A compose project of an image of its own, taken down when dropped.
+struct Project {
+    /// Where docker answers; as the environment says when empty.
+    host: String,
+    name: String,
+    home: tempfile::TempDir,
+    env: BTreeMap<String, String>,
+    // Last: it ends after what it runs.
+    _daemon: Option<Daemon>,
+}
+
+impl Project {
+    fn prepare() -> Result<Self> {
+        let daemon = if docker_answers("") { None } else { Some(Daemon::start()?) };
+        let host = daemon.as_ref().map(Daemon::host).unwrap_or_default();
+        let name = format!("mooring-e2e-{}", std::process::id());
+        let project = Self { host, name, home: tempfile::tempdir()?, env: BTreeMap::new(), _daemon: daemon };
+        let context = project.home.path().join("context");
+        let size = image::gather(&root().join("Dockerfile"), Path::new(MOORING), &context)?;
+        eprintln!("image: {size}");
+        image::build(&mut project.command("docker"), &context, &project.name)?;
+        // Its bytes are in the image now.
+        std::fs::remove_dir_all(&context)?;
+        Ok(project)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        if !self.host.is_empty() {
+            command.env("DOCKER_HOST", &self.host);
+        }
+        command
+            .envs(&self.env)
+            .env("HOME", self.home.path())
+            .env("MOORING_IMAGE", &self.name)
+            .env("MOORING_RUN", &self.name)
+            // Any port that is free.
+            .env("MOORING_EC2_PORT", "0")
+            .env("MOORING_KUBERNETES_PORT", "0")
+            .env("COMPOSE_PROJECT_NAME", &self.name)
+            .current_dir(root())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, program: &str, args: &[&str]) -> Result<Output> {
+        self.command(program).args(args).output().with_context(|| format!("start {program}"))
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Result<String> {
+        let output = self.output(program, args)?;
+        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        ensure!(output.status.success(), "{program} {}: {}\n{out}{err}", args.join(" "), output.status);
+        Ok(out)
+    }
+
+    fn compose(&self, args: &[&str]) -> Result<String> {
+        self.run("docker-compose", args)
+    }
+
+    fn mooring(&self, args: &[&str]) -> Result<String> {
+        self.run(MOORING, args)
+    }
+
+    fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.run("kubectl", args)
+    }
+
+    fn object(&self, what: &str) -> Result<Value> {
+        Ok(serde_json::from_str(&self.kubectl(&["get", what, "--output", "json"])?)?)
+    }
+
+    /// Takes the variables over that `mooring compose env` prints.
+    fn source(&mut self) -> Result<()> {
+        for line in self.mooring(&["compose", "env", "--project", &self.name])?.lines() {
+            let (name, value) = line.strip_prefix("export ").and_then(|l| l.split_once('=')).context("no export")?;
+            self.env.insert(name.to_owned(), value.trim_matches('\'').to_owned());
+        }
+        Ok(())
+    }
+
+    /// The filesystem that the cloud's volume is, as major:minor: no other project has it.
+    fn cloud(&self) -> Result<String> {
+        let volume = format!("{}_cloud", self.name);
+        let path = self.run("docker", &["volume", "inspect", "--format", "{{.Mountpoint}}", &volume])?;
+        let volumes = Path::new(path.trim()).join("volumes");
+        let output = Command::new("stat").args(["--format", "%Hd:%Ld"]).arg(&volumes).output()?;
+        ensure!(output.status.success(), "{}: {}", volumes.display(), String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    fn logs(&self) -> String {
+        let mut all = String::new();
+        for service in ["mock-ec2", "node-a", "node-b", "csi-controller", "csi-attacher", "addons"] {
+            let said = self.compose(&["logs", "--no-color", "--tail", "15", service]).unwrap_or_default();
+            all += &format!("--- {service}\n{said}");
+        }
+        all
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        for args in [&["kill"][..], &["down", "--volumes", "--timeout", "2"]] {
+            if let Err(error) = self.compose(args) {
+                eprintln!("{error:#}");
+            }
+        }
+        if let Err(error) = self.run("docker", &["rmi", "--force", &self.name]) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// The loop devices of files of the filesystem `device` (major:minor), as the kernel has them. Others are somebody else's.
+fn loops_of(device: &str) -> Result<Vec<String>> {
+    let output = Command::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-MAJ:MIN"]).output()?;
+    if output.stdout.is_empty() {
+        return Ok(Vec::new());
+    }
+    let listed: Value = serde_json::from_slice(&output.stdout)?;
+    let all = listed["loopdevices"].as_array().cloned().unwrap_or_default();
+    let own = all.iter().filter(|one| one["back-maj:min"].as_str().is_some_and(|of| of.trim() == device));
+    Ok(own.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
+}
+
+/// What stands in the way of docker here, if anything does; a failure when it is required.
+fn has_docker() -> bool {
+    have("docker") && have("docker-compose") && have("root") && have("kubectl")
+}
+
+fn running_on(project: &Project, node: &str) -> Result<()> {
+    let pod = project.object("pod/web")?;
+    ensure!(pod["spec"]["nodeName"] == node && pod["status"]["phase"] == "Running", "{}", pod["status"]);
+    Ok(())
+}
+
+/// The volume's node, as the cloud and the API server have it.
+fn attached_to(project: &Project) -> Result<String> {
+    let attachments = project.object("volumeattachments")?;
+    let items = attachments["items"].as_array().cloned().unwrap_or_default();
+    let [one] = items.as_slice() else { bail!("{} attachments", items.len()) };
+    ensure!(one["status"]["attached"] == true, "not attached: {}", one["status"]);
+    Ok(one["spec"]["nodeName"].as_str().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_cluster_of_containers_lives_through_a_crash_and_a_partition_live() {
+    if !has_docker() {
+        return;
+    }
+    let _alone = alone().unwrap();
+    let mut project = Project::prepare().unwrap();
+    if let Err(error) = story(&mut project) {
+        panic!("{error:#}\n{}", project.logs());
+    }
+}
+
+fn story(project: &mut Project) -> Result<()> {
+    let begin = Instant::now();
+    project.compose(&["up", "--detach", "--no-build"])?;
+    let up = begin.elapsed();
+    project.mooring(&["compose", "wait", "--project", &project.name, "--timeout", "60s"])?;
+    eprintln!("docker-compose up: {up:?}, ready after {:?}", begin.elapsed());
+    project.source()?;
+    nobody_is_privileged(project)?;
+
+    let migration = root().join("scenarios/migration.yaml");
+    let checked = scenario(project, &migration)?;
+    for (invariant, least) in [("I1", 1), ("I2", 1), ("I3", 4), ("I4", 1), ("I5", 1), ("I6", 1), ("I8", 1)] {
+        ensure!(checked[invariant].as_u64() >= Some(least), "{invariant} of {checked}");
+    }
+    ensure!(checked.get("I7").is_none(), "nobody saw what watches got: {checked}");
+    let broken = project.home.path().join("broken.yaml");
+    std::fs::write(&broken, BROKEN)?;
+    scenario(project, &broken)?;
+    for (step, said) in
+        [("crash: node-a/kubelet", "docker ends all of it"), ("crash: fake-apiserver", "would lose them")]
+    {
+        std::fs::write(&broken, format!("name: no\nnodes: {{count: 1}}\nsteps:\n  - {step}\n"))?;
+        let refused = project.output(MOORING, &["run", "--target", "compose", &broken.display().to_string()])?;
+        let text = String::from_utf8_lossy(&refused.stderr);
+        ensure!(refused.status.code() == Some(2) && text.contains(said), "{step}: {refused:?}");
+    }
+    eprintln!("two scenarios after {:?}", begin.elapsed());
+
+    let manifest = project.home.path().join("claim-and-pod.yaml");
+    std::fs::write(
+        &manifest,
+        CLAIM_AND_POD
+            .replace("spec:\n  containers", "spec:\n  nodeSelector: {kubernetes.io/hostname: node-a}\n  containers"),
+    )?;
+    project.kubectl(&["apply", "--filename", &manifest.display().to_string()])?;
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"])?;
+    running_on(project, "node-a")?;
+    ensure!(attached_to(project)? == "node-a");
+    // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
+    let cloud = project.cloud()?;
+    ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
+
+    // Power cut: what the kernel had made for the machine goes with it, and comes back when it boots.
+    let node_a = container(project, "node-a")?;
+    project.run("docker", &["kill", &node_a])?;
+    no_loops_of(&cloud)?;
+    project.run("docker", &["start", &node_a])?;
+    project.mooring(&["compose", "wait", "--project", &project.name, "--timeout", "60s"])?;
+    eventually(Duration::from_secs(60), || {
+        ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
+        running_on(project, "node-a")?;
+        ensure!(ready(project, "web")?, "pod/web is not ready");
+        Ok(())
+    })?;
+    let log = eventually(Duration::from_secs(20), || project.kubectl(&["logs", "web"]))?;
+    ensure!(!log.is_empty(), "the writer says nothing");
+
+    // A machine that is cut off from the API server starts nothing, and another one does.
+    let network = format!("{}_kubernetes", project.name);
+    project.run("docker", &["network", "disconnect", &network, &node_a])?;
+    for node in ["node-a", "node-b"] {
+        let pod = project.home.path().join("pod.yaml");
+        std::fs::write(&pod, pod_on(node))?;
+        project.kubectl(&["apply", "--filename", &pod.display().to_string()])?;
+    }
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-b", "--timeout=30s"])?;
+    ensure!(!ready(project, "on-node-a")?, "a machine that is cut off has started a pod");
+    project.run("docker", &["network", "connect", &network, &node_a])?;
+    project.kubectl(&["wait", "--for=condition=Ready", "pod/on-node-a", "--timeout=60s"])?;
+    running_on(project, "node-a")?;
+
+    // Without asking anybody: as when the machine around them loses its power.
+    ensure!(!loops_of(&cloud)?.is_empty(), "there was nothing to leave behind");
+    project.compose(&["kill"])?;
+    no_loops_of(&cloud)?;
+    project.compose(&["down", "--timeout", "2"])?;
+    let left = project.run("docker", &["ps", "--all", "--quiet", "--filter", &format!("name={}", project.name)])?;
+    ensure!(left.trim().is_empty(), "{left}");
+    eprintln!("all of it took {:?}", begin.elapsed());
+    Ok(())
+}
+
+/// A pod without a volume, on this node.
+fn pod_on(node: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: on-{node}}}\nspec:\n  nodeName: {node}\n  containers: [{{name: writer, image: mooring/writer}}]\n"
+    )
+}
+
+fn ready(project: &Project, pod: &str) -> Result<bool> {
+    let pod = project.object(&format!("pod/{pod}"))?;
+    let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    Ok(conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+}
+
+/// Waits until the kernel has taken the devices away, which it does after the last process has ended.
+fn no_loops_of(device: &str) -> Result<()> {
+    eventually(Duration::from_secs(10), || {
+        let left = loops_of(device)?;
+        ensure!(left.is_empty(), "left behind: {left:?}");
+        Ok(())
+    })
+}
+
+/// The pod moves while the attacher is dead and its new machine cut off, and that machine loses its power then.
+const BROKEN: &str = "
+name: broken
+nodes: {count: 2}
+deadline: 5m
+steps:
+  - apply:
+      - apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: data}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-a}
+          containers: [{name: writer, image: mooring/writer, volumeMounts: [{name: data, mountPath: /data}]}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  - wait: {object: pod/web, is: Running, on: node-a, within: 1m}
+  - wait: {object: pod/web, records: 3, within: 1m}
+  - delete: {object: pod/web}
+  - wait: {object: pod/web, is: gone, within: 1m}
+  - crash: csi-attacher
+  - partition: {between: [node-b, apiserver], name: cut}
+  - apply:
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-b}
+          containers: [{name: writer, image: mooring/writer, volumeMounts: [{name: data, mountPath: /data}]}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+  - sleep: 2s
+  - restart: csi-attacher
+  - heal: cut
+  - wait: {object: pod/web, is: Running, on: node-b, within: 2m}
+  - expect: {attached: {claim: data, node: node-b}}
+  - expect: {bytes-intact: pod/web, records: 3}
+  - crash: node-b
+  - restart: node-b
+";
+
+/// Runs a scenario against the project; gives what its invariants were looked at.
+fn scenario(project: &Project, file: &Path) -> Result<Value> {
+    let args = ["--output", "json", "run", "--target", "compose", "--project", &project.name];
+    let output = project.command(MOORING).args(args).arg(file).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "{}: {}\n{said}{}",
+        file.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said: Value = serde_json::from_str(&said)?;
+    Ok(said["data"]["checked"].clone())
+}
+
+fn container(project: &Project, service: &str) -> Result<String> {
+    Ok(project.compose(&["ps", "--quiet", service])?.trim().to_owned())
+}
+
+/// No container is privileged; servers and loops are not root and cannot write to their root.
+fn nobody_is_privileged(project: &Project) -> Result<()> {
+    let services = project.compose(&["config", "--services"])?;
+    for service in services.lines() {
+        let said = project.run("docker", &["inspect", &container(project, service)?])?;
+        let said: Value = serde_json::from_str(&said)?;
+        let (host, config) = (&said[0]["HostConfig"], &said[0]["Config"]);
+        ensure!(host["Privileged"] == false, "{service} is privileged");
+        if !service.starts_with("node-") {
+            ensure!(config["User"] == "65532:65532" && host["ReadonlyRootfs"] == true, "{service}: {config} {host}");
+        }
+    }
+    Ok(())
+}

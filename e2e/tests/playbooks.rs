@@ -1,0 +1,221 @@
+//! Every command of the two playbooks that the project started from, against `mooring up`: the debugging of a volume
+//! that does not attach ("Volume Attach Flow"), and of a volume that does not mount ("CSI Flow").
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::process::Output;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::{CLAIM_AND_POD, Up, eventually, have};
+
+const MOORING: &str = env!("CARGO_BIN_EXE_mooring-under-test");
+
+/// A cluster whose volume is in use, and a shell for its commands.
+struct Bench {
+    up: Up,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn start() -> Result<Self> {
+        let up = Up::start(MOORING, &["--backend", "directory", "--time-scale", "10"])?;
+        let bench = Self { up, dir: tempfile::tempdir()? };
+        std::fs::write(bench.file(), CLAIM_AND_POD)?;
+        bench.sh(&format!("kubectl apply -f {}", bench.file().display()))?;
+        bench.sh("kubectl wait --for=condition=Ready pod/web --timeout=60s").context(bench.up.log())?;
+        Ok(bench)
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.dir.path().join("web.yaml")
+    }
+
+    /// Runs a line as a person does, in a shell.
+    fn try_sh(&self, line: &str) -> Result<Output> {
+        Ok(self.up.command("sh").args(["-c", line]).output()?)
+    }
+
+    /// The same of one that must succeed, and what it prints.
+    fn sh(&self, line: &str) -> Result<String> {
+        let output = self.try_sh(line)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{line}\nended with {}: {said}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Until its output contains all of `wanted`: some of what is looked for comes a moment later.
+    fn shows(&self, line: &str, wanted: &[&str]) -> Result<String> {
+        eventually(Duration::from_secs(20), || {
+            let said = self.sh(line)?;
+            let missing: Vec<&&str> = wanted.iter().filter(|wanted| !said.contains(**wanted)).collect();
+            ensure!(missing.is_empty(), "{line}\nlacks {missing:?}:\n{said}");
+            Ok(said)
+        })
+    }
+
+    /// What a JSONPath of an object gives.
+    fn path(&self, object: &str, path: &str) -> String {
+        self.sh(&format!("kubectl get {object} -o jsonpath='{path}'")).unwrap()
+    }
+}
+
+/// The commands of "Debugging Volume Attach Issues" and "Debugging CSI Issues", in their order; then those of the texts
+/// beside them: the finalizers of an attachment, an attachment and a node deleted, the out-of-service taint.
+#[test]
+fn every_command_of_the_playbooks_works() {
+    if !["kubectl", "aws", "jq"].into_iter().all(have) {
+        return;
+    }
+    let bench = Bench::start().unwrap();
+    let (pv, node) = (bench.path("pvc data", "{.spec.volumeName}"), bench.path("pod web", "{.spec.nodeName}"));
+    let va = bench.path("volumeattachment", "{.items[0].metadata.name}");
+
+    // Check VolumeAttachment status.
+    let wide = bench.sh("kubectl get volumeattachment -o wide").unwrap();
+    let row: Vec<&str> = wide.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], [&*va, "ebs.csi.aws.com", &*pv, &*node, "true"], "{wide}");
+    bench
+        .shows(&format!("kubectl describe volumeattachment {va}"), &["Attacher:", "ebs.csi.aws.com", "Attached:"])
+        .unwrap();
+    // Multi-Attach error: which node has the volume.
+    let selected = bench
+        .sh(&format!(
+            "kubectl get volumeattachment -o json | jq -c '.items[] | \
+             select(.spec.source.persistentVolumeName==\"{pv}\") | {{node:.spec.nodeName, attached:.status.attached}}'"
+        ))
+        .unwrap();
+    assert_eq!(selected.trim(), format!("{{\"node\":\"{node}\",\"attached\":true}}"));
+    // The logs of the external-attacher and of the driver's controller, by name and by label.
+    let pod = "$(kubectl get pod -n kube-system -l app=ebs-csi-controller -o jsonpath='{.items[0].metadata.name}')";
+    let label = "-l app=ebs-csi-controller";
+    let handle = bench.sh(&format!("kubectl get pv {pv} -o jsonpath='{{.spec.csi.volumeHandle}}'")).unwrap();
+    for (which, tail) in [(pod, 100), (label, 50)] {
+        let attacher = format!("kubectl logs -n kube-system {which} -c csi-attacher --tail={tail}");
+        bench.shows(&attacher, &["rpc=\"ControllerPublishVolume\"", &handle, "code=\"OK\""]).unwrap();
+    }
+    for which in [pod, label] {
+        let plugin = format!("kubectl logs -n kube-system {which} -c ebs-plugin --tail=100");
+        bench.shows(&plugin, &["action=\"AttachVolume\"", &handle]).unwrap();
+    }
+    // The driver on the node of the pod.
+    let on_node = "TARGET_NODE=$(kubectl get pod web -n default -o jsonpath='{.spec.nodeName}')
+         kubectl logs -n kube-system $(kubectl get pod -n kube-system -l app=ebs-csi-node \
+         --field-selector spec.nodeName=$TARGET_NODE -o jsonpath='{.items[0].metadata.name}') -c ebs-plugin --tail=100";
+    bench.shows(on_node, &["rpc=\"NodeStageVolume\"", "rpc=\"NodePublishVolume\"", &handle]).unwrap();
+    // The attachment from the cloud's side, as both texts ask for it.
+    let instance = bench.path(&format!("csinode {node}"), "{.spec.drivers[0].nodeID}");
+    for query in [
+        "Volumes[0].{State:State,Attachments:Attachments[*].{Instance:InstanceId,State:State}}",
+        "Volumes[0].{State:State,Attachments:Attachments}",
+    ] {
+        let line = format!(
+            "PV_HANDLE=$(kubectl get pv {pv} -o jsonpath='{{.spec.csi.volumeHandle}}')
+             aws ec2 describe-volumes --output json --volume-ids $PV_HANDLE --query '{query}'"
+        );
+        bench.shows(&line, &["\"State\": \"in-use\"", &instance, "\"State\": \"attached\""]).unwrap();
+    }
+    bench.shows("kubectl describe pod web -n default", &["SuccessfulAttachVolume", "Started"]).unwrap();
+    // A finalizer removed: the attachment goes at once, and comes again, as the pod still wants its volume.
+    let patch = format!("kubectl patch volumeattachment {va} --type=merge -p '{{\"metadata\":{{\"finalizers\":[]}}}}'");
+    assert_eq!(bench.sh(&patch).unwrap().trim(), format!("volumeattachment.storage.k8s.io/{va} patched"));
+    bench.sh(&format!("kubectl delete volumeattachment {va} --timeout=30s")).unwrap();
+    bench.shows("kubectl get volumeattachment -o wide", &[&va, " true "]).unwrap();
+    // An attachment deleted: the external-attacher detaches first.
+    bench.sh(&format!("kubectl delete volumeattachment {va} --wait=false")).unwrap();
+    let attacher = "kubectl logs -n kube-system -l app=ebs-csi-controller -c csi-attacher --tail=-1";
+    bench.shows(attacher, &["rpc=\"ControllerUnpublishVolume\""]).unwrap();
+}
+
+/// "Kubernetes volume recovery": a node that is gone, told by deleting it or by the out-of-service taint.
+#[test]
+fn a_node_that_is_gone_is_deleted_or_tainted_as_the_playbooks_say() {
+    if !have("kubectl") {
+        return;
+    }
+    let bench = Bench::start().unwrap();
+    let node = bench.path("pod web", "{.spec.nodeName}");
+    let system = |node: &str| format!("kubectl get pods -n kube-system --field-selector spec.nodeName={node} -o name");
+    assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
+    // A drain leaves the driver where it is and asks for no flag on its account.
+    let drained = bench.sh(&format!("kubectl drain {node} --force --timeout=60s")).unwrap();
+    assert!(drained.contains("evicting pod default/web") && !drained.contains("ebs-csi-node"), "{drained}");
+    bench.sh(&format!("kubectl uncordon {node}")).unwrap();
+    bench.sh(&format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")).unwrap();
+    assert_eq!(bench.sh(&system(&node)).unwrap(), format!("pod/ebs-csi-node-{node}\n"));
+    bench.sh(&format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-")).unwrap();
+    bench.sh(&format!("kubectl delete node {node}")).unwrap();
+    let again = bench.try_sh("kubectl get pods -n kube-system -l app=ebs-csi-node").unwrap();
+    assert!(again.status.success());
+    // The control plane's pods are on no node of the cluster, and stay.
+    bench.shows("kubectl get pods -n kube-system", &["ebs-csi-controller-control-plane", "4/4"]).unwrap();
+}
+
+#[test]
+fn pods_of_kube_system_are_as_upstream_has_them_and_their_logs_can_be_followed() {
+    if !have("kubectl") {
+        return;
+    }
+    let bench = Bench::start().unwrap();
+    let listed = bench.shows("kubectl get pods -n kube-system --no-headers", &["ebs-csi-node-node-c"]).unwrap();
+    assert_eq!(listed.lines().count(), 7, "{listed}");
+    bench
+        .shows(
+            "kubectl get pods -n kube-system -l tier=control-plane,component=kube-controller-manager",
+            &["kube-controller-manager-control-plane", "1/1", "Running"],
+        )
+        .unwrap();
+    let controller = "kubectl logs -n kube-system ebs-csi-controller-control-plane -c csi-provisioner";
+    bench.shows(&format!("{controller} --timestamps"), &["Z I", "rpc=\"CreateVolume\""]).unwrap();
+    assert_eq!(bench.sh(&format!("{controller} --tail=1")).unwrap().lines().count(), 1);
+    let began = bench.sh(controller).unwrap().lines().count();
+    // Who follows hears of the next volume.
+    let follow = format!("timeout 20 {controller} -f | grep -m 2 '\"DeleteVolume\"'");
+    let following = bench.up.command("sh").args(["-c", &follow]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    bench.sh(&format!("kubectl delete -f {} --timeout=60s", bench.file().display())).unwrap();
+    let followed = String::from_utf8(following.wait_with_output().unwrap().stdout).unwrap();
+    assert!(followed.lines().count() == 2 && began > 0, "{followed}");
+    let refused = bench.try_sh(&format!("{controller} --previous")).unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("previous terminated container \"csi-provisioner\""), "{said}");
+}
+
+#[test]
+fn what_no_loop_works_on_is_told_by_a_warning_and_an_event() {
+    if !have("kubectl") {
+        return;
+    }
+    let bench = Bench::start().unwrap();
+    let applied = bench.try_sh("kubectl create deployment web --image=nginx").unwrap();
+    let said = String::from_utf8_lossy(&applied.stderr);
+    assert!(
+        said.contains("Warning: Deployment is stored, but nothing in this cluster works on it: it makes no pods"),
+        "{said}"
+    );
+    bench.shows("kubectl describe deployment web", &["Warning", "NoController", "it makes no pods"]).unwrap();
+    let classes = bench.sh("kubectl get storageclass").unwrap();
+    for (class, wanted) in
+        [("gp3 (default)", "Delete"), ("gp3-retain", "Retain"), ("io2", "Delete"), ("standard", "Delete")]
+    {
+        let row = classes.lines().find(|line| line.starts_with(class)).unwrap_or_default();
+        assert!(
+            row.contains("ebs.csi.aws.com") && row.contains(wanted) && row.contains("WaitForFirstConsumer"),
+            "{classes}"
+        );
+    }
+    // Each of them makes volumes.
+    for class in ["gp3-retain", "io2", "standard"] {
+        let text = CLAIM_AND_POD
+            .replace("name: data", &format!("name: {class}"))
+            .replace("claimName: data", &format!("claimName: {class}"))
+            .replace("name: web", &format!("name: pod-{class}"))
+            .replace("spec:\n  accessModes", &format!("spec:\n  storageClassName: {class}\n  accessModes"))
+            .replace("1Gi", "4Gi");
+        std::fs::write(bench.dir.path().join("class.yaml"), text).unwrap();
+        bench.sh(&format!("kubectl apply -f {}", bench.dir.path().join("class.yaml").display())).unwrap();
+        bench
+            .sh(&format!("kubectl wait --for=condition=Ready pod/pod-{class} --timeout=60s"))
+            .context(bench.up.log())
+            .unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! What the server holds when a load is over.
+
+use std::time::Duration;
+
+use super::load::{all, config};
+use super::server::Server;
+use super::{Bound, Figure, pods};
+
+const PODS: usize = 10_000;
+const WRITES: usize = 400_000;
+const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
+/// How long events are held for watches, and a little more.
+const LATER: Duration = Duration::from_secs(85);
+
+/// Ten thousand pods that go again, and four hundred thousand writes.
+pub async fn run() {
+    // Compacted each second instead of every five minutes, so that nobody waits ten minutes for the figure.
+    let server = Server::start_with(&["--etcd-compaction-interval", "1s"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let print = |what: &str, bound| {
+        Figure { what, found: server.resident_mib(), unit: "MiB", bound, real: None }.print();
+    };
+    print("resident, idle", Bound::None);
+    pods::fill(&server, PODS, 100).await;
+    print("resident with 10,000 pods", Bound::None);
+    assert_eq!(server.connect().await.json("DELETE", pods::PATH, "").await.0, 200);
+    print("  when their collection was deleted", Bound::None);
+    tokio::time::sleep(LATER).await;
+    print("  85 s later", Bound::AtMost(60.0));
+    let connections = server.connections(16).await;
+    let (connections, ..) = all(connections, WRITES / 16, |mut connection, i| async move {
+        let (name, step) = (format!("c-{}", i % 1000), (i / 1000) as u32);
+        let (code, _) = connection.json("PUT", &format!("{CONFIGS}/{name}"), &config(&name, step)).await;
+        if code == 404 {
+            connection.json("POST", CONFIGS, &config(&name, step)).await;
+        }
+        connection
+    })
+    .await;
+    drop(connections);
+    print("resident after 400,000 writes", Bound::None);
+    tokio::time::sleep(LATER).await;
+    print("  85 s later", Bound::AtMost(60.0));
+}

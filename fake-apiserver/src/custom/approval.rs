@@ -1,0 +1,114 @@
+//! Whether the community approved of a kind in one of its groups (apiextensions `pkg/apihelpers`, KEP-1111).
+
+use substrate::json::Value;
+
+use crate::state::FieldError;
+use crate::state::value::text;
+
+/// Where a definition says who approved.
+const ANNOTATION: &str = "api-approved.kubernetes.io";
+/// What messages refer to.
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+/// The path of the annotation in errors.
+const FIELD: &str = "metadata.annotations[api-approved.kubernetes.io]";
+/// The condition of definitions in protected groups.
+pub const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// What an annotation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Missing,
+    Bypassed,
+    Approved,
+    Invalid,
+}
+
+/// Whether a group is one of the community's.
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+}
+
+fn annotation(definition: &Value) -> &str {
+    text(definition, &["metadata", "annotations", ANNOTATION])
+}
+
+/// Whether a text is a URL with a scheme and a host.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let mut letters = scheme.chars();
+    let named = letters.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    named && !host.is_empty() && !text.chars().any(|c| c.is_ascii_control() || c == ' ')
+}
+
+/// What is said of the approval, and why it is so; nothing outside of protected groups.
+fn state(definition: &Value) -> Option<(State, String)> {
+    if !is_protected(text(definition, &["spec", "group"])) {
+        return None;
+    }
+    let said = annotation(definition);
+    Some(if said.is_empty() {
+        (State::Missing, format!("protected groups must have approval annotation {ANNOTATION:?}, {SEE}"))
+    } else if said.starts_with("unapproved") {
+        (State::Bypassed, format!("not approved: {said:?}"))
+    } else if is_url(said) {
+        (State::Approved, format!("approved in {said}"))
+    } else {
+        let why = "with either a URL or a reason starting with \"unapproved\"";
+        (State::Invalid, format!("protected groups must have approval annotation {ANNOTATION:?} {why}, {SEE}"))
+    })
+}
+
+/// What is wrong with the approval of a definition; one that is as it was is not judged again.
+pub fn check(definition: &Value, old: Option<&Value>) -> Option<FieldError> {
+    let (now, why) = state(definition)?;
+    if old.and_then(state).is_some_and(|(before, _)| before == now) {
+        return None;
+    }
+    match now {
+        State::Missing => Some(FieldError::required(FIELD, why)),
+        State::Invalid => Some(FieldError::invalid(FIELD, &annotation(definition).into(), why)),
+        State::Bypassed | State::Approved => None,
+    }
+}
+
+/// Whether the condition holds, its reason and its message; nothing outside of protected groups.
+pub fn condition(definition: &Value) -> Option<(bool, &'static str, String)> {
+    let (state, why) = state(definition)?;
+    let reason = match state {
+        State::Missing => "MissingAnnotation",
+        State::Bypassed => "UnapprovedAnnotation",
+        State::Approved => "ApprovedAnnotation",
+        State::Invalid => "InvalidAnnotation",
+    };
+    Some((state == State::Approved, reason, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+
+    use super::*;
+
+    fn said(group: &str, said: &str) -> Option<State> {
+        let definition = json!({"metadata": {"annotations": {ANNOTATION: said}}, "spec": {"group": group}});
+        state(&definition).map(|(state, _)| state)
+    }
+
+    #[test]
+    fn an_approval_is_a_url_or_a_reason_for_none() {
+        assert_eq!(said("example.com", ""), None);
+        assert_eq!(said("ask8s.io", ""), None);
+        for group in ["k8s.io", "snapshot.storage.k8s.io", "kubernetes.io", "x.kubernetes.io"] {
+            assert_eq!(said(group, ""), Some(State::Missing), "{group}");
+        }
+        assert_eq!(said("x.k8s.io", "unapproved, experimental-only"), Some(State::Bypassed));
+        assert_eq!(said("x.k8s.io", "https://github.com/kubernetes/kubernetes/pull/78458"), Some(State::Approved));
+        for bad in ["yes", "https://", "/pull/1", "1x://host"] {
+            assert_eq!(said("x.k8s.io", bad), Some(State::Invalid), "{bad}");
+        }
+    }
+}

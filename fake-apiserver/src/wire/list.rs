@@ -1,0 +1,57 @@
+//! Lists in JSON, made of the bytes of their objects.
+
+use substrate::json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::text;
+
+/// What stands around the items of a list, and what of them is not said. Items of a built-in kind do not say their type,
+/// which Go knows from that of the list; Go writes it first, so an item is the rest of its object's bytes. Lists of
+/// custom kinds are maps to Go: sorted, with items that say all.
+#[derive(Debug)]
+pub struct Frame {
+    before: Vec<u8>,
+    own: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Frame {
+    /// That of a list of objects of `kind`.
+    pub fn of(kind: &Kind, meta: &Value) -> Self {
+        let (name, version) = (json!(kind.list_kind()), json!(kind.api_version()));
+        if kind.custom.is_none() {
+            let own = format!("{{\"kind\":\"{}\",\"apiVersion\":{version},", kind.kind).into();
+            let mut before = format!("{{\"kind\":{name},\"apiVersion\":{version},\"metadata\":").into_bytes();
+            text::struct_fields("meta/v1.ListMeta", meta, &mut before);
+            before.extend_from_slice(b",\"items\":[");
+            return Self { before, own, after: b"]}".to_vec() };
+        }
+        let mut meta = meta.clone();
+        if let Some(fields) = meta.as_object_mut() {
+            // Go's list of maps always says it.
+            fields.entry("continue").or_insert_with(|| "".into());
+        }
+        let mut after = format!("],\"kind\":{name},\"metadata\":").into_bytes();
+        text::write(&meta, &mut after);
+        after.push(b'}');
+        Self { before: format!("{{\"apiVersion\":{version},\"items\":[").into(), own: Vec::new(), after }
+    }
+
+    /// What stands before the items.
+    pub fn before(&self) -> &[u8] {
+        &self.before
+    }
+
+    /// What stands after them.
+    pub fn after(&self) -> &[u8] {
+        &self.after
+    }
+
+    /// An object as an item: what it begins with, and the rest of its bytes.
+    pub fn item<'i>(&self, object: &'i [u8]) -> (&'static [u8], &'i [u8]) {
+        match object.strip_prefix(&self.own[..]) {
+            Some(rest) if !self.own.is_empty() => (b"{", rest),
+            _ => (b"", object),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Refusals in the words of a real server.
+
+use super::*;
+
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+
+/// What an answer says, without the name of what it is about.
+fn said((code, status): &(u16, Value)) -> (u16, String) {
+    let message = status["message"].as_str().unwrap_or_default();
+    (*code, message.split_once(" is invalid: ").map_or(message, |(_, why)| why).to_owned())
+}
+
+fn volume() -> Value {
+    json!({"metadata": {"name": "v"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+        "csi": {"driver": "d", "volumeHandle": "h"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["a"]}]}]}},
+    }})
+}
+
+#[test]
+fn what_may_not_change_of_a_volume_is_told_with_its_difference() {
+    story(|client| async move {
+        let (code, made) = client.post(VOLUMES, volume()).await;
+        assert_eq!(code, 201, "{made}");
+        let uri = format!("{VOLUMES}/v");
+        let other = client.merge(&uri, json!({"spec": {"csi": {"volumeHandle": "other"}}})).await;
+        let why = "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n\
+                   @@ -22,7 +22,7 @@\n  \"StorageOS\": null,\n  \"CSI\": {\n   \"Driver\": \"d\",\n\
+                   -  \"VolumeHandle\": \"h\",\n+  \"VolumeHandle\": \"other\",\n   \"ReadOnly\": false,\n   \
+                   \"FSType\": \"\",\n   \"VolumeAttributes\": null,\n";
+        assert_eq!(said(&other), (422, why.to_owned()));
+        let block = client.merge(&uri, json!({"spec": {"volumeMode": "Block"}})).await;
+        assert_eq!(said(&block), (422, "volumeMode: Invalid value: \"Block\": field is immutable".to_owned()));
+        let affinity = json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}});
+        let why = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\
+                   \"zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable";
+        assert_eq!(said(&client.merge(&uri, affinity).await), (422, why.to_owned()));
+        // The one part of a source that may come later.
+        let secret = json!({"spec": {"csi": {"controllerExpandSecretRef": {"name": "s", "namespace": "default"}}}});
+        assert_eq!(client.merge(&uri, secret).await.0, 200);
+    });
+}
+
+#[test]
+fn an_unbound_claim_does_not_grow_and_says_why() {
+    story(|client| async move {
+        client.post(CLAIMS, claim("c")).await;
+        let uri = format!("{CLAIMS}/c");
+        let grown = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+        let refused = client.merge(&uri, grown.clone()).await;
+        let why = "spec: Forbidden: spec is immutable after creation except resources.requests and \
+                   volumeAttributesClassName for bound claims\n@@ -6,7 +6,7 @@\n  \"Resources\": {\n   \"Limits\": \
+                   null,\n   \"Requests\": {\n-   \"storage\": \"1Gi\"\n+   \"storage\": \"2Gi\"\n   }\n  },\n  \
+                   \"VolumeName\": \"\",\n";
+        assert_eq!(said(&refused), (422, why.to_owned()));
+        // Of a bound one it is the class that decides.
+        client.merge(&format!("{uri}/status"), json!({"status": {"phase": "Bound"}})).await;
+        let (code, refused) = client.merge(&uri, grown).await;
+        assert_eq!(code, 403, "{refused}");
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("only dynamically provisioned pvc can be resized"), "{message}");
+        let mode = client.merge(&uri, json!({"spec": {"volumeMode": "Block"}})).await;
+        assert!(said(&mode).1.ends_with("volumeMode: Invalid value: \"Block\": field is immutable]"), "{mode:?}");
+    });
+}
+
+#[test]
+fn attachments_classes_nodes_and_capacities_do_not_change_either() {
+    story(|client| async move {
+        let attachment = json!({"metadata": {"name": "a"},
+            "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}});
+        assert_eq!(client.post(ATTACHMENTS, attachment).await.0, 201);
+        let moved = client.merge(&format!("{ATTACHMENTS}/a"), json!({"spec": {"nodeName": "m"}})).await;
+        let why = "spec: Invalid value: {\"Attacher\":\"d\",\"Source\":{\"PersistentVolumeName\":\"v\",\
+                   \"InlineVolumeSpec\":null},\"NodeName\":\"m\"}: field is immutable";
+        assert_eq!(said(&moved), (422, why.to_owned()));
+        let long = json!({"status": {"attached": false, "attachError": {"message": "x".repeat(1025)}}});
+        let why = "status.attachError.message: Too long: may not be more than 262144 bytes";
+        assert_eq!(said(&client.merge(&format!("{ATTACHMENTS}/a/status"), long).await), (422, why.to_owned()));
+
+        client.post(CLASSES, json!({"metadata": {"name": "s"}, "provisioner": "d"})).await;
+        let change = json!({"provisioner": "e", "parameters": {"a": "b"}, "reclaimPolicy": "Retain"});
+        let why = "[parameters: Forbidden: updates to parameters are forbidden., provisioner: Forbidden: updates to \
+                   provisioner are forbidden., reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden.]";
+        assert_eq!(said(&client.merge(&format!("{CLASSES}/s"), change).await), (422, why.to_owned()));
+        let mode = client.merge(&format!("{CLASSES}/s"), json!({"volumeBindingMode": "WaitForFirstConsumer"})).await;
+        let why = "volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": field is immutable";
+        assert_eq!(said(&mode), (422, why.to_owned()));
+
+        let nodes = "/apis/storage.k8s.io/v1/csinodes";
+        client
+            .post(nodes, json!({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "nodeID": "1"}]}}))
+            .await;
+        let other = json!({"spec": {"drivers": [{"name": "d", "nodeID": "2", "allocatable": {"count": 3}}]}});
+        let why = "spec.drivers: Invalid value: {\"Name\":\"d\",\"NodeID\":\"2\",\"TopologyKeys\":null,\
+                   \"Allocatable\":null}: field is immutable";
+        assert_eq!(said(&client.merge(&format!("{nodes}/n"), other).await), (422, why.to_owned()));
+
+        let drivers = "/apis/storage.k8s.io/v1/csidrivers";
+        client.post(drivers, json!({"metadata": {"name": "d"}, "spec": {}})).await;
+        let other = client.merge(&format!("{drivers}/d"), json!({"spec": {"attachRequired": false}})).await;
+        let why = "spec.attachedRequired: Invalid value: false: field is immutable";
+        assert_eq!(said(&other), (422, why.to_owned()));
+
+        let capacities = "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities";
+        client.post(capacities, json!({"metadata": {"name": "c"}, "storageClassName": "s", "capacity": "1Gi"})).await;
+        let uri = format!("{capacities}/c");
+        assert_eq!(client.merge(&uri, json!({"capacity": "2Gi"})).await.0, 200);
+        let other = client.merge(&uri, json!({"storageClassName": "t"})).await;
+        assert_eq!(said(&other), (422, "storageClassName: Invalid value: \"t\": field is immutable".to_owned()));
+    });
+}
+
+#[test]
+fn selectors_are_refused_in_gos_words() {
+    story(|client| async move {
+        for (query, why) in [
+            ("labelSelector=a%3Db%3Dc", "found '=', expected: ',' or 'end of string'"),
+            ("labelSelector=a%20b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            ("labelSelector=a%20in%20b", "unable to parse requirement: found 'b' expected: '('"),
+            ("fieldSelector=spec.x%3D1", "field label not supported: spec.x"),
+            ("fieldSelector=a", "invalid selector: 'a'; can't understand 'a'"),
+            ("fieldSelector=metadata.name%3Da%3Db", "invalid field selector: unescaped character in value: 61"),
+        ] {
+            let answer = client.get(&format!("{PODS}?{query}")).await;
+            assert_eq!(said(&answer), (400, why.to_owned()), "{query}");
+        }
+        let answer = client.get(&format!("{VOLUMES}?fieldSelector=spec.x%3D1")).await;
+        let why = "\"spec.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+        assert_eq!(said(&answer), (400, why.to_owned()));
+    });
+}
+
+#[test]
+fn a_resource_version_that_is_none_is_refused_in_gos_words() {
+    story(|client| async move {
+        client.post(CONFIGS, config("c")).await;
+        let invalid = "strconv.ParseUint: parsing \"abc\": invalid syntax";
+        let shown = format!("resourceVersion: Invalid value: \"abc\": {invalid}");
+        for query in ["/c?resourceVersion=abc", "?resourceVersion=abc", "?watch=1&resourceVersion=abc"] {
+            let answer = client.get(&format!("{CONFIGS}{query}")).await;
+            assert_eq!(said(&answer), (500, shown.clone()), "{query}");
+        }
+        // A page comes from storage.
+        let answer = client.get(&format!("{CONFIGS}?resourceVersion=abc&limit=1")).await;
+        assert_eq!(said(&answer), (400, format!("invalid resource version: {shown}")));
+        let answer = client.get(&format!("{CONFIGS}?resourceVersion=18446744073709551616")).await;
+        let why = "strconv.ParseUint: parsing \"18446744073709551616\": value out of range";
+        assert_eq!(answer.1["message"], format!("resourceVersion: Invalid value: \"18446744073709551616\": {why}"));
+        let mut object = config("c");
+        object["metadata"]["resourceVersion"] = "abc".into();
+        assert_eq!(said(&client.put(&format!("{CONFIGS}/c"), object).await), (500, invalid.to_owned()));
+        let patch = json!({"metadata": {"resourceVersion": "abc"}});
+        assert_eq!(said(&client.merge(&format!("{CONFIGS}/c"), patch).await), (500, invalid.to_owned()));
+    });
+}
+
+#[test]
+fn patches_are_refused_in_upstreams_words() {
+    story(|client| async move {
+        client.post(CONFIGS, config("c")).await;
+        let uri = format!("{CONFIGS}/c");
+        let patch = async |media: &str, patch: Value| client.send(Method::PATCH, &uri, media, Some(patch)).await;
+        let json_patch = "application/json-patch+json";
+        let (code, status) = patch(json_patch, json!([{"op": "remove", "path": "/data/none"}])).await;
+        let why = "the server rejected our request due to an error in our request";
+        assert_eq!(
+            (code, status),
+            (
+                422,
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": why,
+                    "reason": "Invalid", "details": {}, "code": 422})
+            )
+        );
+        for (body, why) in [
+            (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
+            (json!([{"op": 1}]), "number into Go struct field jsonPatchOp.op of type string"),
+        ] {
+            let why = format!("error decoding patch: json: cannot unmarshal {why}");
+            assert_eq!(said(&patch(json_patch, body).await), (400, why));
+        }
+        let merge = patch("application/merge-patch+json", json!([])).await;
+        let why = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
+        assert_eq!(said(&merge), (400, why.to_owned()));
+        client.post(PODS, pod("p")).await;
+        let keyless = json!({"spec": {"containers": [{"image": "x"}]}});
+        let answer = client
+            .send(Method::PATCH, &format!("{PODS}/p"), "application/strategic-merge-patch+json", Some(keyless))
+            .await;
+        let why = "map: map[image:x] does not contain declared merge key: name";
+        assert_eq!(said(&answer), (500, why.to_owned()));
+    });
+}
+
+#[test]
+fn bodies_are_refused_in_upstreams_words() {
+    story(|client| async move {
+        let send = async |method: Method, uri: &str, media: &str, body: &str| {
+            let request = http::Request::builder().method(method).uri(uri).header("content-type", media);
+            said(&client.request(request.body(substrate::body::full(body.to_owned())).unwrap()).await)
+        };
+        let json = "application/json";
+        for (body, why, summary) in [
+            ("hello", "invalid character 'h' looking for beginning of value", "68656c6c6f"),
+            ("{\"kind\": ", "unexpected end of JSON input", "{\"kind\": "),
+            ("", "unexpected end of JSON input", "<empty>"),
+        ] {
+            let why = format!(
+                "the object provided is unrecognized (must be of type Pod): couldn't get version/kind; json parse \
+                 error: {why} ({summary})"
+            );
+            assert_eq!(send(Method::POST, PODS, json, body).await, (400, why), "{body}");
+        }
+        client.post(CONFIGS, config("c")).await;
+        let uri = format!("{CONFIGS}/c");
+        let patched = send(Method::PATCH, &uri, "application/merge-patch+json", "{").await;
+        assert_eq!(patched, (400, "invalid JSON patch".to_owned()));
+        let why = "couldn't get version/kind; json parse error: invalid character 'x' looking for beginning of value";
+        assert_eq!(send(Method::DELETE, &uri, json, "x").await, (500, why.to_owned()));
+        for (sent, why) in [
+            (
+                json!({"apiVersion": "v1", "kind": "ConfigMap"}),
+                "ConfigMap in version \"v1\" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): \
+                 unknown conversion",
+            ),
+            (
+                json!({"apiVersion": "v2", "kind": "Pod"}),
+                "Pod in version \"v2\" cannot be handled as a Pod: no kind \"Pod\" is registered for version \"v2\" in \
+                 scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            ),
+        ] {
+            assert_eq!(said(&client.post(PODS, sent).await), (400, why.to_owned()));
+        }
+        let scaler =
+            json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}});
+        let scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+        let why =
+            "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)";
+        assert_eq!(said(&client.post(scalers, scaler).await), (400, why.to_owned()));
+        let mut moved = config("c");
+        moved["metadata"]["namespace"] = "other".into();
+        let why = "the namespace of the object (other) does not match the namespace on the request (default)";
+        assert_eq!(said(&client.put(&uri, moved).await), (400, why.to_owned()));
+    });
+}

@@ -1,0 +1,198 @@
+//! The client of a running Mooring's admin API.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use substrate::HttpService;
+use substrate::body::{Body, call, collect, full};
+
+use super::place::{self, Place, State};
+use crate::cli::refusal::{Refusal, lacking, next};
+use crate::cluster::Secret;
+use crate::output::{Exit, Failure};
+use crate::runner::Objects;
+
+/// The longest answer that is read: the whole state, or the whole trace.
+const LIMIT: usize = 512 << 20;
+/// How long an answer may take; a reset waits for nobody.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A Mooring that is up.
+pub(in crate::cli) struct Running {
+    /// Where it is written down.
+    pub place: Place,
+    /// Its ready file.
+    pub ready: Value,
+}
+
+impl Running {
+    /// The one at `place`.
+    ///
+    /// # Errors
+    /// When it is not up; and which ones are.
+    pub(in crate::cli) fn at(place: Place) -> Result<Self, Refusal> {
+        let name = place.name().to_owned();
+        match place.state() {
+            Some(State::Up(ready)) => Ok(Self { place, ready }),
+            Some(State::Starting) => Err(next(
+                lacking(format!("the Mooring called {name} is not ready yet")),
+                "`mooring wait --ready` waits for it",
+            )),
+            Some(State::Killed) => Err(next(
+                lacking(format!("the Mooring called {name} was killed")),
+                "`mooring clean` removes what it left behind",
+            )),
+            None => {
+                let up: Vec<String> = place::all()?
+                    .into_iter()
+                    .filter(|other| matches!(other.state(), Some(State::Up(_))))
+                    .map(|other| other.name().to_owned())
+                    .collect();
+                let action = match up.as_slice() {
+                    [] => "`mooring up --detach` starts one".to_owned(),
+                    up => format!("name one that is up: --name {}", up.join(", --name ")),
+                };
+                Err(next(lacking(format!("no Mooring called {name} is up")), action))
+            }
+        }
+    }
+
+    /// A text of its ready file.
+    pub(in crate::cli) fn says(&self, key: &str) -> &str {
+        self.ready[key].as_str().unwrap_or_default()
+    }
+
+    /// A client of its admin API.
+    ///
+    /// # Errors
+    /// When its address cannot be read.
+    pub(in crate::cli) fn client(&self) -> Result<Client, Refusal> {
+        let admin = self.says("admin");
+        let base = admin.strip_suffix("/admin/v1").unwrap_or(admin);
+        Client::new(base, self.place.token())
+    }
+
+    /// A client of its objects, as users are, and the runtime that it needs.
+    ///
+    /// # Errors
+    /// When its address cannot be read.
+    pub(in crate::cli) fn objects(&self) -> Result<(tokio::runtime::Runtime, Objects), Refusal> {
+        let runtime = runtime()?;
+        let service = {
+            let _inside = runtime.enter();
+            substrate::dial::http(self.says("kubernetesHttp")).map_err(|e| lacking(e.to_string()))?
+        };
+        Ok((runtime, Objects::new(service)))
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Refusal> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|e| lacking(format!("the runtime does not start: {e}")))
+}
+
+/// Asks an admin API.
+pub(in crate::cli) struct Client {
+    runtime: tokio::runtime::Runtime,
+    service: HttpService,
+    token: Option<Secret>,
+}
+
+impl Client {
+    fn new(base: &str, token: Option<Secret>) -> Result<Self, Refusal> {
+        let runtime = runtime()?;
+        let service = {
+            let _inside = runtime.enter();
+            substrate::dial::http(base).map_err(|e| lacking(format!("the admin API: {e}")))?
+        };
+        Ok(Self { runtime, service, token })
+    }
+
+    /// Sends a request below `/admin/v1` and gives the answer's bytes.
+    ///
+    /// # Errors
+    /// When nobody answers, and what the admin API refuses.
+    pub(in crate::cli) fn bytes(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Bytes, Refusal> {
+        let request = self.request(method, path, body)?;
+        let sending = async {
+            let answer = call(self.service.clone(), request).await.map_err(silent)?;
+            let status = answer.status();
+            Ok((status, collect(answer.into_body(), LIMIT).await.map_err(silent)?))
+        };
+        let (status, bytes) = self.runtime.block_on(async {
+            let answer = tokio::time::timeout(PATIENCE, sending).await;
+            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {PATIENCE:?}"))))
+        })?;
+        if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
+    }
+
+    /// Reads an answer piece by piece as it comes, until it ends or `take` fails.
+    ///
+    /// # Errors
+    /// When nobody answers, and what the admin API refuses.
+    pub(in crate::cli) fn stream(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<(), Refusal> {
+        let request = self.request(Method::GET, path, None)?;
+        self.runtime.block_on(async {
+            let answer = call(self.service.clone(), request).await.map_err(silent)?;
+            let status = answer.status();
+            let mut body = answer.into_body();
+            if !status.is_success() {
+                return Err(refused(status, &collect(body, LIMIT).await.map_err(silent)?));
+            }
+            // It breaks off when the Mooring ends, and whoever reads may have enough.
+            while let Some(Ok(frame)) = body.frame().await {
+                if frame.data_ref().is_some_and(|piece| take(piece).is_err()) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Body>, Refusal> {
+        let mut request = Request::builder().method(method).uri(format!("/admin/v1{path}")).header("host", "localhost");
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {}", token.reveal()));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let text = body.map(Value::to_string).unwrap_or_default();
+        request.body(full(text)).map_err(|e| silent(e.into()))
+    }
+
+    /// The same of an answer in JSON.
+    ///
+    /// # Errors
+    /// As [`Client::bytes`].
+    pub(in crate::cli) fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Refusal> {
+        let bytes = self.bytes(method, path, body)?;
+        serde_json::from_slice(&bytes).map_err(|e| lacking(format!("the admin API answers no JSON: {e}")))
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// As [`Client::bytes`].
+    pub(in crate::cli) fn get(&self, path: &str) -> Result<Value, Refusal> {
+        self.json(Method::GET, path, None)
+    }
+}
+
+/// Nobody answers.
+fn silent(error: substrate::BoxError) -> Refusal {
+    lacking(format!("the admin API does not answer: {error}"))
+}
+
+/// What an answer says that is no success.
+fn refused(status: StatusCode, bytes: &[u8]) -> Refusal {
+    let answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let message = answer["error"].as_str().map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), str::to_owned);
+    let wrong = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::CONFLICT);
+    (if wrong { Exit::Usage } else { Exit::Environment }, Failure::new("refused", message))
+}

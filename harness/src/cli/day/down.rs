@@ -1,0 +1,114 @@
+//! `mooring down`: ends a Mooring and waits until nothing of it is left.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use substrate::fault::Span;
+
+use super::Done;
+use super::place::{self, Place, State, Which};
+use crate::cli::refusal::{Refusal, lacking, late, next, usage};
+
+/// How often is looked whether it is gone.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Arguments of `mooring down`.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    which: Which,
+    /// End all Moorings of this user.
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+    /// Kill what does not end by itself in time.
+    #[arg(long)]
+    force: bool,
+    /// How long each may take to end.
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    timeout: Span,
+}
+
+pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+    if args.timeout.0.is_zero() {
+        return Err(usage("--timeout: must be more than nothing"));
+    }
+    let places = if args.all { place::all()? } else { vec![args.which.place()?] };
+    let (mut ended, mut text) = (Vec::new(), String::new());
+    for place in &places {
+        if end(place, args)? {
+            text.push_str(&format!("{} is down\n", place.name()));
+            ended.push(place.name());
+        }
+    }
+    if ended.is_empty() && !args.all {
+        let name = args.which.place()?.name().to_owned();
+        return Err(next(lacking(format!("no Mooring called {name} is up")), "`mooring ls` lists those that are"));
+    }
+    if ended.is_empty() {
+        text = "no Mooring is up\n".to_owned();
+    }
+    Ok(Done::new(json!({ "down": ended }), text))
+}
+
+/// Ends one, and says whether there was one. What a killed one left behind goes, too.
+fn end(place: &Place, args: &Args) -> Result<bool, Refusal> {
+    match place.state() {
+        None => return Ok(false),
+        Some(State::Killed) => return place.clean().map(|_| true),
+        Some(State::Up(_) | State::Starting) => {}
+    }
+    // The one that holds the name has written this.
+    let since = Timestamp::now();
+    let pid = loop {
+        match i32::try_from(place.record().pid).ok().and_then(Pid::from_raw) {
+            Some(pid) => break pid,
+            // It has only just begun.
+            None if !is_over(since, args.timeout.0) && place.is_held() => std::thread::sleep(LOOK),
+            None => return Err(late(format!("nobody knows which process the Mooring called {} is", place.name()))),
+        }
+    };
+    kill(pid, Signal::TERM, place)?;
+    if gone(place, args.timeout.0) {
+        return Ok(true);
+    }
+    if !args.force {
+        let message =
+            format!("the Mooring called {} (pid {}) has not ended within {}", place.name(), pid, args.timeout);
+        return Err(next(late(message), "`mooring down --force` kills it and removes what it leaves behind"));
+    }
+    kill(pid, Signal::KILL, place)?;
+    if !gone(place, args.timeout.0) && place.is_held() {
+        return Err(late(format!("process {pid} does not end, although it was killed")));
+    }
+    if place.is_there() {
+        place.clean()?;
+    }
+    Ok(true)
+}
+
+fn kill(pid: Pid, signal: Signal, place: &Place) -> Result<(), Refusal> {
+    match kill_process(pid, signal) {
+        // It may have ended just now.
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(e) => Err(lacking(format!("the Mooring called {} (pid {pid}) cannot be ended: {e}", place.name()))),
+    }
+}
+
+fn is_over(since: Timestamp, within: Duration) -> bool {
+    Timestamp::now().duration_since(since).unsigned_abs() > within
+}
+
+/// Waits until nobody has the name; says whether that came.
+fn gone(place: &Place, within: Duration) -> bool {
+    let since = Timestamp::now();
+    while place.is_held() {
+        if is_over(since, within) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    // Its files go before its lock; one that was killed meanwhile has left them.
+    !place.is_there() || place.clean().is_ok()
+}

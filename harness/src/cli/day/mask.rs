@@ -1,0 +1,106 @@
+//! Masks secrets in what leaves this machine.
+
+use serde_json::Value;
+
+/// What stands for a secret.
+pub(super) const MASK: &str = "(masked)";
+/// Parts of names of variables and fields whose values are secrets.
+const SECRETS: [&str; 8] =
+    ["password", "passwd", "secret", "token", "credential", "private-key", "privatekey", "apikey"];
+/// Fields with such a part that only name something.
+const NAMES: [&str; 9] = [
+    "secretname",
+    "secretref",
+    "secretkeyref",
+    "secretnamespace",
+    "imagepullsecrets",
+    "automountserviceaccounttoken",
+    "clienttoken",
+    "tokenexpirationseconds",
+    "audiences",
+];
+/// The annotation in which kubectl keeps what it applied.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Masks in `value`: the data of Secrets, values of variables and fields that sound like secrets.
+pub(super) fn mask(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            let is_secret = map.get("kind").is_some_and(|kind| kind == "Secret");
+            // `env: [{name: DB_PASSWORD, value: …}]`, and tags, which are {key, value}.
+            let name = map.get("name").or(map.get("key")).and_then(Value::as_str).unwrap_or_default();
+            let named = sounds_secret(name);
+            for (key, value) in map.iter_mut() {
+                let whole = (is_secret && ["data", "stringData"].contains(&key.as_str()))
+                    || (named && key == "value")
+                    || key == APPLIED
+                    || (sounds_secret(key) && value.is_string());
+                if whole { hide(value) } else { mask(value) }
+            }
+            // The resource of a saved state: its objects have no kind.
+            if let Some(secrets) = map.get_mut("secrets") {
+                hide_data(secrets);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(mask),
+        _ => {}
+    }
+}
+
+fn sounds_secret(name: &str) -> bool {
+    let plain = name.to_ascii_lowercase().replace('_', "-");
+    let joined = plain.replace('-', "");
+    let names =
+        NAMES.contains(&joined.as_str()) || joined.ends_with("secretname") || joined.ends_with("secretnamespace");
+    !names && SECRETS.iter().any(|part| plain.contains(part) || joined.contains(&part.replace('-', "")))
+}
+
+/// Hides every text below `value`, and keeps its shape.
+fn hide(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(hide),
+        Value::Array(list) => list.iter_mut().for_each(hide),
+        Value::Null => {}
+        other => *other = MASK.into(),
+    }
+}
+
+/// Hides `data` and `stringData` wherever they are below.
+fn hide_data(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter_mut() {
+                if ["data", "stringData"].contains(&key.as_str()) { hide(value) } else { hide_data(value) }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(hide_data),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_wherever_they_stand_and_the_rest_stays() {
+        let mut value = json!({
+            "secrets": [{ "metadata": { "name": "db" }, "data": { "a": "canary" } }],
+            "items": [{ "kind": "Secret", "stringData": { "b": "canary" }, "metadata": { "name": "x",
+                "annotations": { APPLIED: "canary" } } }],
+            "spec": { "env": [{ "name": "DB_PASSWORD", "value": "canary" }, { "name": "HOST", "value": "db" },
+                { "name": "KEY", "valueFrom": { "secretKeyRef": { "name": "db", "key": "a" } } }] },
+            "parameters": { "csi.storage.k8s.io/node-stage-secret-name": "db" },
+            "token": "canary", "clientToken": "pvc-1", "secretName": "db",
+        });
+        mask(&mut value);
+        let text = value.to_string();
+        assert!(!text.contains("canary"), "{text}");
+        assert_eq!(value["spec"]["env"][1]["value"], "db");
+        assert_eq!(value["spec"]["env"][2]["valueFrom"]["secretKeyRef"]["name"], "db");
+        assert_eq!(value["parameters"]["csi.storage.k8s.io/node-stage-secret-name"], "db");
+        assert_eq!((&value["clientToken"], &value["secretName"]), (&json!("pvc-1"), &json!("db")));
+    }
+}

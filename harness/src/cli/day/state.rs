@@ -1,0 +1,21 @@
+//! `mooring state`: everything that a Mooring knows.
+
+use serde_json::Value;
+
+use super::Done;
+use super::client::Running;
+use super::place::Which;
+use crate::cli::refusal::Refusal;
+
+/// Arguments of `mooring state`.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+    let state: Value = Running::at(args.which.place()?)?.client()?.get("/state")?;
+    let text = serde_json::to_string_pretty(&state).unwrap_or_default() + "\n";
+    Ok(Done::new(state, text))
+}

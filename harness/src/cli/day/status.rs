@@ -1,0 +1,99 @@
+//! `mooring status`: how a Mooring is, on one page.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Done;
+use super::client::Running;
+use super::ls::age;
+use super::place::Which;
+use crate::cli::refusal::{Refusal, lacking};
+use crate::runner::Objects;
+use crate::scenario::object::Kind;
+
+/// Arguments of `mooring status`.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
+    let running = Running::at(args.which.place()?)?;
+    let client = running.client()?;
+    let (status, crashes) = (client.get("/status")?, client.get("/crashes")?);
+    let faults = client.get("/faults")?;
+    let (runtime, objects) = running.objects()?;
+    let count = async |kind: Kind| phases(&objects, kind).await;
+    let counts = runtime.block_on(async {
+        Ok::<_, Refusal>(json!({
+            "nodes": count(Kind::node()).await?,
+            "claims": count(Kind::claim()).await?,
+            "pods": count(Kind::pod()).await?,
+        }))
+    })?;
+    let record = running.place.record();
+    let text = page(&running, &record.started, &status, &counts, &crashes, &faults);
+    let mut data = json!({ "name": running.place.name(), "ready": running.ready, "started": record.started });
+    for (key, value) in [("cluster", &status), ("objects", &counts), ("crashes", &crashes["crashes"])] {
+        data[key] = value.clone();
+    }
+    data["faults"] = faults["faults"].clone();
+    Ok(Done::new(data, text))
+}
+
+/// How many objects of a kind are in which phase; nodes by their condition Ready.
+async fn phases(objects: &Objects, kind: Kind) -> Result<BTreeMap<String, usize>, Refusal> {
+    let all = objects.list(kind).await.map_err(|e| lacking(e.to_string()))?;
+    let mut phases = BTreeMap::new();
+    // What stands for the parts of Mooring itself is no work of the user.
+    for object in all.iter().filter(|object| object["metadata"]["namespace"] != "kube-system") {
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.filter(|c| c["type"] == "Ready").any(|c| c["status"] == "True");
+        let phase = match object["status"]["phase"].as_str() {
+            _ if !object["metadata"]["deletionTimestamp"].is_null() => "Terminating",
+            Some(phase) => phase,
+            None if ready => "Ready",
+            None => "NotReady",
+        };
+        *phases.entry(phase.to_owned()).or_default() += 1;
+    }
+    Ok(phases)
+}
+
+fn page(running: &Running, started: &str, status: &Value, counts: &Value, crashes: &Value, faults: &Value) -> String {
+    let says = |key: &str| running.says(key);
+    let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let up = processes.iter().filter(|process| process["up"] == true).count();
+    let down: Vec<&str> = status["down"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let many = |key: &str| {
+        let phases = counts[key].as_object().into_iter().flatten();
+        let all: Vec<String> = phases.map(|(phase, count)| format!("{count} {phase}")).collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    };
+    let mut text = format!("{}: up for {} (pid {})\n", running.place.name(), age(started), running.ready["pid"]);
+    for (what, is) in [
+        ("cloud", says("ec2")),
+        ("kubernetes", says("kubernetes")),
+        ("admin", says("admin")),
+        ("kubeconfig", says("kubeconfig")),
+        ("context", says("context")),
+    ] {
+        text.push_str(&format!("  {what:<11} {is}\n"));
+    }
+    text.push_str(&format!("  {:<11} {}\n", "nodes", many("nodes")));
+    text.push_str(&format!("  {:<11} {}\n", "claims", many("claims")));
+    text.push_str(&format!("  {:<11} {}\n", "pods", many("pods")));
+    text.push_str(&format!("  {:<11} {up} of {} run\n", "processes", processes.len()));
+    if !down.is_empty() {
+        text.push_str(&format!("  {:<11} {}\n", "down", down.join(", ")));
+    }
+    let faults = faults["faults"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let fault =
+        |report: &Value| format!("{} ({} hits)", report["fault"]["name"].as_str().unwrap_or_default(), report["hits"]);
+    let crashed = crashes["crashes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let all: Vec<String> = faults.iter().map(fault).chain(crashed.map(|name| format!("crash:{name}"))).collect();
+    text.push_str(&format!("  {:<11} {}\n", "faults", if all.is_empty() { "none".to_owned() } else { all.join(", ") }));
+    text
+}

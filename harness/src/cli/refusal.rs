@@ -1,0 +1,26 @@
+//! Why a command does not do what it is asked.
+
+use crate::output::{Exit, Failure};
+
+/// How a command ends that cannot do its work, and what it says.
+pub(super) type Refusal = (Exit, Failure);
+
+/// The command line is wrong.
+pub(super) fn usage(message: impl Into<String>) -> Refusal {
+    (Exit::Usage, Failure::new("usage", message))
+}
+
+/// Something is not there that the command needs.
+pub(super) fn lacking(message: impl Into<String>) -> Refusal {
+    (Exit::Environment, Failure::new("environment", message))
+}
+
+/// It took too long.
+pub(super) fn late(message: impl Into<String>) -> Refusal {
+    (Exit::Timeout, Failure::new("timeout", message))
+}
+
+/// The same, with one more thing to do next.
+pub(super) fn next((exit, failure): Refusal, action: impl Into<String>) -> Refusal {
+    (exit, failure.action(action))
+}

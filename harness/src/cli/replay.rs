@@ -1,0 +1,203 @@
+//! `mooring replay`: a run again, byte for byte, or up to a moment.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use substrate::fault::Span;
+
+use super::search;
+use crate::mutants;
+use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
+use crate::report::trace_line;
+use crate::search::bundle::{self, Record, trace_beside};
+use crate::search::document::Document;
+use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
+use crate::search::replay::{Difference, Moment, first_difference, to_moment};
+
+/// Events that are shown before a moment.
+const SHOWN: usize = 20;
+const MOMENT: &str = "Up to a moment";
+const COMPARE: &str = "What it is compared with";
+
+/// Arguments of `mooring replay`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file that a search wrote, or any scenario.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The seed; that of the record when absent, and 1 where there is none.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Switch on planted defects by name; those of the record when absent.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"))]
+    mutant: Vec<String>,
+    /// Stop at this time of the world (6m30s), or at this event by its number (#120).
+    #[arg(long, value_name = "TIME", help_heading = MOMENT, value_parser = Moment::of_time)]
+    until: Option<Moment>,
+    /// Stop when an object enters a state: 'pvc/data Bound', 'volumeattachment/csi-* attached'.
+    #[arg(long, value_name = "OBJECT STATE", conflicts_with = "until", help_heading = MOMENT, value_parser = Moment::of_object)]
+    at: Option<Moment>,
+    /// Show what there is then: objects, volumes of the cloud, devices and mounts of each node. Reading takes some
+    /// milliseconds of the world's time.
+    #[arg(long, help_heading = MOMENT)]
+    state: bool,
+    /// The trace to compare with; the one beside the file when absent.
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["until", "at", "state"], help_heading = COMPARE)]
+    against: Option<PathBuf>,
+    /// Write the trace to this file, to compare with later.
+    #[arg(long, value_name = "TRACE", conflicts_with_all = ["until", "at", "state"], help_heading = COMPARE)]
+    record: Option<PathBuf>,
+    /// Wall-clock limit; exceeding it is exit code 4.
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    timeout: Span,
+}
+
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let usage = |message: String| search::usage("replay", format, message);
+    let (document, record) = match bundle::read(&args.file) {
+        Ok(read) => read,
+        Err(error) => return usage(error.to_string()),
+    };
+    let mine = Record {
+        seed: args.seed.or(record.as_ref().map(|r| r.seed)).unwrap_or(1),
+        mutants: match (&args.mutant[..], &record) {
+            ([], Some(record)) => record.mutants.clone(),
+            (named, _) => named.to_vec(),
+        },
+        class: record.as_ref().map_or(Class::Survived, |r| r.class),
+        breaks: record.as_ref().map(|r| r.breaks.clone()).unwrap_or_default(),
+        ..Record::default()
+    };
+    if let Err(message) = mutants::check(&mine.mutants) {
+        return usage(message);
+    }
+    if args.state && args.until.is_none() && args.at.is_none() {
+        return usage("--state: say when, with --until or --at".to_owned());
+    }
+    // What was recorded with another seed or other defects is another run.
+    let record = record.filter(|r| r.seed == mine.seed && r.mutants == mine.mutants);
+    match args.until.clone().or_else(|| args.at.clone()) {
+        Some(moment) => stop_at(args, &document, &mine, moment, format),
+        None => compare(args, &document, &mine, record.as_ref(), format),
+    }
+}
+
+/// Runs to a moment, and shows it.
+fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, format: Format) -> ExitCode {
+    let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
+    let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0)) {
+        Ok(seen) => seen,
+        Err(message) => return search::usage("replay", format, message),
+    };
+    let from = seen.events.len().saturating_sub(SHOWN);
+    let lines: Vec<_> = seen.events[from..].iter().map(|event| event.line()).collect();
+    let mut text: String = lines.iter().map(|line| trace_line(line) + "\n").collect();
+    if args.state {
+        text += &state_text(&seen.state);
+    }
+    let data = json!({ "came": seen.came, "events": seen.events.len(), "last": lines, "state": seen.state });
+    let envelope = if seen.came {
+        Envelope::passed("replay", data)
+    } else {
+        let failure = Failure::new("moment-never-came", "the run ended before this moment")
+            .action("the events that are shown are its last ones");
+        Envelope::failed("replay", Exit::Failed, failure).with_data(data)
+    };
+    output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+fn state_text(state: &Value) -> String {
+    let style = Style::stdout();
+    let mut out = String::new();
+    for key in ["objects", "ec2", "nodes"] {
+        out += &format!("\n{}\n", style.paint(Tone::Title, key));
+        for item in state[key].as_array().into_iter().flatten() {
+            let Value::Object(map) = item else { continue };
+            let name = ["object", "volume", "node"].iter().find_map(|key| map.get(*key)?.as_str()).unwrap_or_default();
+            let rest: Vec<String> = map
+                .iter()
+                .filter(|(_, value)| value.as_str() != Some(name))
+                .map(|(key, value)| {
+                    format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                })
+                .collect();
+            out += &format!("  {name}  {}\n", rest.join("  "));
+        }
+    }
+    let ms = state["readMs"].as_u64().unwrap_or(0);
+    out + &style.paint(Tone::Faint, &format!("read at {}.{:03}s\n", ms / 1000, ms % 1000))
+}
+
+/// Runs to the end, and compares with what was recorded: with another run of its own where nothing was.
+fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Record>, format: Format) -> ExitCode {
+    let limit = Some(args.timeout.0);
+    let task = task_of(document, mine, limit);
+    let (verdict, lines) = judge_and_trace(&task, limit);
+    if verdict.class == Class::Unreadable {
+        return search::usage("replay", format, verdict.message);
+    }
+    if let Some(path) = &args.record
+        && let Err(e) = std::fs::write(path, lines.join("\n") + "\n")
+    {
+        return search::environment("replay", format, format!("--record {}: {e}", path.display()));
+    }
+    let beside = args.against.clone().or_else(|| {
+        let beside = trace_beside(&args.file);
+        (record.is_some() && beside.exists()).then_some(beside)
+    });
+    let recorded = match beside.map(|path| std::fs::read_to_string(&path).map_err(|e| (path, e))).transpose() {
+        Ok(recorded) => recorded,
+        Err((path, e)) => return search::usage("replay", format, format!("{}: {e}", path.display())),
+    };
+    let (with, difference) = match (&recorded, record) {
+        (Some(text), _) => ("the recorded trace", first_difference(text.lines(), &lines).map(differs)),
+        (None, Some(record)) => ("the recorded digest", by_digest(record, &verdict)),
+        (None, None) => {
+            let (_, again) = judge_and_trace(&task, limit);
+            ("a second run", first_difference(again.iter().map(String::as_str), &lines).map(differs))
+        }
+    };
+    let data = json!({
+        "seed": mine.seed,
+        "comparedWith": with,
+        "class": verdict.class,
+        "signature": verdict.signature,
+        "message": verdict.message,
+        "events": verdict.events,
+        "digest": verdict.digest,
+    });
+    let envelope = match difference {
+        None => Envelope::passed("replay", data),
+        Some(why) => {
+            let failure = Failure::new("diverged", why)
+                .action("was it recorded by another build? Then the files are not to blame");
+            Envelope::failed("replay", Exit::Diverged, failure).with_data(data)
+        }
+    };
+    let style = Style::stdout();
+    let mut text = String::new();
+    if envelope.exit() == Exit::Passed {
+        let all = format!("{} events, byte for byte as in {with}", verdict.events);
+        text += &format!("{} {all}\n", style.paint(Tone::Good, "✓"));
+    }
+    text += &format!("{} {}\n", verdict.class.word(), verdict.signature);
+    text += &verdict.message.lines().map(|line| format!("  {line}\n")).collect::<String>();
+    output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+fn differs(Difference { n, recorded, now }: Difference) -> String {
+    let side = |line: Option<String>| line.unwrap_or_else(|| "(it had ended)".to_owned());
+    format!("event {n} differs\n  recorded  {}\n  now       {}", side(recorded), side(now))
+}
+
+fn by_digest(record: &Record, now: &Verdict) -> Option<String> {
+    let same = record.digest == now.digest && record.events == now.events;
+    (!same).then(|| {
+        let before = format!("{} events with the digest {}", record.events, record.digest);
+        format!(
+            "recorded were {before}, and now {} with {}\nwithout a trace nobody knows where",
+            now.events, now.digest
+        )
+    })
+}

@@ -1,0 +1,59 @@
+//! A run against a compose project that others have started: nothing is started here, and nothing is taken down but
+//! what the scenario has made.
+
+use std::time::Duration;
+
+use substrate::World;
+use substrate::host::Stop;
+
+use super::args::Args;
+use super::play::{Trouble, close_trace, open_trace, options};
+use crate::cluster::compose::project::Project;
+use crate::cluster::{Cluster, ClusterSpec, live};
+use crate::invariants::Id;
+use crate::output::{Format, Progress};
+use crate::runner::{self, Attendant, Outcome};
+use crate::scenario::model::{LatencyProfile, Scenario};
+
+/// How long a story may take to say that its time is over.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Runs `scenario` and leaves the project as it was.
+pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -> Result<Outcome, Trouble> {
+    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let project = Project::find(args.project.as_deref()).map_err(Trouble::Environment)?;
+    progress.note(&format!("containers of the compose project {}", project.name()));
+    if scenario.latency != LatencyProfile::Instant {
+        let wanted = scenario.latency.as_str();
+        progress.note(&format!("the cloud is as fast as it was started; the scenario is for MOORING_LATENCY={wanted}"));
+    }
+    let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("the runtime does not start: {e}")))?;
+    let trace = args.trace.as_deref();
+    let result = runtime.block_on(async {
+        let mut stop =
+            Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+        let world = World::live(options(args, scenario, seed));
+        open_trace(trace, &world)?;
+        let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
+        let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
+        let limit = args.live_limit(scenario);
+        let nobody = Attendant::nobody().patient(limit);
+        let note = |step: &crate::scenario::model::Step| progress.note(&format!("  {step}"));
+        let begin = tokio::time::Instant::now();
+        let outcome = tokio::select! { biased;
+            outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
+            _ = stop.wait() => Err(Trouble::Interrupted),
+            // The story itself ends at the limit.
+            () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
+        };
+        cluster.release().await;
+        close_trace(trace, &world)?;
+        outcome
+    });
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    result.map(|mut outcome| {
+        // A container does not tell which events its watches got: it would tell each one.
+        outcome.checked.cannot(Id::I7);
+        outcome
+    })
+}

@@ -1,0 +1,128 @@
+//! What the commands that search share: how runs are carried out, findings written, and mistakes told.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use substrate::fault::Span;
+use substrate::host::Stop;
+
+use crate::output::{self, Envelope, Exit, Failure, Format, Style};
+use crate::search::bundle::Bundle;
+use crate::search::judge::{Class, Verdict, judge_and_trace, task_of};
+use crate::search::worker;
+use crate::search::workers::{self, Next, Settings, processors};
+
+const HOW: &str = "How runs are carried out";
+
+/// How runs are carried out.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct How {
+    /// Runs at a time, each in a process of its own; one for each processor when absent. The result is the same.
+    #[arg(long, value_name = "N", help_heading = HOW, value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Wall-clock limit of a run; one that takes longer is a finding.
+    #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = HOW)]
+    pub timeout: Span,
+    /// Memory that a run may take, in MiB; one that needs more is a finding.
+    #[arg(long, value_name = "MIB", default_value_t = 4096, help_heading = HOW, value_parser = clap::value_parser!(u64).range(256..=1_048_576))]
+    pub memory: u64,
+    /// Switch on planted defects by name, separated by commas: for builds with the feature `mutants`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"), help_heading = HOW)]
+    pub mutant: Vec<String>,
+}
+
+impl How {
+    /// Runs at a time.
+    pub fn jobs(&self) -> usize {
+        self.jobs.map_or_else(processors, usize::from)
+    }
+
+    /// For the children.
+    pub fn settings(&self) -> Settings {
+        Settings { jobs: self.jobs(), limit: self.timeout.0, memory: self.memory << 20, ends: None }
+    }
+}
+
+/// Carries out runs until there are no more, `told` wants none, or the user ends it, which gives false.
+pub(in crate::cli) fn carry_out(
+    settings: Settings,
+    work: Box<Next>,
+    told: impl FnMut(usize, Verdict) -> bool,
+) -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    runtime.block_on(async {
+        let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+        let stop = async {
+            stop.wait().await;
+        };
+        workers::run(settings, work, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+    })
+}
+
+/// Writes a finding into `folder`, with its trace where it has one, and gives its path.
+pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit: Duration) -> Result<PathBuf, String> {
+    // A run that breaks the program would break this one, too.
+    if matches!(bundle.record.class, Class::Broke | Class::Hung) {
+        return bundle.write(folder, name, &[]);
+    }
+    let task = task_of(&bundle.document, &bundle.record, Some(limit));
+    let (verdict, trace) = judge_and_trace(&task, Some(limit));
+    (bundle.record.events, bundle.record.digest) = (verdict.events, verdict.digest);
+    bundle.write(folder, name, &trace)
+}
+
+/// The flags of a command that decide what its runs do, after a file: its seed and planted defects.
+pub(in crate::cli) fn flags(seed: u64, mutants: &[String]) -> String {
+    let mutants = if mutants.is_empty() { String::new() } else { format!(" --mutant {}", mutants.join(",")) };
+    format!("--seed {seed}{mutants}")
+}
+
+/// Ends a command for a mistake in what it was given.
+pub(in crate::cli) fn usage(command: &str, format: Format, message: impl Into<String>) -> ExitCode {
+    let envelope = Envelope::failed(command, Exit::Usage, Failure::new("usage", message.into()));
+    output::finish(format, &envelope, "", Style::stderr()).into()
+}
+
+/// Ends a command for what the machine lacks.
+pub(in crate::cli) fn environment(command: &str, format: Format, message: impl Into<String>) -> ExitCode {
+    let envelope = Envelope::failed(command, Exit::Environment, Failure::new("environment", message.into()));
+    output::finish(format, &envelope, "", Style::stderr()).into()
+}
+
+/// A word that is a good name of a file.
+pub(in crate::cli) fn file_name(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars() {
+        match c.is_ascii_alphanumeric() {
+            true => name.push(c.to_ascii_lowercase()),
+            false if !name.ends_with('-') => name.push('-'),
+            false => {}
+        }
+    }
+    let name: String = name.trim_matches('-').chars().take(60).collect();
+    name.trim_matches('-').to_owned()
+}
+
+/// Arguments of a worker.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct WorkerArgs {
+    /// Wall-clock limit of a run, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    limit_ms: u64,
+    /// Memory that this process may take, in bytes.
+    #[arg(long, value_name = "BYTES")]
+    memory: u64,
+}
+
+/// Carries out runs until nobody asks for more.
+pub(in crate::cli) fn worker(args: &WorkerArgs) -> ExitCode {
+    match worker::main(Duration::from_millis(args.limit_ms), args.memory) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            Exit::Environment.into()
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `mooring shrink`: a finding without what it does not need.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::search::{self, How};
+use crate::mutants;
+use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone};
+use crate::search::bundle::{self, Bundle, Record};
+use crate::search::document::Document;
+use crate::search::judge::{Class, Task, Verdict};
+use crate::search::shrink::{shrink, size};
+
+/// Arguments of `mooring shrink`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file that a search wrote, or any scenario that fails.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The seed; that of the record when absent, and 1 where there is none.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write the small file here, with its trace beside it; it is printed when absent.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    let usage = |message: String| search::usage("shrink", format, message);
+    let (document, record) = match bundle::read(&args.file) {
+        Ok(read) => read,
+        Err(error) => return usage(error.to_string()),
+    };
+    let record = record.unwrap_or_default();
+    let mine = Record {
+        seed: args.seed.unwrap_or(record.seed.max(1)),
+        mutants: if args.how.mutant.is_empty() { record.mutants.clone() } else { args.how.mutant.clone() },
+        ..record
+    };
+    if let Err(message) = mutants::check(&mine.mutants) {
+        return usage(message);
+    }
+    let first = match verdicts(args, &mine, std::slice::from_ref(&document), &mut |_| false) {
+        Ok(mut all) => all.pop().flatten(),
+        Err(Stopped::Trouble(why)) => return search::environment("shrink", format, why),
+        Err(Stopped::User) => return interrupted(format),
+    };
+    let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
+        return usage(format!("{}: nothing goes wrong in it, so there is nothing to shrink", args.file.display()));
+    };
+    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let phase = progress.phase("shrink");
+    let mut runs = 0;
+    let mut stopped = None;
+    let mut shows = |candidates: &[Document]| {
+        runs += candidates.len();
+        phase.update(&format!("{runs} candidates"));
+        let same = |verdict: &Verdict| verdict.signature == first.signature;
+        match verdicts(args, &mine, candidates, &mut |verdict| same(verdict)) {
+            Ok(all) => Ok(all.iter().position(|verdict| verdict.as_ref().is_some_and(same))),
+            Err(why) => {
+                stopped = Some(why);
+                Err("stopped".to_owned())
+            }
+        }
+    };
+    let small = shrink(&document, &mut shows);
+    let small = match (small, stopped) {
+        (Ok(small), _) => small,
+        (Err(_), Some(Stopped::Trouble(why))) => return search::environment("shrink", format, why),
+        (Err(_), _) => return interrupted(format),
+    };
+    phase.done(&format!("{} items of {}", size(&small), size(&document)));
+    let flags = search::flags(mine.seed, &mine.mutants);
+    let notes = vec![
+        format!("{}: {}", first.class.word(), first.message),
+        match first.class {
+            Class::EndDiffers => format!("`mooring replay FILE {flags}` shows where it ends."),
+            _ => format!("`mooring run FILE {flags}` fails with it."),
+        },
+    ];
+    let mut bundle = Bundle::new(small.clone(), mine.seed, &mine.mutants, &first, notes);
+    bundle.record.breaks.clone_from(&mine.breaks);
+    let data = json!({
+        "signature": first.signature,
+        "before": size(&document),
+        "after": size(&small),
+        "candidates": runs,
+        "file": args.out,
+        "scenario": small.tree(),
+    });
+    let mut text = String::new();
+    match &args.out {
+        Some(out) => {
+            let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let name = out.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let folder = folder.map_or_else(|| PathBuf::from("."), std::path::Path::to_owned);
+            match search::keep(bundle, &folder, &name, args.how.timeout.0) {
+                Ok(path) => text += &format!("{} {}\n", Style::stdout().paint(Tone::Good, "✓"), path.display()),
+                Err(why) => return search::environment("shrink", format, format!("--out {why}")),
+            }
+        }
+        None => text += &bundle.text(),
+    }
+    output::finish(format, &Envelope::passed("shrink", data), &text, Style::stderr()).into()
+}
+
+fn interrupted(format: Format) -> ExitCode {
+    let envelope = Envelope::failed("shrink", Exit::Interrupted, Failure::new("interrupted", "interrupted"));
+    output::finish(format, &envelope, "", Style::stderr()).into()
+}
+
+/// Why there are no verdicts.
+enum Stopped {
+    User,
+    Trouble(String),
+}
+
+/// What the runs of some documents come to, in their order, up to the first that is `enough`; those behind it may be
+/// missing.
+fn verdicts(
+    args: &Args,
+    record: &Record,
+    documents: &[Document],
+    enough: &mut dyn FnMut(&Verdict) -> bool,
+) -> Result<Vec<Option<Verdict>>, Stopped> {
+    let task = |document: &Document| Task {
+        text: document.text(),
+        seed: record.seed,
+        mutants: record.mutants.clone(),
+        ends: None,
+        tell_ends: record.class == Class::EndDiffers,
+    };
+    let tasks: Vec<Task> = documents.iter().map(task).collect();
+    // Where a run must end is where that without what breaks does.
+    let tasks = match record.class {
+        Class::EndDiffers => {
+            let unbroken: Vec<Task> =
+                documents.iter().map(|document| task(&document.clone().without_faults(&record.breaks))).collect();
+            let ends = in_order(args, unbroken, &mut |_| false)?;
+            let with = |(task, usual): (Task, Option<Verdict>)| Task { ends: usual.map(|v| v.ends), ..task };
+            tasks.into_iter().zip(ends).map(with).collect()
+        }
+        _ => tasks,
+    };
+    in_order(args, tasks, enough)
+}
+
+fn in_order(
+    args: &Args,
+    tasks: Vec<Task>,
+    enough: &mut dyn FnMut(&Verdict) -> bool,
+) -> Result<Vec<Option<Verdict>>, Stopped> {
+    let mut all: Vec<Option<Verdict>> = vec![None; tasks.len()];
+    let work = move |run: usize| tasks.get(run).cloned();
+    let whole = search::carry_out(args.how.settings(), Box::new(work), |run, verdict| {
+        all[run] = Some(verdict);
+        // The first that counts is known once all before it are.
+        let known = all.iter().take_while(|verdict| verdict.is_some()).flatten();
+        !known.into_iter().any(&mut *enough)
+    });
+    match whole {
+        Ok(true) => Ok(all),
+        Ok(false) => Err(Stopped::User),
+        Err(why) => Err(Stopped::Trouble(why)),
+    }
+}

@@ -1,0 +1,277 @@
+//! `mooring sweep`: everything that can break in a scenario, one thing a run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::search::{self, How};
+use crate::mutants;
+use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::search::bundle::Bundle;
+use crate::search::document::Document;
+use crate::search::judge::{Class, Verdict};
+use crate::search::points::PointKind;
+use crate::search::shard::Shard;
+use crate::search::sweep::{Plan, Sweep, Table};
+use crate::search::workers::Since;
+
+const WHAT: &str = "What is broken";
+/// Runs of a finding that are named.
+const NAMED: usize = 3;
+
+/// Arguments of `mooring sweep`.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The scenario file.
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// The seed of every run.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = WHAT)]
+    seed: u64,
+    /// Only these kinds of points, separated by commas.
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum, help_heading = WHAT)]
+    only: Vec<Kind>,
+    /// At most so many points, evenly spread over all of them.
+    #[arg(long, value_name = "N", help_heading = WHAT, value_parser = clap::value_parser!(u32).range(1..))]
+    points: Option<u32>,
+    /// Also so many pairs of points, drawn by the seed: two things break in one run.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = WHAT)]
+    pairs: u32,
+    /// Only the k-th of n parts of the runs; the others are somebody else's.
+    #[arg(long, value_name = "K/N", default_value_t, help_heading = WHAT)]
+    shard: Shard,
+    /// Write a scenario file for each finding, with its trace, into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// [`PointKind`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind(PointKind);
+
+impl ValueEnum for Kind {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Kind; PointKind::ALL.len()] = {
+            let mut all = [Kind(PointKind::Crash); PointKind::ALL.len()];
+            let mut at = 0;
+            while at < all.len() {
+                all[at] = Kind(PointKind::ALL[at]);
+                at += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.word()))
+    }
+}
+
+pub(super) fn main(args: &Args, format: Format) -> ExitCode {
+    if let Err(message) = mutants::check(&args.how.mutant) {
+        return search::usage("sweep", format, message);
+    }
+    let document = match Document::load(&args.scenario) {
+        Ok(document) => document,
+        Err(error) => return search::usage("sweep", format, error.to_string()),
+    };
+    let plan = Plan {
+        seed: args.seed,
+        mutants: args.how.mutant.clone(),
+        only: args.only.iter().map(|kind| kind.0).collect(),
+        sample: args.points.map(|n| n as usize),
+        pairs: args.pairs as usize,
+    };
+    let sweep = match Sweep::prepare(&document, plan, Some(args.how.timeout.0)) {
+        Ok(sweep) => sweep,
+        Err(message) => return search::usage("sweep", format, message),
+    };
+    let runs: Vec<usize> =
+        (0..sweep.len()).map(|run| args.shard.whole(run)).take_while(|run| *run < sweep.len()).collect();
+    let settings = workers_of(args, &sweep);
+    let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
+    let phase = progress.phase(format!("sweep {}", sweep_name(&document)));
+    let since = Since::now();
+    let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
+    let mut found = 0;
+    let work = {
+        let (sweep, runs) = (sweep.clone(), runs.clone());
+        move |at: usize| runs.get(at).map(|run| sweep.task(*run))
+    };
+    let whole = search::carry_out(settings, Box::new(work), |at, verdict| {
+        found += usize::from(verdict.class.is_finding());
+        verdicts.insert(runs[at], verdict);
+        phase.update(&format!("{} of {} points, {found} found", verdicts.len(), runs.len()));
+        true
+    });
+    let whole = match whole {
+        Ok(whole) => whole,
+        Err(why) => return search::environment("sweep", format, why),
+    };
+    let wall = since.elapsed();
+    let rate = verdicts.len() as f64 / wall.as_secs_f64().max(1e-3);
+    let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+    phase.done(&format!("{} points in {}, {rate:.1} points per second", verdicts.len(), took(wall_ms)));
+    conclude(args, &sweep, &verdicts, runs.len(), whole, format)
+}
+
+fn sweep_name(document: &Document) -> String {
+    document.name().to_owned()
+}
+
+fn workers_of(args: &Args, sweep: &Sweep) -> crate::search::workers::Settings {
+    // Where the unbroken run fails, there is no end that others must have.
+    let ends = (sweep.unbroken.class == Class::Survived || sweep.unbroken.class == Class::Declared)
+        .then(|| sweep.unbroken.ends.clone());
+    crate::search::workers::Settings { ends, ..args.how.settings() }
+}
+
+/// A bug, and where it shows.
+struct Finding<'a> {
+    verdict: &'a Verdict,
+    runs: &'a [Option<usize>],
+    file: Option<PathBuf>,
+}
+
+fn conclude(
+    args: &Args,
+    sweep: &Sweep,
+    verdicts: &BTreeMap<usize, Verdict>,
+    runs: usize,
+    whole: bool,
+    format: Format,
+) -> ExitCode {
+    let table = sweep.table(verdicts);
+    let mut findings = Vec::new();
+    for runs in table.findings.values() {
+        let verdict = match runs.first() {
+            Some(Some(run)) => verdicts.get(run),
+            _ => Some(&sweep.unbroken),
+        };
+        let Some(verdict) = verdict else { continue };
+        let file = match args.out.as_ref().map(|folder| keep(args, folder, sweep, runs, verdict)).transpose() {
+            Ok(file) => file,
+            Err(why) => return search::environment("sweep", format, format!("--out {why}")),
+        };
+        findings.push(Finding { verdict, runs, file });
+    }
+    // The worst, and the most frequent, first; what is equal in the order of the words.
+    findings.sort_by_key(|finding| (finding.verdict.class, std::cmp::Reverse(finding.runs.len())));
+    let text = text(args, sweep, &table, &findings, runs, verdicts.len());
+    let data = data(args, sweep, &table, &findings, runs, verdicts.len());
+    let envelope = match (whole, findings.len()) {
+        (false, _) => {
+            let message = format!("interrupted after {} of {runs} points, {} found", verdicts.len(), findings.len());
+            Envelope::failed("sweep", Exit::Interrupted, Failure::new("interrupted", message)).with_data(data)
+        }
+        (true, 0) => Envelope::passed("sweep", data),
+        (true, n) => {
+            let failure = Failure::new("found", format!("{n} found")).action(match &args.out {
+                Some(folder) => format!("`mooring run` each file in {} with the seed that it names", folder.display()),
+                None => "sweep again with --out FOLDER, which writes a scenario file for each".to_owned(),
+            });
+            Envelope::failed("sweep", Exit::Failed, failure).with_data(data)
+        }
+    };
+    output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+/// Writes the first run of a finding as a file.
+fn keep(
+    args: &Args,
+    folder: &std::path::Path,
+    sweep: &Sweep,
+    runs: &[Option<usize>],
+    verdict: &Verdict,
+) -> Result<PathBuf, String> {
+    let run = runs.first().copied().flatten();
+    let document = sweep.broken(run.unwrap_or(usize::MAX));
+    let flags = search::flags(args.seed, &args.how.mutant);
+    let notes = vec![
+        format!("Found by `mooring sweep {} {flags}`.", args.scenario.display()),
+        format!("What breaks: {}", run.map_or_else(|| "nothing".to_owned(), |run| sweep.about(run))),
+        format!("{}: {}", verdict.class.word(), verdict.message),
+        match verdict.class {
+            Class::EndDiffers => {
+                "`mooring sweep` compares where runs end; `mooring run` passes with this file.".to_owned()
+            }
+            _ => format!("`mooring run FILE {flags}` fails with it."),
+        },
+    ];
+    let name = search::file_name(&verdict.signature);
+    let mut bundle = Bundle::new(document, args.seed, &args.how.mutant, verdict, notes);
+    bundle.record.breaks = run.map(|run| sweep.faults(run)).unwrap_or_default();
+    search::keep(bundle, folder, &name, args.how.timeout.0)
+}
+
+fn text(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>], runs: usize, ended: usize) -> String {
+    let style = Style::stdout();
+    let mut out = table.text();
+    let mut notes = vec![format!("{} points in all", sweep.found)];
+    if runs < sweep.found || args.pairs > 0 {
+        notes.push(format!("{runs} chosen"));
+    }
+    if ended < runs {
+        notes.push(format!("{} not run", runs - ended));
+    }
+    notes.push(format!("{} renewals of leases left alone", sweep.heartbeats));
+    if sweep.left_out > 0 {
+        notes.push(format!("{} demands about how often and how fast left out", sweep.left_out));
+    }
+    if table.silent > 0 {
+        notes.push(format!("{} runs in which a second fault did not fire", table.silent));
+    }
+    out += &format!("{}\n", style.paint(Tone::Faint, &notes.join(" · ")));
+    for (id, count) in &table.declared {
+        out += &format!("{} {id} in {count} runs\n", style.paint(Tone::Warning, "declared"));
+    }
+    for Finding { verdict, runs, file } in findings {
+        out += &format!("\n{} {}\n", style.paint(Tone::Bad, verdict.class.word()), verdict.signature);
+        for line in verdict.message.lines() {
+            out += &format!("  {line}\n");
+        }
+        let count = if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) };
+        out += &format!("  {}\n", style.paint(Tone::Faint, &format!("in {count}:")));
+        for run in runs.iter().take(NAMED) {
+            let about = run.map_or_else(|| "the unbroken run".to_owned(), |run| sweep.about(run));
+            out += &format!("    {about}\n");
+        }
+        if let Some(file) = file {
+            let flags = search::flags(args.seed, &args.how.mutant);
+            out += &format!("  {} mooring replay {} {flags}\n", style.paint(Tone::Faint, "again:"), file.display());
+        }
+    }
+    out
+}
+
+fn data(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>], runs: usize, ended: usize) -> Value {
+    let finding = |finding: &Finding<'_>| {
+        let points = finding.runs.iter().map(|run| run.map(|run| sweep.about(run)));
+        json!({
+            "class": finding.verdict.class,
+            "signature": finding.verdict.signature,
+            "message": finding.verdict.message,
+            "points": points.collect::<Vec<_>>(),
+            "file": finding.file,
+        })
+    };
+    json!({
+        "scenario": args.scenario,
+        "seed": args.seed,
+        "mutants": args.how.mutant,
+        "shard": args.shard,
+        "points": sweep.found,
+        "runs": runs,
+        "ended": ended,
+        "leasesLeftAlone": sweep.heartbeats,
+        "demandsLeftOut": sweep.left_out,
+        "table": table.data(),
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,196 @@
+//! Which ports a Mooring takes: those that its user names, or the usual ones, which move where another Mooring has them.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+use crate::cli::day::place;
+use crate::cli::refusal::{Refusal, lacking, next};
+
+/// How far a port moves at most.
+const FURTHEST: u16 = 2_000;
+
+/// One of the servers, and where it listens when nobody says where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Server {
+    /// What it is.
+    pub what: &'static str,
+    /// The flag that names its address.
+    pub flag: &'static str,
+    /// The usual port, on loopback.
+    pub usual: u16,
+}
+
+/// The cloud.
+pub(super) const CLOUD: Server = Server { what: "the cloud", flag: "--ec2-listen", usual: 4566 };
+/// The metadata services, one port for each node.
+pub(super) const METADATA: Server = Server { what: "the metadata service", flag: "--imds-listen", usual: 1338 };
+/// The API server.
+pub(super) const KUBERNETES: Server = Server { what: "the API server", flag: "--kubernetes-listen", usual: 6443 };
+/// The API server without TLS.
+pub(super) const PLAIN: Server = Server { what: "the API server without TLS", flag: "--http-listen", usual: 0 };
+/// The admin API of the whole cluster.
+pub(super) const ADMIN: Server = Server { what: "the admin API", flag: "--admin-listen", usual: 0 };
+
+/// Who has a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Holder {
+    /// Another Mooring, by its name or its process.
+    Mooring(String),
+    /// Another program.
+    Program(String),
+    /// Somebody whom this user cannot see.
+    Unseen,
+}
+
+/// The address of `server`, from which on it has `count` ports: the one that is `given`, or the usual one, or the next
+/// that is free where another Mooring has that.
+///
+/// # Errors
+/// When a port is taken: who has it.
+pub(super) fn choose(server: Server, given: Option<SocketAddr>, count: u16) -> Result<SocketAddr, Refusal> {
+    let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), server.usual);
+    let first = given.unwrap_or(usual);
+    let Some((busy, error)) = taken(first, count) else { return Ok(first) };
+    let holder = (error.kind() == std::io::ErrorKind::AddrInUse).then(|| holder(busy.port()));
+    if let (None, Some(Holder::Mooring(_))) = (given, &holder) {
+        let mut from = busy.port();
+        while let Some(port) = from.checked_add(1).filter(|port| *port - server.usual < FURTHEST) {
+            match taken(SocketAddr::new(first.ip(), port), count) {
+                None => return Ok(SocketAddr::new(first.ip(), port)),
+                Some((busy, _)) => from = busy.port(),
+            }
+        }
+    }
+    Err(refusal(server, busy, holder, &error))
+}
+
+/// The first of `count` ports from `first` on that cannot be had, and why.
+fn taken(first: SocketAddr, count: u16) -> Option<(SocketAddr, std::io::Error)> {
+    if first.port() == 0 {
+        return None;
+    }
+    (0..count).find_map(|i| {
+        // Beyond the last port the last one is taken already.
+        let address = SocketAddr::new(first.ip(), first.port().saturating_add(i));
+        TcpListener::bind(address).err().map(|error| (address, error))
+    })
+}
+
+fn refusal(server: Server, address: SocketAddr, holder: Option<Holder>, error: &std::io::Error) -> Refusal {
+    let Server { what, flag, .. } = server;
+    let why = match &holder {
+        Some(Holder::Mooring(who)) => format!("{who} listens there"),
+        Some(Holder::Program(who)) => format!("{who} listens there"),
+        Some(Holder::Unseen) => "a program that this user may not look at listens there".to_owned(),
+        None => error.to_string(),
+    };
+    let refusal = lacking(format!("{flag}: {what} cannot listen on {address}: {why}"));
+    let refusal = match holder {
+        Some(Holder::Program(_) | Holder::Unseen) => next(refusal, "end that program"),
+        _ => refusal,
+    };
+    next(refusal, format!("choose another address: {flag} {}:0 takes a free port", address.ip()))
+}
+
+/// Who listens on `port`.
+fn holder(port: u16) -> Holder {
+    for other in place::all().unwrap_or_default() {
+        let ends = |text: &str| text.ends_with(&format!(":{port}"));
+        let ready = other.ready().filter(|_| other.is_held()).unwrap_or_default();
+        let own = ["ec2", "kubernetes", "kubernetesHttp"].iter().any(|key| ready[*key].as_str().is_some_and(ends));
+        let imds = ready["imds"].as_array().into_iter().flatten().any(|m| m["endpoint"].as_str().is_some_and(ends));
+        if own || imds {
+            return Holder::Mooring(format!("the Mooring called {} (pid {})", other.name(), ready["pid"]));
+        }
+    }
+    let Some((pid, program)) = listener(port) else { return Holder::Unseen };
+    match is_ours(&program) {
+        true => Holder::Mooring(format!("another Mooring (pid {pid})")),
+        false => {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            Holder::Program(format!("{} (pid {pid})", if name.trim().is_empty() { "a program" } else { name.trim() }))
+        }
+    }
+}
+
+/// Whether a program is this one: by its file, or by its name.
+fn is_ours(program: &Path) -> bool {
+    // The file may have been replaced by a newer build while it runs.
+    let text = program.to_string_lossy();
+    let file = Path::new(text.trim_end_matches(" (deleted)"));
+    let own = fs::read_link("/proc/self/exe").ok();
+    let name = file.file_name();
+    name.is_some_and(|name| name == "mooring") || own.is_some_and(|own| own == file)
+}
+
+/// The process that listens on `port`, and its program, as far as this user may look.
+fn listener(port: u16) -> Option<(u32, std::path::PathBuf)> {
+    let sockets: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .into_iter()
+        .flat_map(|table| inodes(&fs::read_to_string(table).unwrap_or_default(), port))
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for pid in pids {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let is_socket = |path: std::path::PathBuf| sockets.iter().any(|socket| path.as_os_str() == socket.as_str());
+        if files.filter_map(|file| fs::read_link(file.path()).ok()).any(is_socket) {
+            return Some((pid, fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default()));
+        }
+    }
+    None
+}
+
+/// The inodes of the sockets that listen on `port`, of the kernel's table of TCP sockets.
+fn inodes(table: &str, port: u16) -> Vec<String> {
+    /// The state of a socket that listens.
+    const LISTEN: &str = "0A";
+    let own = format!("{port:04X}");
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+        let (_, at) = local.rsplit_once(':')?;
+        (*state == LISTEN && at == own).then(|| (*inode).to_owned())
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found_in_the_kernels_table() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+            0: 0100007F:11D6 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 424242 1 0 100 0 0 10 0\n   \
+            1: 0100007F:11D6 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 7 1 0 20 4 30 10 -1\n";
+        assert_eq!(inodes(table, 4566), ["424242"]);
+        assert!(inodes(table, 4567).is_empty());
+    }
+
+    #[test]
+    fn a_port_that_was_given_never_moves_and_its_holder_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (exit, failure) = choose(CLOUD, Some(address), 1).unwrap_err();
+        assert_eq!(exit.code(), 3);
+        let own = std::process::id().to_string();
+        // This test is the program under test: it is taken for another Mooring by its file.
+        assert!(failure.message.contains("--ec2-listen") && failure.message.contains(&own), "{}", failure.message);
+        assert!(failure.actions.iter().any(|action| action.contains("127.0.0.1:0")), "{failure:?}");
+    }
+
+    #[test]
+    fn a_usual_port_that_a_mooring_has_moves_past_all_that_are_taken() {
+        // This process is one by its file.
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let usual = first.local_addr().unwrap().port();
+        let Some(next) = usual.checked_add(1) else { return };
+        let _second = TcpListener::bind(("127.0.0.1", next));
+        let server = Server { what: "it", flag: "--it", usual };
+        let chosen = choose(server, None, 2).unwrap();
+        assert!(chosen.port() > next && taken(chosen, 2).is_none(), "{chosen}");
+    }
+}

@@ -1,0 +1,268 @@
+//! One line when something happens that the user waits for.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use controllers::events::{NodeNotReady, NodeReady, NodeUnknown};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
+use substrate::events::{FaultFired, ProcessCrashed, ProcessPanicked, ProcessStarted};
+use substrate::{Event, World};
+
+use crate::output::Progress;
+
+/// Of a fault that fires again and again, the first times are told, then each tenth, hundredth …
+const TOLD: u64 = 3;
+/// Whose objects are not the user's.
+const SYSTEM: &str = "kube-system/";
+
+/// Tells, until it is told to be still.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Teller {
+    still: Arc<AtomicBool>,
+    story: Arc<Mutex<Story>>,
+}
+
+impl Teller {
+    /// Says in `progress` what happens in `world` from now on.
+    pub(super) fn start(world: &World, progress: &Progress) -> Self {
+        let teller = Self::default();
+        let (still, story, progress) = (teller.still.clone(), teller.story.clone(), progress.clone());
+        world.trace().observe(move |event| {
+            let line = story.lock().unwrap_or_else(PoisonError::into_inner).line(event);
+            if let Some(line) = line.filter(|_| !still.load(Ordering::Relaxed)) {
+                progress.note(&format!("{:>4}.{:03}s  {line}", event.ms / 1000, event.ms % 1000));
+            }
+        });
+        teller
+    }
+
+    /// Says nothing while `still`: what is taken down on purpose is no news. What comes then begins anew.
+    pub(super) fn still(&self, still: bool) {
+        *self.story.lock().unwrap_or_else(PoisonError::into_inner) = Story::default();
+        self.still.store(still, Ordering::Relaxed);
+    }
+}
+
+/// What is known of each object.
+#[derive(Debug, Default)]
+struct Story {
+    /// The last thing that was told of an object, by resource and key.
+    told: BTreeMap<(String, String), String>,
+    /// The claim of a volume.
+    claims: BTreeMap<String, String>,
+    /// How often each fault fired.
+    hits: BTreeMap<String, u64>,
+    /// Nodes that have been Ready, and whether they are.
+    nodes: BTreeMap<String, bool>,
+}
+
+impl Story {
+    fn line(&mut self, event: &Event) -> Option<String> {
+        if let Some(commit) = event.get::<Commit>() {
+            return self.commit(commit);
+        }
+        if let Some(FaultFired { fault, op, .. }) = event.get() {
+            let hits = self.hits.entry(fault.clone()).or_default();
+            *hits += 1;
+            let told = *hits <= TOLD || hits.to_string().trim_end_matches('0') == "1";
+            let times = if *hits == 1 { String::new() } else { format!(" ({hits} times so far)") };
+            return told.then(|| format!("fault {fault} fired: {op} in {}{times}", event.process));
+        }
+        if event.is::<ProcessCrashed>() {
+            return Some(format!("{} crashed", event.process));
+        }
+        if let Some(ProcessPanicked { .. }) = event.get() {
+            return Some(format!("{} panicked; `mooring collect` gathers what a bug report needs", event.process));
+        }
+        if let Some(ProcessStarted { incarnation }) = event.get() {
+            return (*incarnation > 1).then(|| format!("{} runs again", event.process));
+        }
+        if let Some(NodeUnknown { node }) = event.get() {
+            return self.unready(node, "node/{} is not heard of any more");
+        }
+        if let Some(NodeNotReady { node }) = event.get() {
+            return self.unready(node, "node/{} is not Ready");
+        }
+        if let Some(NodeReady { node }) = event.get() {
+            let before = self.nodes.insert(node.to_string(), true);
+            return (before == Some(false)).then(|| format!("node/{node} is Ready again"));
+        }
+        None
+    }
+
+    /// One that has only begun is not Ready either.
+    fn unready(&mut self, node: &str, says: &str) -> Option<String> {
+        let ready = self.nodes.get_mut(node)?;
+        std::mem::replace(ready, false).then(|| says.replace("{}", node))
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Option<String> {
+        if commit.object.starts_with(SYSTEM) {
+            return None;
+        }
+        let name = commit.object.strip_prefix("default/").unwrap_or(&commit.object).to_owned();
+        let is_gone = commit.r#type == EventType::Deleted;
+        let (short, is) = match (&commit.pvc, &commit.pod, &commit.pv, &commit.volumeattachment) {
+            (Some(_), ..) if is_gone => ("pvc", "is gone".to_owned()),
+            (Some(claim), ..) => match (claim.phase.as_deref()?, &claim.volume) {
+                ("Bound", Some(volume)) => ("pvc", format!("is Bound to {volume}")),
+                ("Lost", _) => ("pvc", "is Lost".to_owned()),
+                _ => return None,
+            },
+            (_, Some(_), ..) if is_gone => ("pod", "is gone".to_owned()),
+            (_, Some(pod), ..) => match (pod.phase.as_deref()?, &pod.node) {
+                ("Running", Some(node)) if !pod.deleting => ("pod", format!("is Running on {node}")),
+                (phase @ ("Succeeded" | "Failed"), _) => ("pod", format!("has {}", phase.to_lowercase())),
+                _ => return None,
+            },
+            (_, _, Some(volume), _) => {
+                if let Some(claim) = &volume.claim {
+                    let claim = claim.strip_prefix("default/").unwrap_or(claim);
+                    self.claims.insert(commit.object.to_string(), claim.to_owned());
+                }
+                return None;
+            }
+            (.., Some(attachment)) => {
+                let (node, pv) = (attachment.node.as_deref()?, attachment.pv.as_deref()?);
+                let what = match self.claims.get(pv) {
+                    Some(claim) => format!("the volume of pvc/{claim}"),
+                    None => format!("pv/{pv}"),
+                };
+                let is = match (is_gone, attachment.attached) {
+                    (true, _) => "is detached from",
+                    (false, true) => "is attached to",
+                    (false, false) => return None,
+                };
+                let line = format!("{what} {is} {node}");
+                return self.news("va", &commit.object, line.clone()).then_some(line);
+            }
+            _ => return None,
+        };
+        let line = format!("{short}/{name} {is}");
+        self.news(short, &commit.object, line.clone()).then_some(line)
+    }
+
+    /// Whether that was not the last thing that was told of an object.
+    fn news(&mut self, kind: &str, object: &str, line: String) -> bool {
+        let gone = line.ends_with("is gone") || line.contains(" is detached from ");
+        let key = (kind.to_owned(), object.to_owned());
+        let before = self.told.insert(key.clone(), line.clone());
+        if gone {
+            // A later one of the same name is another one.
+            self.told.remove(&key);
+        }
+        before.as_ref() != Some(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use fake_apiserver::events::{Attachment, Claim, Pod, Volume};
+    use substrate::Level;
+    use substrate::fault::Effect;
+
+    use super::*;
+
+    fn commit(resource: &str, object: &str) -> Commit {
+        Commit {
+            group: None,
+            node: None,
+            object: object.into(),
+            pod: None,
+            pv: None,
+            pvc: None,
+            resource: resource.into(),
+            rv: 1,
+            r#type: EventType::Modified,
+            user: "u".into(),
+            verb: "update".into(),
+            volumeattachment: None,
+        }
+    }
+
+    /// What is told of a trace.
+    fn told(story: impl FnOnce(&substrate::Trace)) -> Vec<String> {
+        let trace = substrate::Trace::new(substrate::Clock::live(), Level::Info);
+        let lines = Arc::new(Mutex::new((Story::default(), Vec::new())));
+        let into = lines.clone();
+        trace.observe(move |event| {
+            let mut into = into.lock().unwrap();
+            let line = into.0.line(event);
+            into.1.extend(line);
+        });
+        story(&trace);
+        std::mem::take(&mut lines.lock().unwrap().1)
+    }
+
+    #[tokio::test]
+    async fn a_claim_a_pod_and_a_volume_are_told_of_once_each() {
+        let lines = told(|trace| {
+            let process = Arc::from("fake-apiserver");
+            let claim = Claim { phase: Some("Bound".into()), volume: Some("pvc-1".into()) };
+            let bound = Commit { pvc: Some(Box::new(claim)), ..commit("persistentvolumeclaims", "default/data") };
+            let volume = Volume { claim: Some("default/data".into()), ..Volume::default() };
+            trace.info(&process, Commit { pv: Some(Box::new(volume)), ..commit("persistentvolumes", "pvc-1") });
+            trace.info(&process, bound.clone());
+            trace.info(&process, bound.clone());
+            let attached = |attached| {
+                let is =
+                    Attachment { attached, node: Some("node-a".into()), pv: Some("pvc-1".into()), deleting: false };
+                Commit { volumeattachment: Some(Box::new(is)), ..commit("volumeattachments", "csi-1") }
+            };
+            trace.info(&process, attached(false));
+            trace.info(&process, attached(true));
+            let pod = |phase: &str| {
+                let pod = Pod { phase: Some(phase.into()), node: Some("node-a".into()), ..Pod::default() };
+                Commit { pod: Some(Box::new(pod)), ..commit("pods", "team/web") }
+            };
+            trace.info(&process, pod("Pending"));
+            trace.info(&process, pod("Running"));
+            trace.info(&process, pod("Running"));
+            trace.info(&process, Commit { r#type: EventType::Deleted, ..pod("Running") });
+            trace.info(&process, pod("Running"));
+            trace.info(&process, Commit { r#type: EventType::Deleted, ..attached(true) });
+            trace.info(&process, Commit { object: "kube-system/x".into(), ..pod("Running") });
+        });
+        assert_eq!(
+            lines,
+            [
+                "pvc/data is Bound to pvc-1",
+                "the volume of pvc/data is attached to node-a",
+                "pod/team/web is Running on node-a",
+                "pod/team/web is gone",
+                "pod/team/web is Running on node-a",
+                "the volume of pvc/data is detached from node-a",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_node_is_told_of_when_it_was_ready_before() {
+        let lines = told(|trace| {
+            let (process, node) = (Arc::from("kube-controller-manager"), || "node-a".into());
+            trace.info(&process, NodeNotReady { node: node() });
+            trace.info(&process, NodeReady { node: node() });
+            trace.info(&process, NodeUnknown { node: node() });
+            trace.info(&process, NodeUnknown { node: node() });
+            trace.info(&process, NodeReady { node: node() });
+        });
+        assert_eq!(lines, ["node/node-a is not heard of any more", "node/node-a is Ready again"]);
+    }
+
+    #[tokio::test]
+    async fn a_fault_that_fires_often_is_told_of_seldom() {
+        let lines = told(|trace| {
+            for _ in 0..100 {
+                let fired = FaultFired { fault: "f".into(), op: "AttachVolume".into(), effect: Effect::Count(true) };
+                trace.info(&Arc::from("mock-ec2"), fired);
+            }
+        });
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        assert_eq!(lines[0], "fault f fired: AttachVolume in mock-ec2");
+        assert!(lines[4].ends_with("(100 times so far)"), "{lines:?}");
+    }
+}

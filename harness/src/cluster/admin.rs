@@ -1,0 +1,300 @@
+//! The admin API of a whole live cluster, at one address.
+//!
+//! | Request | Answer |
+//! |---|---|
+//! | `GET /admin/v1/health` | `{"status": "ok"}` |
+//! | `GET /admin/v1/status` | which processes run, and what the cluster is |
+//! | `GET /admin/v1/state` | `{"cluster", "cloud", "kubernetes", "faults"}`: everything |
+//! | `GET /admin/v1/trace` | the newest events since the last reset, as JSON lines |
+//! | `GET /admin/v1/logs?component=NAME…` | what components have said, with the parameters of pods/log |
+//! | `POST /admin/v1/reset` | everything begins anew, at the same addresses |
+//! | `/admin/v1/faults…` | [`substrate::admin`], for the faults of all planes |
+//! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}` that were crashed here and are down |
+//! | `POST /admin/v1/crashes`, `{"process": NAME}` | crashes a process, a node, or a group of processes; 201 |
+//! | `DELETE /admin/v1/crashes/{process}` | starts it again; 404 |
+//!
+//! Errors are `{"error": TEXT}`. With a token, every request must carry it.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use substrate::admin::{self, FaultsApi, Secret};
+use substrate::body::{call, collect, empty};
+use substrate::fault::{Fault, Mistake, Plane};
+use substrate::{Ctx, HttpService, body};
+use tokio::sync::Mutex as Turn;
+
+use super::{Cluster, names};
+use crate::runner::defaults;
+use crate::scenario::object::Condition;
+
+/// The planes of faults: all that there are.
+const PLANES: &[Plane] = &[Plane::Ec2, Plane::K8s, Plane::Csi, Plane::Link, Plane::Disk, Plane::Process, Plane::Clock];
+/// The longest body of a request that is no fault.
+const BODY_LIMIT: usize = 4 << 10;
+/// The longest state of a server that is read.
+const STATE_LIMIT: usize = 512 << 20;
+
+/// What every handler works on.
+struct App {
+    cluster: Arc<Cluster>,
+    faults: FaultsApi,
+    token: Option<Secret>,
+    /// What was crashed here and not started again.
+    crashed: Mutex<BTreeSet<String>>,
+    /// The ordinal of the last event before the last reset.
+    since: AtomicU64,
+    /// Who changes processes: one at a time.
+    turn: Turn<()>,
+    /// Told before and after a reset.
+    on_reset: Box<dyn Fn(bool) + Send + Sync>,
+}
+
+impl Cluster {
+    /// The admin API of this cluster, as part of process `ctx`; `on_reset` is told when a reset begins and when it is
+    /// over.
+    pub fn admin(
+        self: &Arc<Self>,
+        ctx: &Ctx,
+        token: Option<Secret>,
+        on_reset: impl Fn(bool) + Send + Sync + 'static,
+    ) -> HttpService {
+        let cluster = self.clone();
+        let faults = FaultsApi::new(ctx, PLANES).on_end(move || cluster.refresh_cloud());
+        let app = Arc::new(App {
+            cluster: self.clone(),
+            faults,
+            token,
+            crashed: Mutex::default(),
+            since: AtomicU64::new(0),
+            turn: Turn::new(()),
+            on_reset: Box::new(on_reset),
+        });
+        let router = Router::new()
+            .route("/admin/v1/health", get(async || reply(StatusCode::OK, &json!({ "status": "ok" }))))
+            .route("/admin/v1/status", get(async |State(app): State<Arc<App>>| reply(StatusCode::OK, &app.status())))
+            .route("/admin/v1/state", get(state))
+            .route("/admin/v1/trace", get(trace))
+            .route("/admin/v1/logs", get(logs))
+            .route("/admin/v1/reset", post(reset))
+            .route("/admin/v1/faults", axum::routing::any(faults_of))
+            .route("/admin/v1/faults/{*name}", axum::routing::any(faults_of))
+            .route("/admin/v1/crashes", get(crashes).post(crash))
+            .route("/admin/v1/crashes/{*process}", axum::routing::delete(restart))
+            .fallback(async |uri: Uri| error(StatusCode::NOT_FOUND, &format!("nothing is served at {}", uri.path())))
+            .method_not_allowed_fallback(async |method: Method, uri: Uri| {
+                error(StatusCode::METHOD_NOT_ALLOWED, &format!("{method} is not possible on {}", uri.path()))
+            })
+            .with_state(app.clone())
+            .layer(from_fn_with_state(app, gate));
+        body::from_router(router)
+    }
+}
+
+fn reply(status: StatusCode, value: &Value) -> Response {
+    admin::reply(status, value).map(axum::body::Body::new)
+}
+
+fn error(status: StatusCode, message: &str) -> Response {
+    admin::error(status, message).map(axum::body::Body::new)
+}
+
+/// Lets in who has the token, when there is one, and takes bodies only as JSON (which no foreign page can send).
+async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    if let Err(refusal) = admin::gate(request.headers(), app.token.as_ref()) {
+        return refusal.map(axum::body::Body::new);
+    }
+    if *request.method() == Method::POST && !admin::is_json(request.headers()) {
+        return error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type: must be application/json");
+    }
+    next.run(request).await
+}
+
+impl App {
+    fn crashed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.crashed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Value {
+        let cluster = &self.cluster;
+        let spec = cluster.spec();
+        let processes: Vec<Value> = cluster
+            .all_members()
+            .into_iter()
+            .map(|(name, member)| json!({ "name": name, "up": member.is_up() }))
+            .collect();
+        json!({
+            "processes": processes,
+            "nodes": spec.nodes.iter().map(|n| json!({ "name": n.name, "zone": n.zone })).collect::<Vec<_>>(),
+            "down": cluster.down_nodes(),
+            "backend": cluster.backend(),
+            "seed": cluster.world().options().seed,
+            "timeScale": cluster.world().scale().factor(),
+            "ms": u64::try_from(cluster.world().clock().mono().as_millis()).unwrap_or(u64::MAX),
+            "events": cluster.world().trace().len(),
+            "faults": cluster.world().faults().list().len(),
+        })
+    }
+
+    /// Faults with a condition on the cluster are ended by the cluster.
+    fn until(sent: &[u8]) -> Result<Option<(String, Condition)>, Mistake> {
+        // What is no fault is refused by the API of faults.
+        let Ok(fault) = serde_json::from_slice::<Fault>(sent) else { return Ok(None) };
+        let until = fault.when.until.as_deref().map(str::parse::<Condition>).transpose();
+        let until = until.map_err(|message| Mistake::new("when.until", message))?;
+        Ok(until.map(|condition| (fault.name, condition)))
+    }
+}
+
+async fn faults_of(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, sent) = request.into_parts();
+    // What is longer is refused as too long.
+    let sent = axum::body::to_bytes(sent, admin::BODY_LIMIT).await;
+    let Ok(sent) = sent else {
+        let message = format!("a fault has at most {} bytes", admin::BODY_LIMIT);
+        return error(StatusCode::PAYLOAD_TOO_LARGE, &message);
+    };
+    let adds = parts.method == Method::POST;
+    let until = match if adds { App::until(&sent) } else { Ok(None) } {
+        Ok(until) => until,
+        Err(mistake) => {
+            let value = json!({ "error": mistake.to_string(), "field": mistake.field });
+            return reply(StatusCode::BAD_REQUEST, &value);
+        }
+    };
+    let answer = app.faults.call(&parts, &sent);
+    if let (StatusCode::CREATED, Some((name, condition))) = (answer.status(), until) {
+        app.cluster.end_when(name, condition);
+    }
+    answer.map(axum::body::Body::new)
+}
+
+async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
+    let Some(logs) = app.cluster.component_logs() else {
+        return error(StatusCode::NOT_FOUND, "the components of this cluster have no logs");
+    };
+    match call(logs, request.map(body::boxed)).await {
+        Ok(response) if response.status().is_success() => response.map(axum::body::Body::new),
+        Ok(refusal) => {
+            let (status, why) = (refusal.status(), collect(refusal.into_body(), BODY_LIMIT).await.unwrap_or_default());
+            error(status, &String::from_utf8_lossy(&why))
+        }
+        Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why.to_string()),
+    }
+}
+
+async fn crashes(State(app): State<Arc<App>>) -> Response {
+    reply(StatusCode::OK, &json!({ "crashes": &*app.crashed() }))
+}
+
+async fn crash(State(app): State<Arc<App>>, request: Request) -> Response {
+    let sent = axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.unwrap_or_default();
+    let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
+    let Some(process) = sent["process"].as_str().map(str::to_owned) else {
+        return error(StatusCode::BAD_REQUEST, "process: write {\"process\": NAME}, as in csi-attacher or node-a");
+    };
+    let _turn = app.turn.lock().await;
+    let known = names::of(app.cluster.spec());
+    let all = || known.processes.iter().chain(known.groups.keys()).map(String::as_str);
+    if !all().any(|name| name == process) {
+        let hint = match substrate::words::nearest(&process, all()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", all().collect::<Vec<_>>().join(", ")),
+        };
+        return error(StatusCode::BAD_REQUEST, &format!("process: there is no process `{process}`; {hint}"));
+    }
+    match app.cluster.crash(&process).await {
+        Ok(()) => {
+            app.crashed().insert(process.clone());
+            reply(StatusCode::CREATED, &json!({ "process": process }))
+        }
+        Err(why) => error(StatusCode::CONFLICT, &why),
+    }
+}
+
+async fn restart(State(app): State<Arc<App>>, Path(process): Path<String>) -> Response {
+    let _turn = app.turn.lock().await;
+    if !app.crashed().remove(&process) {
+        return error(StatusCode::NOT_FOUND, &format!("`{process}` was not crashed here"));
+    }
+    match app.cluster.restart(&process).await {
+        Ok(()) => reply(StatusCode::OK, &json!({ "process": process })),
+        // A step of somebody else was faster.
+        Err(why) => error(StatusCode::CONFLICT, &why),
+    }
+}
+
+async fn reset(State(app): State<Arc<App>>) -> Response {
+    let _turn = app.turn.lock().await;
+    (app.on_reset)(true);
+    let done = async {
+        app.cluster.reset().await?;
+        app.crashed().clear();
+        app.since.store(app.cluster.world().trace().len(), Ordering::Relaxed);
+        defaults::apply_more(app.cluster.objects()).await.map_err(|e| e.to_string())
+    };
+    let done = done.await;
+    (app.on_reset)(false);
+    match done {
+        Ok(()) => reply(StatusCode::OK, &json!({ "status": "reset" })),
+        Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why),
+    }
+}
+
+async fn trace(State(app): State<Arc<App>>) -> Response {
+    let since = app.since.load(Ordering::Relaxed);
+    let mut text = String::new();
+    for event in app.cluster.world().trace().events().iter().filter(|event| event.n > since || is_ground(event)) {
+        text.push_str(&event.line().text());
+        text.push('\n');
+    }
+    let mut response = Response::new(axum::body::Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/x-ndjson"));
+    response
+}
+
+/// Whether an event says what holds also after a reset: which nodes there are.
+fn is_ground(event: &substrate::Event) -> bool {
+    event.is::<crate::events::ClusterNode>()
+}
+
+async fn state(State(app): State<Arc<App>>) -> Response {
+    let token = app.cluster.spec().admin_token.clone();
+    let cloud = ask(app.cluster.ec2(), token.as_ref()).await;
+    let kubernetes = ask(app.cluster.objects().service(), None).await;
+    let show = |state: Result<Value, String>| state.unwrap_or_else(|why| json!({ "error": why }));
+    reply(
+        StatusCode::OK,
+        &json!({
+            "cluster": app.status(),
+            "cloud": show(cloud),
+            "kubernetes": show(kubernetes),
+            "faults": app.cluster.world().faults().list(),
+        }),
+    )
+}
+
+/// The state of a server, by its own admin API; a server that is down has none.
+async fn ask(server: &HttpService, token: Option<&Secret>) -> Result<Value, String> {
+    let asking = async {
+        let mut request = http::Request::get("/admin/v1/state").header("host", "localhost");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {}", token.reveal()));
+        }
+        let request = request.body(empty()).map_err(|e| e.to_string())?;
+        let answer = call(server.clone(), request).await.map_err(|e| e.to_string())?;
+        let bytes: Bytes = collect(answer.into_body(), STATE_LIMIT).await.map_err(|e| e.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|e| e.to_string())
+    };
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), asking).await;
+    answer.unwrap_or_else(|_| Err("no answer".to_owned()))
+}

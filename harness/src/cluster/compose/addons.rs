@@ -1,0 +1,90 @@
+//! The `addons` program: puts in place what a cluster has before its user does anything, as an addon manager does, and
+//! again when the API server has lost its objects.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use http::Request;
+use serde_json::{Value, json};
+use substrate::admin::Secret;
+use substrate::body::{call, collect, empty};
+use substrate::host::{self, Host, HostOptions};
+use substrate::{BoxError, HttpService, dial};
+
+use crate::runner::{Objects, defaults};
+
+/// How long is waited between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// What tells one life of the API server from another: its uid is new in each.
+const LANDMARK: &str = "/api/v1/namespaces/kube-system";
+/// More than a namespace has.
+const LIMIT: usize = 1 << 20;
+
+/// Puts the CSIDriver object of the EBS driver and a default StorageClass in place, once for each life of the API server.
+#[derive(Debug, Parser)]
+#[command(name = "addons", version, after_help = "Example:\n  addons --kubernetes http://127.0.0.1:8080")]
+struct Args {
+    /// The API server.
+    #[arg(long, value_name = "http://HOST:PORT")]
+    kubernetes: String,
+    /// The bearer token for an API server off loopback.
+    #[arg(long, value_name = "TOKEN", value_parser = host::token)]
+    kubernetes_token: Option<Secret>,
+    #[command(flatten)]
+    host: HostOptions,
+}
+
+/// Runs the program with `args`, its name first.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Args = match host::parse(args) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let options = args.host.clone();
+    host::run("addons", &options, |_, host| run(host, args))
+}
+
+async fn run(host: Host, args: Args) -> anyhow::Result<()> {
+    let apiserver = dial::http(&args.kubernetes).map_err(|e| anyhow::anyhow!("--kubernetes: {e}"))?;
+    let apiserver = match &args.kubernetes_token {
+        None => apiserver,
+        Some(token) => {
+            dial::bearing(apiserver, token.reveal()).map_err(|e| anyhow::anyhow!("--kubernetes-token: {e}"))?
+        }
+    };
+    let objects = Objects::new(apiserver.clone());
+    let (mut done, mut silent) = (String::new(), false);
+    loop {
+        match life(&apiserver).await {
+            Ok(uid) if uid != done => {
+                defaults::apply(&objects).await?;
+                eprintln!("addons: the CSIDriver object and the default StorageClass are in place");
+                done = uid;
+                host.ready(&json!({ "kubernetes": args.kubernetes }))?;
+            }
+            Ok(_) => silent = false,
+            // Said once for each time that it is away.
+            Err(error) => {
+                if !std::mem::replace(&mut silent, true) {
+                    eprintln!("addons: the API server does not answer: {error}");
+                }
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Which life of the API server this is.
+async fn life(apiserver: &HttpService) -> Result<String, BoxError> {
+    let request = Request::get(LANDMARK).header("host", "localhost").body(empty())?;
+    let answer = call(apiserver.clone(), request).await?;
+    let status = answer.status();
+    let body = collect(answer.into_body(), LIMIT).await?;
+    let object: Value = serde_json::from_slice(&body)?;
+    match object["metadata"]["uid"].as_str() {
+        Some(uid) if status.is_success() => Ok(uid.to_owned()),
+        _ => Err(format!("{LANDMARK}: {status}").into()),
+    }
+}

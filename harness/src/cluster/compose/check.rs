@@ -1,0 +1,95 @@
+//! What a scenario cannot have of a cluster of containers: others have started them, and docker ends and starts whole
+//! containers.
+
+use substrate::fault::Names;
+
+use super::cluster::place;
+use crate::cluster::forgetful::unread;
+use crate::cluster::{ClusterSpec, names};
+use crate::scenario::model::DriverSettings;
+use crate::scenario::predicate::{Forbidden, Never};
+use crate::scenario::{Action, Expectation, Scenario};
+
+/// Looks whether a scenario can run against containers.
+///
+/// # Errors
+/// The first key, fault or step that cannot be, with its place.
+pub fn check(scenario: &Scenario) -> Result<(), String> {
+    let set = [
+        ("replicas", !scenario.replicas.is_empty()),
+        ("leader-elect", scenario.leader_elect),
+        ("flags", !scenario.flags.is_empty()),
+        ("driver", scenario.driver != DriverSettings::default()),
+        ("without", !scenario.without.is_empty()),
+        ("zones", !scenario.zones.is_empty()),
+    ];
+    if let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set) {
+        return Err(format!("{key}: the compose file says how its containers are started; run this without --target"));
+    }
+    let names = names::of(&ClusterSpec::of_scenario(scenario));
+    for fault in &scenario.faults {
+        place(&names, fault).map_err(|mistake| format!("fault `{}`: {mistake}", fault.name))?;
+    }
+    for step in &scenario.steps {
+        let wrong = match &step.action {
+            Action::Crash(who) => no_container(&names, who).map(|why| format!("crash: {why}")),
+            Action::Restart(who) => no_container(&names, who).map(|why| format!("restart: {why}")),
+            Action::Fault(fault) => place(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
+            Action::NodeFile(_) => Some("the disk of a container is not changed from outside".to_owned()),
+            Action::Expect(Expectation::Metric(metric))
+            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => unread(metric),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(format!("line {}, column {}: {wrong}", step.line, step.column));
+        }
+    }
+    Ok(())
+}
+
+/// Why docker cannot end what is called `who`.
+fn no_container(names: &Names, who: &str) -> Option<String> {
+    if names.nodes.contains(who) {
+        return None;
+    }
+    names.resolve(who).into_iter().find_map(|process| match process.as_str() {
+        "fake-apiserver" => Some("`fake-apiserver` keeps its objects in memory and would lose them".to_owned()),
+        part if part.contains('/') => {
+            let node = part.split('/').next().unwrap_or_default();
+            Some(format!("`{part}` is a process in the container {node}, and docker ends all of it: crash {node}"))
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    fn checked(top: &str, steps: &str) -> Result<(), String> {
+        let text = format!("name: t\nnodes: {{count: 2}}\n{top}steps:\n{steps}  - sleep: 1s\n");
+        check(&parse("t.yaml", &text).unwrap_or_else(|e| panic!("{}", e.render(false, 100))))
+    }
+
+    #[test]
+    fn whole_containers_can_be_crashed_and_nothing_that_would_lose_its_state() {
+        for who in ["node-a", "csi-attacher", "csi-controller", "controllers", "mock-ec2"] {
+            assert_eq!(checked("", &format!("  - crash: {who}\n  - restart: {who}\n")), Ok(()), "{who}");
+        }
+        for (who, said) in [("fake-apiserver", "would lose"), ("node-a/kubelet", "docker ends all of it: crash node-a")]
+        {
+            let error = checked("", &format!("  - crash: {who}\n")).unwrap_err();
+            assert!(error.contains(said) && error.starts_with("line 4, column "), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_of_processes_and_faults_out_of_reach_are_refused() {
+        let error = checked("leader-elect: true\n", "").unwrap_err();
+        assert!(error.contains("leader-elect") && error.contains("without --target"), "{error}");
+        assert_eq!(checked("", "  - partition: {between: [node-a, apiserver]}\n  - heal:\n"), Ok(()));
+        let error = checked("", "  - partition: {between: [csi-attacher, csi-controller]}\n").unwrap_err();
+        assert!(error.contains("docker cannot cut csi-attacher off csi-controller"), "{error}");
+    }
+}

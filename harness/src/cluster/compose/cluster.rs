@@ -1,0 +1,347 @@
+//! A cluster that others have started as containers: reached by its published ports, broken by docker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use http::Request;
+use serde_json::{Value, json};
+use substrate::body::{call, collect, empty, full};
+use substrate::events::FaultFired;
+use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
+use substrate::link::Link;
+use substrate::{HttpService, World, dial};
+
+use super::container::{Container, docker};
+use super::disk::ContainerDisk;
+use super::project::Project;
+use crate::cluster::assemble::ClusterError;
+use crate::cluster::member::Member;
+use crate::cluster::node_files::Registry;
+use crate::cluster::{Cluster, ClusterSpec, Node, names, supervisor};
+use crate::events::ClusterNode;
+use crate::runner::Objects;
+use crate::scenario::object::{Kind, ObjectRef};
+
+/// kubelet's directory in a machine's container.
+const ROOT: &str = "/var/lib/kubelet";
+/// Longest answer of an admin API about a fault.
+const LIMIT: usize = 1 << 20;
+
+/// Where the faults of a project are put in force: in a server, or in a network.
+pub(in crate::cluster) struct Desk {
+    world: World,
+    project: Project,
+    /// Where the servers' admin APIs are.
+    servers: BTreeMap<&'static str, HttpService>,
+    /// Nodes of the project that the scenario knows nothing of, and that were schedulable.
+    cordoned: Vec<String>,
+}
+
+/// Where a fault acts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// In the admin API of this server.
+    Server(&'static str),
+    /// Between this service and this network.
+    Network(String, &'static str),
+}
+
+/// Where a fault can act in containers.
+///
+/// # Errors
+/// The field that stands against it.
+pub(super) fn place(names: &Names, fault: &Fault) -> Result<At, Mistake> {
+    if fault.when.until.is_some() {
+        return Err(Mistake::new(
+            "when.until",
+            "in containers nobody looks at conditions: end it with the step clear-fault",
+        ));
+    }
+    match &fault.effect {
+        Effect::Crash(_) | Effect::Reboot(_) => {
+            let message = "in containers a fault ends nobody: use the steps crash and restart";
+            Err(Mistake::new("effect", message))
+        }
+        Effect::PartitionOneWay(_) => {
+            Err(Mistake::new("effect.partition_one_way", "docker takes a container off a network in both directions"))
+        }
+        Effect::Partition([a, b]) => {
+            if fault.when != substrate::fault::When::default() {
+                let message = "a container is off a network from the step on: end it with the step heal";
+                return Err(Mistake::new("when", message));
+            }
+            between(names, a, b)
+                .or_else(|| between(names, b, a))
+                .map(|(service, network)| At::Network(service, network))
+                .ok_or_else(|| {
+                    let message = format!(
+                        "docker cannot cut {a} off {b}: one end must be apiserver or ec2, the other a node, \
+                         csi-controller or a process of control loops"
+                    );
+                    Mistake::new("effect.partition", message)
+                })
+        }
+        _ => match fault.matches.plane {
+            Plane::Ec2 => Ok(At::Server("mock-ec2")),
+            Plane::K8s => Ok(At::Server("fake-apiserver")),
+            other => {
+                let message =
+                    format!("containers take faults of the planes ec2 and k8s and partitions, not of {}", other.name());
+                Err(Mistake::new("match.plane", message))
+            }
+        },
+    }
+}
+
+/// The container to take off a network, so that `end` does not reach `server`.
+fn between(names: &Names, end: &str, server: &str) -> Option<(String, &'static str)> {
+    let network = match server {
+        "apiserver" | "fake-apiserver" => "kubernetes",
+        "ec2" | "mock-ec2" => "cloud",
+        _ => return None,
+    };
+    let is_loop = controllers::PROCESSES.contains(&end);
+    let there = match network {
+        "kubernetes" => names.nodes.contains(end) || is_loop,
+        _ => names.nodes.contains(end) || end == "csi-controller",
+    };
+    there.then(|| (end.to_owned(), network))
+}
+
+impl Desk {
+    /// Puts a fault in force.
+    ///
+    /// # Errors
+    /// What stands against it.
+    pub(in crate::cluster) async fn put(&self, fault: &Fault) -> Result<(), Mistake> {
+        let names = self.world.faults().known().names().cloned().unwrap_or_default();
+        match place(&names, fault)? {
+            At::Server(server) => {
+                let body = serde_json::to_string(fault).map_err(|e| Mistake::new("fault", e.to_string()))?;
+                let request = self.request("POST", "/admin/v1/faults", body);
+                self.ask(server, request).await.map_err(|why| Mistake::new("fault", why))
+            }
+            At::Network(service, network) => {
+                self.wire(&service, network, "disconnect")
+                    .await
+                    .map_err(|why| Mistake::new("effect.partition", why))?;
+                let fired =
+                    FaultFired { fault: fault.name.clone(), op: "network".into(), effect: fault.effect.clone() };
+                self.world.trace().info(&Arc::from("docker"), fired);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a fault.
+    pub(in crate::cluster) async fn end(&self, fault: &Fault) {
+        let names = self.world.faults().known().names().cloned().unwrap_or_default();
+        let ended = match place(&names, fault) {
+            Ok(At::Server(server)) => {
+                let request = self.request("DELETE", &format!("/admin/v1/faults/{}", fault.name), String::new());
+                // One that is over already is unknown.
+                self.ask(server, request).await.or_else(|why| if why.starts_with("404") { Ok(()) } else { Err(why) })
+            }
+            Ok(At::Network(service, network)) => self.wire(&service, network, "connect").await,
+            // It was never put in force.
+            Err(_) => Ok(()),
+        };
+        if let Err(why) = ended {
+            eprintln!("warning: fault {} could not be ended: {why}", fault.name);
+        }
+    }
+
+    /// Takes a container off a network of the project, or back on it under its own name.
+    async fn wire(&self, service: &str, network: &str, verb: &str) -> Result<(), String> {
+        let (network, container) = (format!("{}_{network}", self.project.name()), self.project.container(service)?);
+        let alias: &[&str] = if verb == "connect" { &["--alias", service] } else { &[] };
+        docker(&[&["network", verb][..], alias, &[&network, container]].concat()).await.map(drop)
+    }
+
+    fn request(&self, method: &str, path: &str, body: String) -> Request<substrate::Body> {
+        let body = if body.is_empty() { empty() } else { full(body) };
+        let mut request = Request::new(body);
+        *request.method_mut() = method.parse().unwrap_or_default();
+        *request.uri_mut() = path.parse().unwrap_or_default();
+        let headers = request.headers_mut();
+        headers.insert("host", http::HeaderValue::from_static("localhost"));
+        headers.insert("content-type", http::HeaderValue::from_static("application/json"));
+        request
+    }
+
+    async fn ask(&self, server: &str, request: Request<substrate::Body>) -> Result<(), String> {
+        let service = self.servers.get(server).cloned().ok_or_else(|| format!("there is no {server}"))?;
+        let answer = call(service, request).await.map_err(|e| format!("{server} does not answer: {e}"))?;
+        let status = answer.status();
+        let body = collect(answer.into_body(), LIMIT).await.map_err(|e| e.to_string())?;
+        if status.is_success() {
+            return Ok(());
+        }
+        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Err(format!("{} {}", status.as_u16(), said["error"].as_str().unwrap_or_default()))
+    }
+}
+
+fn wiring(why: impl std::fmt::Display) -> ClusterError {
+    ClusterError::Wiring(why.to_string())
+}
+
+impl Cluster {
+    /// Reaches a compose project that runs already, as a cluster of `spec`.
+    ///
+    /// # Errors
+    /// When a node of `spec` is none of the project's, pods or claims are there already, which the end of a run would
+    /// delete, or a server does not answer.
+    pub async fn compose(world: &World, spec: ClusterSpec, project: Project) -> Result<Self, ClusterError> {
+        names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
+        world.faults().name(names::of(&spec));
+        world.faults().watch();
+        let doors = project.doors().map_err(wiring)?;
+        let token = doors.token.reveal();
+        let door = |endpoint: &str| dial::http(endpoint).map_err(wiring);
+        let apiserver = dial::bearing(door(&doors.kubernetes_http)?, token).map_err(wiring)?;
+        let admin = dial::bearing(door(&doors.ec2)?, token).map_err(wiring)?;
+        let user = substrate::Process::start(world, "user", |_| std::future::pending()).ctx();
+        let user = user.ok_or_else(|| ClusterError::Stillborn("user".to_owned()))?;
+        let objects = Link::over(&user, "apiserver", apiserver.clone());
+        let cloud = Link::over(&user, "ec2", door(&doors.ec2)?);
+        let reader = Objects::new(objects.clone());
+        is_fresh(&reader).await?;
+        let known: BTreeSet<&str> = spec.nodes.iter().map(|node| node.name.as_str()).collect();
+        let mut members = BTreeMap::new();
+        let processes: BTreeSet<String> = names::of(&spec).processes;
+        for service in project.services().filter(|service| processes.contains(*service) && !known.contains(service)) {
+            let container = project.container(service).map_err(wiring)?;
+            let container = Container::new(world, service, container, &[service.to_owned()]);
+            members.insert(service.to_owned(), Member::Container(container));
+        }
+        let mut nodes = BTreeMap::new();
+        let there = reader.list(Kind::node()).await.map_err(wiring)?;
+        for node in &spec.nodes {
+            let container =
+                project.container(&node.name).map_err(|why| wiring(format!("the scenario's nodes: {why}")))?;
+            let own = there.iter().find(|o| o["metadata"]["name"] == node.name.as_str());
+            let provider = own.and_then(|o| o["spec"]["providerID"].as_str()).unwrap_or_default();
+            let mut parts = provider.trim_start_matches("aws:///").split('/');
+            let (Some(zone), Some(instance)) = (parts.next(), parts.next()) else {
+                return Err(ClusterError::NoInstance(node.name.clone()));
+            };
+            if zone != node.zone {
+                return Err(wiring(format!(
+                    "{}: it is in {zone}, and the scenario has it in {}",
+                    node.name, node.zone
+                )));
+            }
+            let [name, in_zone] = [node.name.as_str(), zone].map(Into::into);
+            world
+                .trace()
+                .info(&Arc::from("cluster"), ClusterNode { node: name, instance: instance.into(), zone: in_zone });
+            let disk = Arc::new(ContainerDisk { node: node.name.clone(), container: container.to_owned() });
+            let parts = [node.name.clone(), names::csi_node(&node.name), names::kubelet(&node.name)];
+            let member = Member::Container(Container::new(world, &node.name, container, &parts));
+            let (instance, root) = (instance.to_owned(), Path::new(ROOT).to_owned());
+            let registry = Registry::Directory(root.join(controllers::node_agent::PLUGINS_REGISTRY));
+            nodes.insert(node.name.clone(), Node { instance, members: vec![member], disk, root, registry });
+        }
+        let mut cordoned = Vec::new();
+        for object in &there {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            if !known.contains(name) && object["spec"]["unschedulable"] != true {
+                cordon(&reader, name, true).await.map_err(wiring)?;
+                cordoned.push(name.to_owned());
+            }
+        }
+        let servers = BTreeMap::from([("mock-ec2", admin), ("fake-apiserver", apiserver)]);
+        let spec = ClusterSpec { admin_token: Some(doors.token.clone()), ..spec };
+        let mut cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
+        cluster.desk = Some(Arc::new(Desk { world: world.clone(), project, servers, cordoned }));
+        supervisor::start(world, &cluster);
+        Ok(cluster)
+    }
+
+    /// Lets go of a compose project: ends faults, starts what a step has ended, and lets pods onto all nodes again. Its
+    /// containers go on.
+    pub async fn release(&self) {
+        self.clear_faults().await;
+        for name in self.down_nodes() {
+            if let Err(why) = self.restart(&name).await {
+                eprintln!("warning: {why}");
+            }
+        }
+        let Some(desk) = &self.desk else { return };
+        for node in &desk.cordoned {
+            if let Err(why) = cordon(self.objects(), node, false).await {
+                eprintln!("warning: {node} stays unschedulable: {why}");
+            }
+        }
+    }
+}
+
+/// That the teardown of a run deletes nothing of anybody else's.
+async fn is_fresh(objects: &Objects) -> Result<(), ClusterError> {
+    for (kind, what) in [(Kind::pod(), "pod"), (Kind::claim(), "PersistentVolumeClaim")] {
+        let there = objects.list(kind).await.map_err(wiring)?;
+        if let Some(first) = there.first() {
+            let part = |key: &str| first["metadata"][key].as_str().unwrap_or_default().to_owned();
+            let name = format!("{}/{}", part("namespace"), part("name"));
+            return Err(wiring(format!(
+                "the cluster has the {what} {name} already, and a run deletes all at its end: delete it first"
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn cordon(objects: &Objects, node: &str, is: bool) -> Result<(), crate::runner::ObjectError> {
+    let value = if is { Value::Bool(true) } else { Value::Null };
+    objects.patch(&ObjectRef::new(Kind::node(), None, node), &json!({ "spec": { "unschedulable": value } })).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Result<At, String> {
+        let spec = ClusterSpec {
+            nodes: vec![crate::cluster::NodeSpec {
+                name: "node-a".to_owned(),
+                zone: "us-east-1a".to_owned(),
+                instance_type: "m5.large".to_owned(),
+            }],
+            ..ClusterSpec::default()
+        };
+        let fault: Fault = serde_json::from_str(text).unwrap();
+        place(&names::of(&spec), &fault).map_err(|mistake| mistake.to_string())
+    }
+
+    fn cut(effect: &str) -> Result<At, String> {
+        at(&format!(r#"{{"name": "f", "match": {{"plane": "link"}}, "effect": {effect}}}"#))
+    }
+
+    #[test]
+    fn a_partition_takes_the_end_that_is_no_server_off_the_servers_network() {
+        let network = |service: &str, network| Ok(At::Network(service.to_owned(), network));
+        assert_eq!(cut(r#"{"partition": ["node-a", "apiserver"]}"#), network("node-a", "kubernetes"));
+        assert_eq!(cut(r#"{"partition": ["ec2", "csi-controller"]}"#), network("csi-controller", "cloud"));
+        assert_eq!(cut(r#"{"partition": ["csi-attacher", "apiserver"]}"#), network("csi-attacher", "kubernetes"));
+    }
+
+    #[test]
+    fn what_docker_cannot_do_is_refused_and_said() {
+        for (effect, said) in [
+            (r#"{"partition": ["node-b", "apiserver"]}"#, "cannot cut node-b"),
+            (r#"{"partition": ["csi-attacher", "csi-controller"]}"#, "cannot cut csi-attacher"),
+            (r#"{"partition": ["csi-controller", "apiserver"]}"#, "cannot cut csi-controller"),
+            (r#"{"partition_one_way": ["node-a", "apiserver"]}"#, "both directions"),
+            (r#"{"crash": "csi-attacher"}"#, "use the steps crash and restart"),
+        ] {
+            let error = cut(effect).unwrap_err();
+            assert!(error.contains(said), "{effect}: {error}");
+        }
+        let error = at(r#"{"name": "f", "match": {"plane": "csi"}, "effect": {"count": true}}"#).unwrap_err();
+        assert!(error.contains("not of csi"), "{error}");
+        let fault = r#"{"name": "f", "match": {"plane": "ec2"}, "effect": {"count": true}}"#;
+        assert_eq!(at(fault), Ok(At::Server("mock-ec2")));
+    }
+}

@@ -1,0 +1,95 @@
+//! The `look` program: what is on the disk of the machine whose container it runs in, for whoever looks from outside.
+//! It changes nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use csi_mock::disk::{self, Backend};
+use serde_json::{Value, json};
+use substrate::host;
+
+/// Prints what is on the disk of this machine, as JSON.
+#[derive(Debug, Parser)]
+#[command(name = "look", version, after_help = "Example:\n  look mounts")]
+struct Args {
+    /// What the node has written of itself.
+    #[arg(long, value_name = "PATH", default_value = "/run/mooring/ready.json")]
+    node: PathBuf,
+    #[command(subcommand)]
+    at: At,
+}
+
+#[derive(Debug, Subcommand)]
+enum At {
+    /// The devices that are plugged.
+    Devices,
+    /// The volumes' mounts.
+    Mounts,
+    /// The names in a directory; null when there is none.
+    Directory {
+        /// The directory, below kubelet's.
+        path: PathBuf,
+    },
+}
+
+/// Runs the program with `args`, its name first.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Args = match host::parse(args) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    match look(&args) {
+        Ok(seen) => {
+            println!("{seen}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("look: {why}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn look(args: &Args) -> Result<Value, String> {
+    let node = std::fs::read(&args.node).map_err(|e| format!("{}: {e}", args.node.display()))?;
+    let node: Value = serde_json::from_slice(&node).map_err(|e| format!("{}: {e}", args.node.display()))?;
+    let says = |key: &str| node[key].as_str().ok_or_else(|| format!("{}: lacks {key}", args.node.display()));
+    let backend = if says("backend")? == "loop" { Backend::Loop } else { Backend::Directory };
+    let (root, volumes) = (Path::new(says("root")?), Path::new(says("volumeDir")?));
+    let disk = disk::open(Some(backend), says("run")?, says("node")?, root, volumes).map_err(|e| e.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let seen = runtime.block_on(async {
+        Ok(match &args.at {
+            At::Devices => json!(disk.devices().await?),
+            At::Mounts => json!(disk.mounts().await?),
+            At::Directory { path } => json!(disk.list_dir(path).await?),
+        })
+    });
+    seen.map_err(|e: disk::DiskError| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_volumes_shows_nothing_and_its_directories() {
+        let home = tempfile::tempdir().unwrap();
+        let [root, volumes] = ["kubelet", "volumes"].map(|name| home.path().join(name));
+        for dir in [&root.join("pods").join("one"), &volumes] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let ready = home.path().join("ready.json");
+        let node = json!({"node": "node-a", "backend": "directory", "root": root, "volumeDir": volumes, "run": "t"});
+        std::fs::write(&ready, node.to_string()).unwrap();
+        let see = |at| look(&Args { node: ready.clone(), at });
+        assert_eq!(see(At::Devices), Ok(json!([])));
+        assert_eq!(see(At::Mounts), Ok(json!([])));
+        assert_eq!(see(At::Directory { path: root.join("pods") }), Ok(json!(["one"])));
+        assert_eq!(see(At::Directory { path: root.join("none") }), Ok(Value::Null));
+        std::fs::write(&ready, "{}").unwrap();
+        assert!(see(At::Devices).unwrap_err().contains("lacks backend"));
+    }
+}

@@ -1,0 +1,420 @@
+//! The `node` program: one machine with all that runs on it, as a container of its own has it. Machine, driver and
+//! kubelet are OS processes of their own, and who ends is started again.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::Parser;
+use futures_util::future::select_all;
+use http::Uri;
+use serde_json::json;
+use substrate::host::{self, PARENT_PIPE, PROCESS_NAME, Stop};
+use tokio::process::{Child, ChildStdin, Command};
+
+use crate::cluster::live::BackendChoice;
+use crate::cluster::names;
+
+/// How long a part may take until it is ready.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// How long the servers may take to be there.
+const NAME_LIMIT: Duration = Duration::from_secs(60);
+/// How long a part is down that has ended, as a container that kubelet starts again for the first time.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+/// How often the node looks at its address.
+const LOOK: Duration = Duration::from_secs(2);
+/// The machine cannot do it.
+const ENVIRONMENT: u8 = 3;
+
+/// One node: the machine with its containers and devices, the driver's node service, and kubelet.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "node",
+    version,
+    after_help = "Example:\n  node --node-name node-a --instance-id i-0123456789abcdef0 --ec2-endpoint http://mock-ec2:4566 --kubernetes http://fake-apiserver:8080"
+)]
+struct Args {
+    /// Name of the Node object.
+    #[arg(long, value_name = "NAME")]
+    node_name: String,
+    /// The EC2 instance that the node is.
+    #[arg(long, value_name = "i-…")]
+    instance_id: String,
+    /// Its availability zone.
+    #[arg(long, value_name = "ZONE", default_value = "us-east-1a")]
+    zone: String,
+    /// Its instance type.
+    #[arg(long, value_name = "TYPE", default_value = "m5.large")]
+    instance_type: String,
+    /// The cloud.
+    #[arg(long, value_name = "http://HOST:PORT")]
+    ec2_endpoint: String,
+    /// The bearer token of the cloud's admin endpoints, for the device stream.
+    #[arg(long, value_name = "TOKEN")]
+    ec2_admin_token: Option<String>,
+    /// The API server.
+    #[arg(long, value_name = "http://HOST:PORT")]
+    kubernetes: String,
+    /// The bearer token for an API server off loopback.
+    #[arg(long, value_name = "TOKEN")]
+    kubernetes_token: Option<String>,
+    /// kubelet's directory.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
+    root: PathBuf,
+    /// The directory of the volumes' bytes, as given to mock-ec2.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/mooring/volumes")]
+    volume_dir: PathBuf,
+    /// Where sockets and ready files go; the node's own is ready.json.
+    #[arg(long, value_name = "DIR", default_value = "/run/mooring")]
+    runtime_dir: PathBuf,
+    /// How disks work.
+    #[arg(long, value_enum, value_name = "BACKEND", default_value = "loop")]
+    backend: BackendChoice,
+    /// Tags loop devices, so that one can tell whose they are.
+    #[arg(long, value_name = "NAME", default_value = "compose")]
+    run: String,
+    /// The port at which kubelet answers, for logs.
+    #[arg(long, value_name = "PORT", default_value_t = 10250)]
+    kubelet_port: u16,
+    /// What is left to somebody else: kubelet, csi-mock.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ["kubelet", "csi-mock"])]
+    without: Vec<String>,
+    /// Writes the traces of all parts as JSON lines to standard output, their own words go to standard error.
+    #[arg(long)]
+    trace: bool,
+    /// The root of all random choices.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Divides all waits.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = host::time_scale)]
+    time_scale: f64,
+}
+
+/// Runs the program with `args`, its name first.
+pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Args = match host::parse(args) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let failed = |why: String| {
+        eprintln!("node: {why}");
+        ExitCode::from(ENVIRONMENT)
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return failed(format!("the runtime does not start: {e}")),
+    };
+    runtime.block_on(async {
+        let mut stop = match Stop::install() {
+            Ok(stop) => stop,
+            Err(e) => return failed(format!("signals cannot be waited for: {e}")),
+        };
+        tokio::select! { biased;
+            code = stop.wait() => code,
+            why = run(&args) => failed(why),
+        }
+    })
+}
+
+/// Runs all parts until one does not start; says why.
+async fn run(args: &Args) -> String {
+    match supervise(args).await {
+        Ok(never) => match never {},
+        Err(why) => why,
+    }
+}
+
+async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
+    for dir in [&args.registry(), &args.runtime_dir] {
+        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    }
+    prepare(args.backend)?;
+    let ready = args.runtime_dir.join("ready.json");
+    gone(&ready)?;
+    let mut address = own_address(&args.kubernetes).await?;
+    there(&args.volume_dir).await?;
+    let parts = args.parts();
+    let mut children = Vec::new();
+    for part in &parts {
+        children.push(part.start(args, address).await?);
+    }
+    loop {
+        substrate::ready::write(&ready, &args.describe(address)).map_err(|e| format!("{}: {e}", ready.display()))?;
+        let change = tokio::select! { biased;
+            (ended, at, _) = select_all(children.iter_mut().map(|(child, _)| Box::pin(child.wait()))) => {
+                Change::Ended(at, ended.map_or_else(|e| e.to_string(), |status| status.to_string()))
+            }
+            moved = another_address(&args.kubernetes, address) => Change::Moved(moved),
+        };
+        let again = match change {
+            Change::Ended(at, how) => {
+                eprintln!("node: {} ended ({how}); it starts again in {RESTART_AFTER:?}", parts[at].name);
+                at
+            }
+            Change::Moved(moved) => {
+                let was = std::mem::replace(&mut address, moved);
+                // kubelet says in its Node where it is reached.
+                let Some(kubelet) = parts.iter().position(|part| part.component == KUBELET) else { continue };
+                eprintln!("node: its address is {moved} now, no longer {was}; kubelet starts again");
+                // It may have ended by itself.
+                let _ = children[kubelet].0.kill().await;
+                kubelet
+            }
+        };
+        gone(&ready)?;
+        tokio::time::sleep(RESTART_AFTER).await;
+        children[again] = parts[again].start(args, address).await?;
+    }
+}
+
+/// What happens to a node that runs.
+enum Change {
+    /// This part has ended, so.
+    Ended(usize, String),
+    /// The machine has this address now.
+    Moved(IpAddr),
+}
+
+/// Sees to it that there is a /dev/loop-control, which a container lacks.
+#[cfg(target_os = "linux")]
+fn prepare(backend: BackendChoice) -> Result<(), String> {
+    match backend {
+        BackendChoice::Loop => csi_mock::disk::make_control().map_err(|e| e.to_string()),
+        BackendChoice::Directory => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prepare(_: BackendChoice) -> Result<(), String> {
+    Ok(())
+}
+
+/// Removes a file that says what no longer holds.
+fn gone(path: &Path) -> Result<(), String> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {e}", path.display())),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for the directory of the volumes' bytes: the cloud makes it, which could not write to one of ours.
+async fn there(dir: &Path) -> Result<(), String> {
+    let step = Duration::from_millis(50);
+    for _ in 0..NAME_LIMIT.as_millis() / step.as_millis() {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        tokio::time::sleep(step).await;
+    }
+    Err(format!("--volume-dir {}: is not there; mock-ec2 with the same --volume-dir makes it", dir.display()))
+}
+
+/// The address from which this machine reaches `endpoint`, whose name is known only once its container runs.
+async fn own_address(endpoint: &str) -> Result<IpAddr, String> {
+    let tries = NAME_LIMIT.as_millis() / RESTART_AFTER.as_millis();
+    let mut last = String::new();
+    for _ in 0..tries {
+        match address_towards(endpoint) {
+            Ok(address) => return Ok(address),
+            Err(why) => last = why,
+        }
+        tokio::time::sleep(RESTART_AFTER).await;
+    }
+    Err(format!("--kubernetes: {last}"))
+}
+
+/// Waits until this machine has another address than `known`. Without a way to the API server it has none.
+async fn another_address(endpoint: &str, known: IpAddr) -> IpAddr {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match address_towards(endpoint) {
+            Ok(address) if address != known => return address,
+            _ => {}
+        }
+    }
+}
+
+fn address_towards(endpoint: &str) -> Result<IpAddr, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{endpoint}: {e}");
+    let uri: Uri = endpoint.parse().map_err(|e: http::uri::InvalidUri| failed(&e))?;
+    let host = uri.scheme().and_then(|_| uri.host()).ok_or_else(|| failed(&"must be http://HOST:PORT"))?;
+    let mut found = (host, uri.port_u16().unwrap_or(80)).to_socket_addrs().map_err(|e| failed(&e))?;
+    let server = found.next().ok_or_else(|| failed(&"its name has no address"))?;
+    let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
+    // A datagram socket sends nothing when it connects: the kernel only chooses a way.
+    let socket = UdpSocket::bind((any, 0)).map_err(|e| failed(&e))?;
+    socket.connect(server).map_err(|e| failed(&e))?;
+    socket.local_addr().map(|own| own.ip()).map_err(|e| failed(&e))
+}
+
+/// The component that is the node agent.
+const KUBELET: &str = "node-agent";
+
+/// A process of the node.
+#[derive(Debug)]
+struct Part {
+    /// As it is called in traces.
+    name: String,
+    component: &'static str,
+    args: Vec<(&'static str, String)>,
+    ready: PathBuf,
+}
+
+impl Args {
+    fn socket(&self, name: &str) -> String {
+        format!("unix://{}", self.runtime_dir.join(format!("{name}.sock")).display())
+    }
+
+    /// What the node says of itself once it is ready; `look` reads it.
+    fn describe(&self, address: IpAddr) -> serde_json::Value {
+        json!({
+            "node": self.node_name, "address": address, "backend": self.backend(), "root": self.root,
+            "volumeDir": self.volume_dir, "run": self.run,
+        })
+    }
+
+    fn backend(&self) -> &'static str {
+        match self.backend {
+            BackendChoice::Loop => "loop",
+            BackendChoice::Directory => "directory",
+        }
+    }
+
+    /// Where kubelet looks for drivers; below its root.
+    fn registry(&self) -> PathBuf {
+        self.root.join(controllers::node_agent::PLUGINS_REGISTRY)
+    }
+
+    /// The machine, the driver and kubelet, in the order in which they start.
+    fn parts(&self) -> Vec<Part> {
+        let registry = self.registry().display().to_string();
+        let place = vec![
+            ("--root", self.root.display().to_string()),
+            ("--volume-dir", self.volume_dir.display().to_string()),
+            ("--backend", self.backend().to_owned()),
+            ("--run", self.run.clone()),
+            ("--node-name", self.node_name.clone()),
+        ];
+        let zone = ("--zone", self.zone.clone());
+        let mut machine = place.clone();
+        machine.extend([
+            ("--endpoint", self.socket("runtime")),
+            ("--ec2-endpoint", self.ec2_endpoint.clone()),
+            ("--instance-id", self.instance_id.clone()),
+        ]);
+        machine.extend(self.ec2_admin_token.iter().map(|token| ("--ec2-admin-token", token.clone())));
+        let mut driver = place.clone();
+        driver.extend([
+            zone.clone(),
+            ("--mode", "node".to_owned()),
+            ("--node-id", self.instance_id.clone()),
+            ("--endpoint", self.socket("csi")),
+            ("--registration-dir", registry.clone()),
+            // The machine has the slots for devices: they stay when the driver ends.
+            ("--no-plug", String::new()),
+        ]);
+        let mut kubelet = place;
+        kubelet.extend([
+            zone,
+            ("--kubernetes", self.kubernetes.clone()),
+            ("--instance-id", self.instance_id.clone()),
+            ("--instance-type", self.instance_type.clone()),
+            ("--plugins-registry", registry),
+            ("--runtime", self.socket("runtime")),
+            ("--listen", format!("0.0.0.0:{}", self.kubelet_port)),
+        ]);
+        kubelet.extend(self.kubernetes_token.iter().map(|token| ("--kubernetes-token", token.clone())));
+        let part = |name: String, component, args| {
+            let ready = self.runtime_dir.join(format!("{component}.ready"));
+            Part { name, component, args, ready }
+        };
+        let mut parts = vec![
+            part(self.node_name.clone(), "machine", machine),
+            part(names::csi_node(&self.node_name), "csi-mock", driver),
+            part(names::kubelet(&self.node_name), KUBELET, kubelet),
+        ];
+        parts.retain(|part| {
+            let called = if part.component == KUBELET { "kubelet" } else { part.component };
+            !self.without.iter().any(|out| out == called)
+        });
+        parts
+    }
+}
+
+impl Part {
+    /// Starts it and waits until it is ready. It ends with its standard input, which waiting for it would close.
+    async fn start(&self, node: &Args, address: IpAddr) -> Result<(Child, Option<ChildStdin>), String> {
+        let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", self.name);
+        gone(&self.ready)?;
+        let mut command = Command::new(std::env::current_exe().map_err(|e| failed(&e))?);
+        command.args(["component", self.component]);
+        for (flag, value) in &self.args {
+            command.arg(flag);
+            if !value.is_empty() {
+                command.arg(value);
+            }
+        }
+        if self.component == KUBELET {
+            command.args(["--node-ip", &address.to_string()]);
+        }
+        if node.trace {
+            command.args(["--trace", "-"]);
+        }
+        command.args(["--seed", &node.seed.to_string(), "--time-scale", &node.time_scale.to_string()]);
+        command.arg("--ready-file").arg(&self.ready);
+        // It ends when its standard input does, however this process ends.
+        command.env(PARENT_PIPE, "end").env(PROCESS_NAME, &self.name).stdin(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(|e| failed(&e))?;
+        let stdin = child.stdin.take();
+        let step = Duration::from_millis(10);
+        for _ in 0..START_LIMIT.as_millis() / step.as_millis() {
+            if self.ready.exists() {
+                return Ok((child, stdin));
+            }
+            if let Some(status) = child.try_wait().map_err(|e| failed(&e))? {
+                return Err(failed(&format!("ended with {status} while it started")));
+            }
+            tokio::time::sleep(step).await;
+        }
+        Err(failed(&format!("was not ready within {START_LIMIT:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(more: &[&str]) -> Args {
+        let line = ["node", "--node-name", "node-a", "--instance-id", "i-0a", "--ec2-endpoint", "http://mock-ec2:4566"];
+        let line = line.iter().chain(&["--kubernetes", "http://fake-apiserver:8080"]).chain(more);
+        Args::try_parse_from(line).unwrap()
+    }
+
+    fn names(args: &Args) -> Vec<String> {
+        args.parts().into_iter().map(|part| part.name).collect()
+    }
+
+    #[test]
+    fn a_node_has_its_parts_but_for_those_that_are_somebody_elses() {
+        assert_eq!(names(&args(&[])), ["node-a", "node-a/csi-node", "node-a/kubelet"]);
+        assert_eq!(names(&args(&["--without", "csi-mock"])), ["node-a", "node-a/kubelet"]);
+        assert_eq!(names(&args(&["--without", "kubelet,csi-mock"])), ["node-a"]);
+    }
+
+    #[test]
+    fn tokens_go_to_the_parts_that_need_them() {
+        let parts = args(&["--ec2-admin-token", "cloud-token", "--kubernetes-token", "kube-token"]).parts();
+        let has = |part: &Part, text: &str| part.args.iter().any(|(_, value)| value == text);
+        let those = |text: &str| parts.iter().filter(|part| has(part, text)).map(|p| p.component).collect::<Vec<_>>();
+        assert_eq!(those("cloud-token"), ["machine"]);
+        assert_eq!(those("kube-token"), ["node-agent"]);
+    }
+
+    #[test]
+    fn the_address_is_that_of_the_way_to_the_server() {
+        assert_eq!(address_towards("http://127.0.0.1:9").unwrap(), IpAddr::from([127, 0, 0, 1]));
+        assert!(address_towards("127.0.0.1").is_err());
+    }
+}

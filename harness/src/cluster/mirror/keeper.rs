@@ -1,0 +1,145 @@
+//! Keeps the stand-in pods as their processes are, and writes Events about objects that no loop works on.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use controllers::kube::{ApiError, Client, DeleteParams, EventRecorder, Kind, ListParams, ObjectReference};
+use controllers::mirror_pod::is_stand_in;
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use substrate::Ctx;
+
+use super::pods::{CONTROL_PLANE, MirrorPod, NAMESPACE};
+use super::{Created, Inner, lock, unserved};
+use crate::cluster::names;
+
+/// How long news is gathered before it is acted on.
+const SETTLE: Duration = Duration::from_millis(20);
+/// How long until another try when the API server refused or did not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Keeps the pods, for ever.
+pub(super) async fn run(ctx: &Ctx, client: Client, inner: &Arc<Inner>) {
+    let recorder = EventRecorder::new(&client, "mooring");
+    let mut changed = inner.changed.subscribe();
+    let mut keeper = Keeper { client, inner: inner.clone(), written: BTreeMap::new() };
+    loop {
+        let created: Vec<Created> = lock(&inner.news).created.drain(..).collect();
+        for one in &created {
+            keeper.tell(&recorder, one).await;
+        }
+        let failed = keeper.pass().await.is_err();
+        let again = async {
+            if failed {
+                ctx.sleep(RETRY).await;
+            } else {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! { biased;
+            // The sender lives as long as the world.
+            _ = changed.changed() => {}
+            () = again => {}
+        }
+        ctx.sleep(SETTLE).await;
+    }
+}
+
+struct Keeper {
+    client: Client,
+    inner: Arc<Inner>,
+    /// Uid and status of each pod as they were last written, by name.
+    written: BTreeMap<String, (String, PodStatus)>,
+}
+
+impl Keeper {
+    /// Brings all pods to what they are to be.
+    async fn pass(&mut self) -> Result<(), ApiError> {
+        let recovered = std::mem::take(&mut lock(&self.inner.news).recovered);
+        let nodes = self.client.all::<Node>().list(&ListParams::default()).await?.items;
+        let hosts: BTreeMap<&str, Option<&str>> = nodes.iter().map(|node| (node.name(), address(node))).collect();
+        let found = self.client.namespaced::<Pod>(NAMESPACE).list(&ListParams::default()).await?.items;
+        let mut live: BTreeMap<&str, &Pod> = found.iter().filter(|p| is_stand_in(p)).map(|p| (p.name(), p)).collect();
+        let inner = self.inner.clone();
+        for pod in &inner.pods {
+            let there = live.remove(&*pod.name);
+            let Some(host) = hosts.get(&*pod.node).copied().or((pod.node == CONTROL_PLANE).then_some(None)) else {
+                // Its node has gone, and it with it.
+                self.remove(there).await?;
+                continue;
+            };
+            if recovered.iter().any(|node| **node == *pod.node) {
+                self.written.remove(&pod.name);
+            }
+            self.keep(pod, there, host).await?;
+        }
+        for stranger in live.into_values() {
+            self.remove(Some(stranger)).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, pod: Option<&Pod>) -> Result<(), ApiError> {
+        let Some(pod) = pod else { return Ok(()) };
+        self.written.remove(pod.name());
+        match self.client.namespaced::<Pod>(NAMESPACE).delete(pod.name(), &DeleteParams::force()).await {
+            Err(e) if !e.is_not_found() => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    async fn keep(&mut self, pod: &MirrorPod, there: Option<&Pod>, host: Option<&str>) -> Result<(), ApiError> {
+        let api = self.client.namespaced::<Pod>(NAMESPACE);
+        let unreadable = |e: serde_json::Error| ApiError::Decode(e.to_string());
+        let mut object = match there {
+            Some(there) if !there.is_deleting() => there.clone(),
+            there => {
+                // As kubelet makes its mirror pods again.
+                self.remove(there).await?;
+                Pod::clone(&*api.create(&pod.object().map_err(unreadable)?).await?)
+            }
+        };
+        let status = {
+            let log = lock(&self.inner.log);
+            // Nobody speaks for a node whose kubelet is down.
+            if self.inner.names.nodes.contains(&pod.node) && !log.life(&names::kubelet(&pod.node)).is_up() {
+                return Ok(());
+            }
+            pod.status(|process| log.life(process), host).map_err(unreadable)?
+        };
+        let now = (object.uid().to_owned(), status);
+        if self.written.get(&pod.name) != Some(&now) {
+            object.status = Some(now.1.clone());
+            // Whoever else wrote it, this is how it is.
+            object.metadata.resource_version = None;
+            api.replace_status(&object).await?;
+            self.written.insert(pod.name.clone(), now);
+        }
+        Ok(())
+    }
+
+    /// Writes an Event about an object that no loop works on; one that is gone by now needs none.
+    async fn tell(&self, recorder: &EventRecorder, created: &Created) {
+        let Created { row, key } = created;
+        let Ok(bytes) = self.client.get(&row.path(key)).await else { return };
+        let object: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let of = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+        let reference = ObjectReference {
+            api_version: Some(row.api_version()),
+            kind: Some(row.kind.to_owned()),
+            namespace: of("namespace"),
+            name: of("name"),
+            uid: of("uid"),
+            resource_version: of("resourceVersion"),
+            field_path: None,
+        };
+        recorder.event(reference, "Warning", unserved::REASON, self.inner.unserved.text(row));
+    }
+}
+
+/// Where a node is within the cluster.
+fn address(node: &Node) -> Option<&str> {
+    let addresses = node.status.as_ref()?.addresses.as_ref()?;
+    addresses.iter().find(|address| address.type_ == "InternalIP").map(|address| &*address.address)
+}

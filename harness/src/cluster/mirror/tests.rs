@@ -1,0 +1,199 @@
+//! The stand-ins of a whole cluster in virtual time.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use substrate::World;
+use substrate::world::{Options, simulate};
+
+use crate::cluster::{Cluster, ClusterSpec};
+use crate::runner::defaults;
+use crate::scenario::model::Manifest;
+use crate::scenario::object::{Kind, ObjectRef};
+
+const CONTROLLER: &str = "kube-system/ebs-csi-controller-control-plane";
+
+/// Runs `story` in a cluster of two nodes, one minute after its start.
+fn story<T>(story: impl AsyncFnOnce(World, Cluster) -> T) -> T {
+    simulate(Options::default(), async |world| {
+        let spec = ClusterSpec { mirrors: true, ..ClusterSpec::of_nodes(2) };
+        let cluster = Cluster::simulate(&world, spec).unwrap();
+        defaults::apply(cluster.objects()).await.unwrap();
+        seconds(60).await;
+        story(world, cluster).await
+    })
+}
+
+async fn seconds(count: u64) {
+    tokio::time::sleep(Duration::from_secs(count)).await;
+}
+
+async fn apply(cluster: &Cluster, word: &str, name: &str, spec: Value) {
+    let kind = Kind::of_word(word).unwrap();
+    let value = json!({ "apiVersion": kind.api_version(), "kind": kind.kind(),
+        "metadata": { "name": name, "namespace": "default" }, "spec": spec });
+    let object = ObjectRef::new(kind, Some("default"), name);
+    cluster.objects().apply(&Manifest { object, value }).await.unwrap();
+}
+
+/// A claim, and a pod that uses it.
+async fn use_a_volume(cluster: &Cluster) {
+    let requests = json!({ "requests": { "storage": "1Gi" } });
+    apply(cluster, "pvc", "data", json!({ "accessModes": ["ReadWriteOnce"], "resources": requests })).await;
+    let mounts = json!([{ "name": "data", "mountPath": "/data" }]);
+    let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+    let containers = json!([{ "name": "w", "image": "mooring/writer", "volumeMounts": mounts }]);
+    apply(cluster, "pod", "web", json!({ "containers": containers, "volumes": volumes })).await;
+    seconds(60).await;
+}
+
+async fn pod(cluster: &Cluster, key: &str) -> Option<Value> {
+    let (namespace, name) = key.split_once('/').unwrap();
+    cluster.objects().get(&ObjectRef::new(Kind::pod(), Some(namespace), name)).await.unwrap()
+}
+
+/// Whether a pod is ready, and how often each of its containers has restarted.
+async fn readiness(cluster: &Cluster, key: &str) -> (bool, Vec<u64>) {
+    let pod = pod(cluster, key).await.unwrap();
+    let ready = pod["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
+    let restarts = pod["status"]["containerStatuses"].as_array().unwrap().iter();
+    (ready["status"] == "True", restarts.map(|c| c["restartCount"].as_u64().unwrap()).collect())
+}
+
+#[test]
+fn the_log_of_a_container_is_what_its_component_did() {
+    story(async |_, cluster| {
+        use_a_volume(&cluster).await;
+        let read = async |pod: &str, query: &str| cluster.objects().logs(&format!("kube-system/{pod}"), query).await;
+        let controller = CONTROLLER.strip_prefix("kube-system/").unwrap();
+        let attacher = read(controller, "container=csi-attacher").await.unwrap();
+        let published =
+            |line: &str| line.contains(r#"rpc="ControllerPublishVolume""#) && line.contains(r#"volume="vol-"#);
+        assert!(attacher.lines().any(|l| published(l) && l.contains("csi.asked] ")), "{attacher}");
+        assert!(attacher.lines().any(|l| published(l) && l.contains("csi.answered] ") && l.contains(r#"code="OK""#)));
+        assert!(!attacher.contains("CreateVolume"), "{attacher}");
+        let last = read(controller, "container=csi-attacher&tailLines=1&timestamps=true").await.unwrap();
+        assert_eq!(last.lines().count(), 1);
+        assert!(last.starts_with("2026-01-01T00:0") && last.contains(attacher.lines().last().unwrap()), "{last}");
+        let plugin = read(controller, "container=ebs-plugin").await.unwrap();
+        assert!(
+            plugin.contains(r#"ec2.answered] "A request of the driver to the cloud ended" action="AttachVolume""#),
+            "{plugin}"
+        );
+        let binder = read("kube-controller-manager-control-plane", "").await.unwrap();
+        assert!(binder.contains("ad.attach] "), "{binder}");
+        let node = pod(&cluster, "default/web").await.unwrap()["spec"]["nodeName"].as_str().unwrap().to_owned();
+        let staged = read(&format!("ebs-csi-node-{node}"), "container=ebs-plugin").await.unwrap();
+        assert!(staged.contains("NodeStageVolume") && staged.contains("disk.staged] "), "{staged}");
+        let registrar = read(&format!("ebs-csi-node-{node}"), "container=node-driver-registrar").await.unwrap();
+        assert!(registrar.contains("csi.registration] ") && !registrar.contains("NodeStageVolume"), "{registrar}");
+        let refused = read(controller, "container=csi-attacher&previous=true").await.unwrap_err().to_string();
+        assert!(refused.contains("previous terminated container \"csi-attacher\""), "{refused}");
+    });
+}
+
+#[test]
+fn a_pod_is_as_its_processes_are() {
+    story(async |_, cluster| {
+        assert_eq!(readiness(&cluster, CONTROLLER).await, (true, vec![0; 4]));
+        cluster.crash("csi-attacher").await.unwrap();
+        seconds(1).await;
+        assert_eq!(readiness(&cluster, CONTROLLER).await, (false, vec![0; 4]));
+        cluster.restart("csi-attacher").await.unwrap();
+        seconds(1).await;
+        assert_eq!(readiness(&cluster, CONTROLLER).await, (true, vec![0, 0, 1, 0]));
+        let before = cluster.objects().logs(CONTROLLER, "container=csi-attacher&previous=true").await.unwrap();
+        assert!(before.contains("incarnation=1") && !before.contains("process.crashed"), "{before}");
+        let now = cluster.objects().logs(CONTROLLER, "container=csi-attacher").await.unwrap();
+        assert!(now.contains("incarnation=2") && !now.contains("incarnation=1"), "{now}");
+    });
+}
+
+/// The node agent would start them, and pod GC would remove those whose node has no object.
+#[test]
+fn no_loop_starts_places_or_removes_them() {
+    story(async |world, cluster| {
+        let uid = async |key: &str| pod(&cluster, key).await.unwrap()["metadata"]["uid"].clone();
+        let keys = [CONTROLLER, "kube-system/kube-scheduler-control-plane", "kube-system/ebs-csi-node-node-a"];
+        let mut before = Vec::new();
+        for key in keys {
+            before.push(uid(key).await);
+        }
+        seconds(300).await;
+        for (key, before) in keys.iter().zip(before) {
+            assert_eq!(uid(key).await, before, "{key}");
+            assert!(readiness(&cluster, key).await.0, "{key}");
+        }
+        let lines = world.trace().lines();
+        let spoken: Vec<String> = lines
+            .iter()
+            .filter(|l| l.kind == "k8s.event")
+            .map(|l| l.text())
+            .filter(|l| l.contains("kube-system"))
+            .collect();
+        assert!(spoken.is_empty(), "{spoken:?}");
+    });
+}
+
+#[test]
+fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
+    story(async |_, cluster| {
+        let node_pod = "kube-system/ebs-csi-node-node-a";
+        let delete = async |object: ObjectRef| cluster.objects().delete(&object, None).await.unwrap();
+        let uid = pod(&cluster, CONTROLLER).await.unwrap()["metadata"]["uid"].clone();
+        let (namespace, name) = CONTROLLER.split_once('/').unwrap();
+        delete(ObjectRef::new(Kind::pod(), Some(namespace), name)).await;
+        seconds(2).await;
+        let again = pod(&cluster, CONTROLLER).await.unwrap();
+        assert_ne!(again["metadata"]["uid"], uid);
+        assert!(readiness(&cluster, CONTROLLER).await.0);
+        // The log is the process' own.
+        assert!(!cluster.objects().logs(CONTROLLER, "container=ebs-plugin").await.unwrap().is_empty());
+        cluster.crash("node-a").await.unwrap();
+        seconds(1).await;
+        let refused = cluster.objects().logs(node_pod, "container=ebs-plugin").await.unwrap_err().to_string();
+        assert!(refused.ends_with("connect: connection refused"), "{refused}");
+        assert!(readiness(&cluster, node_pod).await.0, "nobody speaks for the node yet");
+        delete(ObjectRef::new(Kind::node(), None, "node-a")).await;
+        seconds(2).await;
+        assert_eq!(pod(&cluster, node_pod).await, None);
+        cluster.restart("node-a").await.unwrap();
+        seconds(30).await;
+        assert_eq!(readiness(&cluster, node_pod).await, (true, vec![1, 1]));
+    });
+}
+
+#[test]
+fn an_object_that_no_loop_works_on_gets_an_event() {
+    story(async |_, cluster| {
+        let labels = json!({ "app": "web" });
+        let template =
+            json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+        apply(&cluster, "deployment", "web", json!({ "selector": { "matchLabels": labels }, "template": template }))
+            .await;
+        seconds(2).await;
+        let events = cluster.objects().list(Kind::event()).await.unwrap();
+        let told: Vec<&Value> = events.iter().filter(|e| e["reason"] == "NoController").collect();
+        assert_eq!(told.len(), 1);
+        let about = &told[0]["involvedObject"];
+        assert_eq!(
+            (&about["kind"], &about["name"], &about["apiVersion"]),
+            (&json!("Deployment"), &json!("web"), &json!("apps/v1"))
+        );
+        assert!(
+            about["uid"].is_string() && told[0]["message"].as_str().unwrap().contains("it makes no pods"),
+            "{}",
+            told[0]
+        );
+    });
+}
+
+#[test]
+fn without_them_there_are_none() {
+    simulate(Options::default(), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(1)).unwrap();
+        seconds(10).await;
+        assert!(cluster.objects().list(Kind::pod()).await.unwrap().is_empty());
+        assert!(world.trace().lines().iter().all(|line| &*line.process != "mirror"));
+    });
+}

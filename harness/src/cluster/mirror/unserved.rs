@@ -1,0 +1,149 @@
+//! Kinds that no loop of this program works on: who creates such an object is told, and so is who looks at it.
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    group: &'static str,
+    version: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// The resource, as URLs name it.
+    plural: &'static str,
+    /// Who works on it in a cluster that has everything.
+    by: &'static str,
+    /// What does not happen.
+    lacks: &'static str,
+}
+
+const fn row(
+    place: (&'static str, &'static str),
+    kind: &'static str,
+    plural: &'static str,
+    by: &'static str,
+    lacks: &'static str,
+) -> Row {
+    Row { group: place.0, version: place.1, kind, plural, by, lacks }
+}
+
+impl Row {
+    /// Group and version, as manifests have them.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The URL path of an object, by its `namespace/name` or `name`.
+    pub fn path(&self, key: &str) -> String {
+        let root = if self.group.is_empty() { "api" } else { "apis" };
+        let place = match key.split_once('/') {
+            Some((namespace, name)) => format!("namespaces/{namespace}/{}/{name}", self.plural),
+            None => format!("{}/{key}", self.plural),
+        };
+        format!("/{root}/{}/{place}", self.api_version())
+    }
+}
+
+const APPS: (&str, &str) = ("apps", "v1");
+const BATCH: (&str, &str) = ("batch", "v1");
+const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
+const SNAPSHOTS: (&str, &str) = ("snapshot.storage.k8s.io", "v1");
+const SNAPSHOTTER: &str = "snapshot-controller and csi-snapshotter";
+
+/// Those of kube-controller-manager, and those of drivers' add-ons.
+const ROWS: [Row; 13] = [
+    row(APPS, "DaemonSet", "daemonsets", MANAGER, "it makes no pods"),
+    row(APPS, "Deployment", "deployments", MANAGER, "it makes no pods"),
+    row(APPS, "ReplicaSet", "replicasets", MANAGER, "it makes no pods"),
+    row(APPS, "StatefulSet", "statefulsets", MANAGER, "it makes no pods and no claims"),
+    row(("", "v1"), "ReplicationController", "replicationcontrollers", MANAGER, "it makes no pods"),
+    row(BATCH, "CronJob", "cronjobs", MANAGER, "it makes no jobs"),
+    row(BATCH, "Job", "jobs", MANAGER, "it makes no pods"),
+    row(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", MANAGER, "it scales nothing"),
+    row(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", MANAGER, "its status is never computed"),
+    row(SNAPSHOTS, "VolumeSnapshot", "volumesnapshots", SNAPSHOTTER, "no snapshot is taken"),
+    row(SNAPSHOTS, "VolumeSnapshotContent", "volumesnapshotcontents", SNAPSHOTTER, "no snapshot is taken"),
+    row(NETWORKING, "Ingress", "ingresses", "an ingress controller", "no traffic reaches it"),
+    row(NETWORKING, "NetworkPolicy", "networkpolicies", "a network plugin", "no traffic is held back"),
+];
+
+const MANAGER: &str = "kube-controller-manager";
+
+/// The reason of the Event.
+pub(super) const REASON: &str = "NoController";
+
+/// Which of these kinds nobody works on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unserved {
+    /// Whether kube-controller-manager is somebody else's, who works on all that it works on.
+    pub foreign_manager: bool,
+}
+
+impl Unserved {
+    fn rows(self) -> impl Iterator<Item = &'static Row> {
+        const { &ROWS }.iter().filter(move |row| !(self.foreign_manager && row.by == MANAGER))
+    }
+
+    /// What who creates an object of this kind is told.
+    pub fn warning(self, group: &str, kind: &str) -> Option<String> {
+        let row = self.rows().find(|row| row.group == group && row.kind == kind)?;
+        let how = if row.by == MANAGER {
+            "run a kube-controller-manager of your own beside mooring up --without kube-controller-manager".to_owned()
+        } else {
+            format!("run {} of your own", row.by)
+        };
+        Some(format!("{} is stored, but nothing in this cluster works on it: {}; {how}", row.kind, row.lacks))
+    }
+
+    /// The same of what one of these kinds is.
+    pub fn text(self, row: &Row) -> String {
+        self.warning(row.group, row.kind).unwrap_or_default()
+    }
+
+    /// The kind of a resource, if nobody works on it. Only custom resources have a group here.
+    pub fn find(self, group: Option<&str>, plural: &str) -> Option<&'static Row> {
+        self.rows().find(|row| row.plural == plural && group.is_none_or(|group| group == row.group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fake_apiserver::kinds;
+
+    use super::*;
+
+    const OURS: Unserved = Unserved { foreign_manager: false };
+
+    #[test]
+    fn a_warning_says_what_lacks_and_what_to_do() {
+        assert_eq!(
+            OURS.warning("apps", "StatefulSet").unwrap(),
+            "StatefulSet is stored, but nothing in this cluster works on it: it makes no pods and no claims; run a \
+             kube-controller-manager of your own beside mooring up --without kube-controller-manager"
+        );
+        assert!(
+            OURS.warning(SNAPSHOTS.0, "VolumeSnapshot")
+                .unwrap()
+                .ends_with("run snapshot-controller and csi-snapshotter of your own")
+        );
+        for (group, kind) in [("", "Pod"), ("", "PersistentVolumeClaim"), ("example.com", "Deployment")] {
+            assert_eq!(OURS.warning(group, kind), None);
+        }
+        let theirs = Unserved { foreign_manager: true };
+        assert_eq!(theirs.warning("apps", "StatefulSet"), None);
+        assert!(theirs.warning(SNAPSHOTS.0, "VolumeSnapshot").is_some());
+    }
+
+    #[test]
+    fn built_in_kinds_are_as_the_api_server_calls_them() {
+        for row in ROWS.iter().filter(|row| !row.group.contains("snapshot")) {
+            let known = |kind: &&kinds::Kind| kind.group == row.group && kind.kind == row.kind;
+            assert_eq!(kinds::all().iter().find(known).map(|kind| kind.plural), Some(row.plural), "{}", row.kind);
+            assert_eq!(OURS.find(None, row.plural).map(|row| row.kind), Some(row.kind));
+            assert!(kinds::find_kind(&row.api_version(), row.kind).is_some(), "{}", row.kind);
+        }
+        assert!(OURS.find(None, "pods").is_none() && OURS.find(Some("example.com"), "deployments").is_none());
+        let set = OURS.find(None, "statefulsets").unwrap();
+        assert_eq!(set.path("default/db"), "/apis/apps/v1/namespaces/default/statefulsets/db");
+        let content = OURS.find(Some("snapshot.storage.k8s.io"), "volumesnapshotcontents").unwrap();
+        assert_eq!(content.path("c"), "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/c");
+    }
+}

@@ -1,0 +1,153 @@
+//! A finding as a file: the scenario that shows it, and above it, as comments, how to see it and what was recorded.
+//!
+//! Beside `NAME.yaml` may stand `NAME.trace.jsonl`, the trace of the run. Neither names a path or a command that anybody
+//! follows: a bundle may come from a stranger.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, DocumentError};
+use super::judge::{Class, Verdict};
+use crate::output::cut;
+
+/// What the line with the record begins with.
+const MARK: &str = "# mooring-record: ";
+/// Longest record that is read.
+const LONGEST: usize = 16 << 10;
+/// Longest line of a comment.
+const WIDTH: usize = 150;
+
+/// What was recorded of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The seed.
+    pub seed: u64,
+    /// Planted defects that were switched on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mutants: Vec<String>,
+    /// What it came to.
+    pub class: Class,
+    /// The same for the same bug.
+    pub signature: String,
+    /// How many events the trace has.
+    pub events: u64,
+    /// SHA-256 of its lines.
+    pub digest: String,
+    /// The faults without which it is the unbroken run, where the end is another one than there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breaks: Vec<String>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bundle {
+    /// What was recorded.
+    pub record: Record,
+    /// The scenario.
+    pub document: Document,
+    /// Comments: what breaks, what was seen, what found it.
+    pub notes: Vec<String>,
+}
+
+impl Bundle {
+    /// The finding `verdict` of `document`.
+    pub fn new(document: Document, seed: u64, mutants: &[String], verdict: &Verdict, notes: Vec<String>) -> Self {
+        let record = Record {
+            seed,
+            mutants: mutants.to_vec(),
+            class: verdict.class,
+            signature: verdict.signature.clone(),
+            events: verdict.events,
+            digest: verdict.digest.clone(),
+            breaks: Vec::new(),
+        };
+        Self { record, document, notes }
+    }
+
+    /// The file.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for note in &self.notes {
+            for line in note.lines() {
+                out += &format!("# {}\n", cut(line, WIDTH));
+            }
+        }
+        let record = serde_json::to_string(&self.record).unwrap_or_default();
+        out + MARK + &record + "\n" + &self.document.text()
+    }
+
+    /// Writes the file, and the trace beside it, into `folder`, and gives its path.
+    ///
+    /// # Errors
+    /// What the filesystem says, with the path.
+    pub fn write(&self, folder: &Path, name: &str, trace: &[String]) -> Result<PathBuf, String> {
+        let at = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+        std::fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
+        let path = folder.join(format!("{name}.yaml"));
+        std::fs::write(&path, self.text()).map_err(|e| at(&path, e))?;
+        if !trace.is_empty() {
+            let beside = trace_beside(&path);
+            std::fs::write(&beside, trace.join("\n") + "\n").map_err(|e| at(&beside, e))?;
+        }
+        Ok(path)
+    }
+}
+
+/// Where the trace of the bundle `path` stands.
+pub fn trace_beside(path: &Path) -> PathBuf {
+    path.with_extension("trace.jsonl")
+}
+
+/// Reads a scenario, and what was recorded of it if it is a bundle.
+///
+/// # Errors
+/// What is wrong with the scenario or with its record.
+pub fn read(path: &Path) -> Result<(Document, Option<Record>), DocumentError> {
+    let document = Document::load(path)?;
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| DocumentError::Shape(name.clone(), e.to_string()))?;
+    let line = text.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(MARK));
+    let Some(line) = line else { return Ok((document, None)) };
+    if line.len() > LONGEST {
+        return Err(DocumentError::Record(
+            name,
+            format!("it has {} bytes, and at most {LONGEST} are read", line.len()),
+        ));
+    }
+    let record = serde_json::from_str(line).map_err(|e| DocumentError::Record(name, e.to_string()))?;
+    Ok((document, Some(record)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle() -> Bundle {
+        let document = Document::of_text("t", "name: t\nnodes: {count: 1}\nsteps: [{sleep: 1s}]\n").unwrap();
+        let verdict = Verdict::without_outcome(Class::Hung, "it hung");
+        Bundle::new(document, 7, &["a".to_owned()], &verdict, vec!["first\nsecond".to_owned()])
+    }
+
+    #[test]
+    fn a_bundle_is_a_scenario_and_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = bundle().write(folder.path(), "hang", &["{}".to_owned()]).unwrap();
+        assert!(crate::scenario::load(&path).is_ok());
+        assert_eq!(read(&path).unwrap(), (bundle().document, Some(bundle().record)));
+        assert_eq!(std::fs::read_to_string(trace_beside(&path)).unwrap(), "{}\n");
+        assert!(bundle().text().starts_with("# first\n# second\n# mooring-record: {\"seed\":7,\"mutants\":[\"a\"]"));
+    }
+
+    #[test]
+    fn a_record_that_is_none_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.yaml");
+        let long = "x".repeat(LONGEST);
+        for record in ["{}", "[]", "{\"seed\": -1}", r#"{"seed":1,"run":"rm"}"#, long.as_str()] {
+            std::fs::write(&path, format!("{MARK}{record}\n{}", bundle().document.text())).unwrap();
+            assert!(matches!(read(&path), Err(DocumentError::Record(..))), "{record}");
+        }
+    }
+}

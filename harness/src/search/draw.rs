@@ -1,0 +1,363 @@
+//! A cluster, a workload and faults, drawn from a seed and written as a scenario.
+//!
+//! What is drawn ends by itself: every fault has a `for` or a count, whoever is taken down is started again, a partition
+//! heals. After that the pods that are left must run, and all else is for the invariants to say.
+
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::Seed;
+use substrate::seed::between;
+
+use super::document::Document;
+use crate::cluster::names::kubelet;
+use crate::cluster::spec::node_name;
+
+/// Who calls the API server, but for the user.
+const CALLERS: &[&str] =
+    &["csi-attacher", "csi-provisioner", "csi-resizer", "kube-controller-manager*", "kube-scheduler*", "kubelet"];
+/// Processes that can end, but for those of nodes.
+const PROCESSES: &[&str] = &[
+    "csi-attacher",
+    "csi-provisioner",
+    "csi-resizer",
+    "csi-controller",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "fake-apiserver",
+    "mock-ec2",
+];
+const EC2: &[&str] =
+    &["AttachVolume", "DetachVolume", "CreateVolume", "DeleteVolume", "DescribeVolumes", "DescribeInstances"];
+const CSI: &[&str] = &[
+    "CreateVolume",
+    "DeleteVolume",
+    "ControllerPublishVolume",
+    "ControllerUnpublishVolume",
+    "ControllerExpandVolume",
+    "NodeStageVolume",
+    "NodeUnstageVolume",
+    "NodePublishVolume",
+    "NodeUnpublishVolume",
+    "NodeExpandVolume",
+];
+const DISK: &[&str] = &[
+    "plug",
+    "find",
+    "stage",
+    "unstage",
+    "publish",
+    "unpublish",
+    "make_dir",
+    "remove_dir",
+    "write",
+    "expand",
+    "remove_file",
+];
+const RESOURCES: &[&str] =
+    &["pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "volumeattachments", "csinodes"];
+
+/// The run with the number `run` of all that `seed` draws.
+pub fn draw(seed: u64, run: u64) -> Document {
+    let rng = Seed::root(seed).child("explore").child(&run.to_string()).rng();
+    let mut drawing = Drawing { rng, nodes: Vec::new(), pods: Vec::new(), steps: Vec::new(), made: 0 };
+    drawing.whole(run)
+}
+
+/// A pod that is there, and what it writes to.
+struct Pod {
+    name: String,
+    claim: String,
+}
+
+struct Drawing {
+    rng: ChaCha8Rng,
+    nodes: Vec<String>,
+    pods: Vec<Pod>,
+    steps: Vec<Value>,
+    /// Pods that were made so far.
+    made: u64,
+}
+
+impl Drawing {
+    fn up_to(&mut self, most: u64) -> u64 {
+        between(&mut self.rng, 1, most)
+    }
+
+    fn one<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
+        of[between(&mut self.rng, 0, of.len() as u64 - 1) as usize]
+    }
+
+    fn node(&mut self) -> String {
+        let at = between(&mut self.rng, 0, self.nodes.len() as u64 - 1) as usize;
+        self.nodes[at].clone()
+    }
+
+    fn span(&mut self) -> String {
+        self.one(&["1s", "3s", "10s", "20s", "45s", "90s", "3m"]).to_owned()
+    }
+
+    fn process(&mut self) -> String {
+        match self.up_to(3) {
+            1 => kubelet(&self.node()),
+            2 => format!("{}/csi-node", self.node()),
+            _ => self.one(PROCESSES).to_owned(),
+        }
+    }
+
+    fn step(&mut self, step: Value) {
+        self.steps.push(step);
+    }
+
+    fn whole(&mut self, run: u64) -> Document {
+        let count = self.up_to(3) + 1;
+        self.nodes = (0..count as usize).map(node_name).collect();
+        let profile = self.one(&["instant", "aws", "aws-recent"]);
+        let volumes = self.up_to(3);
+        for at in 1..=volumes {
+            let claim = format!("data-{at}");
+            self.step(json!({ "claim": { "name": claim } }));
+            let node = self.node();
+            self.start(&claim, &node);
+        }
+        for _ in 0..self.up_to(8) + 2 {
+            self.act();
+        }
+        for node in self.nodes.clone() {
+            self.step(json!({ "uncordon": node }));
+        }
+        let pods: Vec<String> = self.pods.iter().map(|pod| pod.name.clone()).collect();
+        for pod in pods {
+            self.step(json!({ "wait": { "object": format!("pod/{pod}"), "is": "Running", "within": "40m" } }));
+        }
+        let faults: Vec<Value> = (0..self.up_to(5) - 1).map(|at| self.fault(&format!("fault-{}", at + 1))).collect();
+        let mut document = json!({
+            "name": format!("explored-{run}"),
+            "nodes": { "count": count },
+            "latency": profile,
+            "deadline": "8h",
+            "steps": std::mem::take(&mut self.steps),
+        });
+        if !faults.is_empty() {
+            document["faults"] = faults.into();
+        }
+        Document::of_tree(document)
+    }
+
+    /// A new pod that writes to `claim` on `node`, and stays there whatever befalls that.
+    fn start(&mut self, claim: &str, node: &str) {
+        self.made += 1;
+        let name = format!("web-{}", self.made);
+        let grace = self.one(&["1s", "5s", "30s"]);
+        self.step(json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": grace, "tolerate": true } }));
+        self.pods.push(Pod { name, claim: claim.to_owned() });
+    }
+
+    /// Something that a user, an operator or bad luck does.
+    fn act(&mut self) {
+        let span = self.span();
+        match self.up_to(10) {
+            1..=3 => self.moves(),
+            4 | 5 => self.step(json!({ "sleep": span })),
+            6 => {
+                let process = self.process();
+                self.step(json!({ "crash": process }));
+                self.step(json!({ "sleep": span }));
+                self.step(json!({ "restart": process }));
+            }
+            7 => {
+                let node = self.node();
+                let down = self.one(&["30s", "2m", "8m"]);
+                self.step(json!({ "crash": node }));
+                self.step(json!({ "sleep": down }));
+                self.step(json!({ "restart": node }));
+            }
+            8 => {
+                let who = self.process();
+                let to = if who == "fake-apiserver" { "kubelet-node-a" } else { "apiserver" };
+                self.made += 1;
+                let name = format!("cut-{}", self.made);
+                self.step(json!({ "partition": { "name": name, "between": [who, to] } }));
+                self.step(json!({ "sleep": span }));
+                if self.up_to(2) == 1 {
+                    self.moves();
+                }
+                self.step(json!({ "heal": name }));
+            }
+            9 => {
+                let node = self.node();
+                let word = self.one(&["cordon", "uncordon"]);
+                self.step(json!({ word: node }));
+            }
+            _ => self.grow(),
+        }
+    }
+
+    /// A pod goes, and most often another one comes for its volume.
+    fn moves(&mut self) {
+        if self.pods.is_empty() {
+            return;
+        }
+        let at = between(&mut self.rng, 0, self.pods.len() as u64 - 1) as usize;
+        let Pod { name, claim } = self.pods.remove(at);
+        let force = self.up_to(6) == 1;
+        let before = self.up_to(4);
+        let (node, span) = (self.node(), self.span());
+        if before == 1 {
+            self.start(&claim, &node);
+        }
+        let object = format!("pod/{name}");
+        self.step(if force {
+            json!({ "delete": { "object": object, "force": true } })
+        } else {
+            json!({ "delete": { "object": object } })
+        });
+        if before == 2 {
+            self.step(json!({ "sleep": span }));
+        }
+        if before == 2 || before == 3 {
+            self.start(&claim, &node);
+        }
+    }
+
+    /// A volume becomes larger.
+    fn grow(&mut self) {
+        let Some(claim) = self.pods.first().map(|pod| pod.claim.clone()) else { return };
+        let object = format!("pvc/{claim}");
+        self.step(json!({ "wait": { "object": object, "is": "Bound", "within": "40m" } }));
+        let size = format!("{}Gi", self.up_to(4) + 1);
+        // A size that it has outgrown is refused, which is as it should be.
+        if self.steps.iter().any(|step| step["patch"]["object"] == object.as_str()) {
+            return;
+        }
+        let with = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+        self.step(json!({ "patch": { "object": object, "with": with } }));
+    }
+
+    /// Something that breaks, some of the time or a few times.
+    fn fault(&mut self, name: &str) -> Value {
+        let (matches, at, effect) = match self.up_to(5) {
+            1 => self.ec2(),
+            2 => self.k8s(),
+            3 => self.csi(),
+            4 => self.link(),
+            _ => self.disk(),
+        };
+        let once = matches!(
+            effect.as_object().and_then(|map| map.keys().next()).map(String::as_str),
+            Some("crash" | "reboot")
+        );
+        let when = match self.up_to(3) {
+            _ if once => json!({ "nth": self.up_to(6) }),
+            1 => json!({ "nth": self.up_to(6) }),
+            2 => json!({ "first": self.up_to(3) }),
+            _ => {
+                let probability = self.up_to(4) as f64 / 10.0;
+                json!({ "probability": probability, "for": self.one(&["1m", "5m", "10m"]) })
+            }
+        };
+        json!({ "name": name, "match": matches, "when": when, "effect": effect, "at": at })
+    }
+
+    /// An end of a process, or of a machine.
+    fn end(&mut self) -> Value {
+        match self.up_to(4) {
+            1 => json!({ "reboot": self.node() }),
+            _ => json!({ "crash": self.process() }),
+        }
+    }
+
+    fn ec2(&mut self) -> (Value, &'static str, Value) {
+        let op = self.one(EC2);
+        let (at, effect) = match self.up_to(5) {
+            1 => ("after_effect", json!({ "drop_reply": true })),
+            2 => (
+                "before",
+                json!({ "error": self.one(&["InternalError", "RequestLimitExceeded", "ServiceUnavailable"]) }),
+            ),
+            3 => (self.one(&["before", "before_reply"]), json!({ "delay": self.span() })),
+            4 if op.starts_with("Describe") => ("before", json!({ "http": 503 })),
+            4 => ("before", json!({ "duplicate": 2 })),
+            _ => ("after_effect", self.end()),
+        };
+        (json!({ "plane": "ec2", "op": op }), at, effect)
+    }
+
+    fn k8s(&mut self) -> (Value, &'static str, Value) {
+        let (caller, resource) = (self.one(CALLERS), self.one(RESOURCES));
+        let (op, at, effect) = match self.up_to(7) {
+            1 => (self.one(&["update", "patch"]), "before", json!({ "error": "Conflict" })),
+            2 => ("write", "after_effect", json!({ "drop_reply": true })),
+            3 => ("write", "before", json!({ "duplicate": 2 })),
+            4 => (
+                self.one(&["read", "write"]),
+                "before",
+                json!({ "error": self.one(&["ServiceUnavailable", "TooManyRequests"]) }),
+            ),
+            5 => ("watch-event", "before", json!({ "watch": self.one(&["drop", "gone"]) })),
+            6 => ("watch-event", "before", json!({ "delay": self.span() })),
+            _ => ("write", "after_effect", self.end()),
+        };
+        (json!({ "plane": "k8s", "op": op, "where": { "caller": caller, "resource": resource } }), at, effect)
+    }
+
+    fn csi(&mut self) -> (Value, &'static str, Value) {
+        let op = self.one(CSI);
+        let (at, effect) = match self.up_to(5) {
+            1 => (
+                self.one(&["before", "after_effect"]),
+                json!({ "grpc": self.one(&["INTERNAL", "UNAVAILABLE", "ABORTED"]) }),
+            ),
+            2 => ("before_reply", json!({ "drop_reply": true })),
+            3 => ("before", json!({ "drop_request": true })),
+            4 => (self.one(&["before", "before_reply"]), json!({ "delay": self.span() })),
+            _ => ("after_effect", self.end()),
+        };
+        (json!({ "plane": "csi", "op": op }), at, effect)
+    }
+
+    fn link(&mut self) -> (Value, &'static str, Value) {
+        let from = self.process();
+        let (at, effect) = match self.up_to(3) {
+            1 => ("before", json!({ "drop_request": true })),
+            2 => ("after_effect", json!({ "drop_reply": true })),
+            _ => (self.one(&["before", "after_effect"]), json!({ "delay": self.span() })),
+        };
+        (json!({ "plane": "link", "op": "request", "where": { "from": from } }), at, effect)
+    }
+
+    fn disk(&mut self) -> (Value, &'static str, Value) {
+        let op = self.one(DISK);
+        let (at, effect) = match self.up_to(4) {
+            1 => (self.one(&["before", "after_effect"]), json!({ "io_error": self.one(&["EIO", "EBUSY"]) })),
+            2 => ("before", json!({ "pause_io": self.span() })),
+            3 => ("after_effect", json!({ "reboot": self.node() })),
+            _ => ("after_effect", self.end()),
+        };
+        (json!({ "plane": "disk", "op": op }), at, effect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_a_scenario_and_the_same_when_it_is_drawn_again() {
+        let mut kinds = BTreeSet::new();
+        for run in 1..=120 {
+            let document = draw(1, run);
+            assert_eq!(document, draw(1, run));
+            if let Err(error) = document.scenario("drawn.yaml") {
+                panic!("run {run}: {}\n{}", error.render(false, 120), document.text());
+            }
+            for fault in document.tree()["faults"].as_array().into_iter().flatten() {
+                let effect = fault["effect"].as_object().unwrap().keys().next().unwrap().clone();
+                kinds.insert(format!("{} {effect}", fault["match"]["plane"].as_str().unwrap()));
+            }
+        }
+        assert!(kinds.len() > 20, "{kinds:?}");
+        assert_ne!(draw(1, 1), draw(2, 1));
+    }
+}

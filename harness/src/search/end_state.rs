@@ -1,0 +1,323 @@
+//! Where a run ended: every object, what the cloud has, what is on the disks; and how one end differs from another.
+//!
+//! What a run draws (uids, ids of the cloud) is named after what it is of, so that two runs can be compared. What may
+//! differ stands in `differences.yaml`, with a reason each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use controllers::node_agent::names::{Paths, attachment_name};
+use csi_mock::disk::Disk;
+use fake_apiserver::events::Commit;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::runner::cloud;
+use crate::scenario::object::Kind;
+
+/// The file, as it was when the program was built.
+const FILE: &str = include_str!("differences.yaml");
+/// Folders within folders of a node that are looked into.
+const DEPTH: usize = 16;
+/// As many differences as are told of one end.
+const TOLD: usize = 20;
+
+/// What there is at the end: each value by its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndState(BTreeMap<String, String>);
+
+/// What may differ between two ends, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowed {
+    /// The place; `*` stands for any text.
+    pub at: String,
+    /// Why it says nothing of what went wrong.
+    pub why: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    allowed: Vec<Allowed>,
+}
+
+/// Everything that may differ.
+///
+/// # Errors
+/// When the file is not as it must be, which a test excludes.
+pub fn allowed() -> Result<Vec<Allowed>, String> {
+    serde_saphyr::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+}
+
+impl EndState {
+    /// What there is in `cluster` now.
+    pub async fn of(cluster: &Cluster) -> Self {
+        let mut raw = Raw::default();
+        raw.objects(cluster).await;
+        raw.cloud(cluster).await;
+        raw.disks(cluster).await;
+        raw.named()
+    }
+
+    /// How `self` differs from `usual`, a sentence each.
+    ///
+    /// # Errors
+    /// See [`allowed`].
+    pub fn differences(&self, usual: &Self) -> Result<Vec<String>, String> {
+        let allowed = allowed()?;
+        let may = |place: &str| allowed.iter().any(|allowed| matches(&allowed.at, place));
+        let places: BTreeSet<&String> = self.0.keys().chain(usual.0.keys()).collect();
+        let mut told = Vec::new();
+        // Of an object that is not there one sentence is enough.
+        let mut whole: Option<&str> = None;
+        for place in places {
+            let thing = place.split(' ').next().unwrap_or_default();
+            if whole == Some(thing) {
+                continue;
+            }
+            let text = match (self.0.get(place), usual.0.get(place)) {
+                (here, there) if here == there => continue,
+                _ if may(place) => continue,
+                (here, there) => sentence(place, here, there),
+            };
+            if place == thing {
+                whole = Some(thing);
+            }
+            told.push(text);
+        }
+        if told.len() > TOLD {
+            let more = told.len() - TOLD;
+            told.truncate(TOLD);
+            told.push(format!("and {more} more"));
+        }
+        Ok(told)
+    }
+}
+
+fn sentence(place: &str, here: Option<&String>, there: Option<&String>) -> String {
+    match (here, there) {
+        (Some(here), None) if here.is_empty() => format!("{place} is there, and not in the unbroken run"),
+        (Some(here), None) => format!("{place} is {here}, and not there in the unbroken run"),
+        (None, Some(there)) if there.is_empty() => format!("{place} is not there, as it is in the unbroken run"),
+        (None, Some(there)) => format!("{place} is not there, and {there} in the unbroken run"),
+        (Some(here), Some(there)) => format!("{place} is {here}, and {there} in the unbroken run"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Whether `pattern`, in which `*` stands for any text, is of the whole of `text`.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(tail) = text.strip_prefix(head) else { return false };
+    rest.is_empty() || (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| matches(rest, &tail[at..]))
+}
+
+/// What was read, with the names that the run drew.
+#[derive(Default)]
+struct Raw {
+    found: Vec<(String, String)>,
+    /// What was drawn, and what it is of.
+    names: Vec<(String, String)>,
+    volumes: BTreeMap<String, String>,
+}
+
+impl Raw {
+    async fn objects(&mut self, cluster: &Cluster) {
+        let events = cluster.world().trace().events();
+        let commits = events.iter().filter_map(|event| event.get::<Commit>());
+        // Leases and Events may differ altogether.
+        let lasting = commits.filter(|commit| commit.resource != "leases" && commit.resource != "events");
+        let resources: BTreeSet<String> = lasting.map(|commit| commit.resource.to_string()).collect();
+        let mut all = Vec::new();
+        for resource in resources {
+            let Some(kind) = Kind::of_word(&resource) else { continue };
+            match cluster.objects().list(kind).await {
+                Ok(objects) => all.extend(objects.into_iter().map(|object| (kind, object))),
+                Err(error) => self.found.push((format!("{}/", kind.short()), format!("unknown: {error}"))),
+            }
+        }
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        for (kind, object) in &all {
+            if let Some(uid) = object["metadata"]["uid"].as_str() {
+                self.names.push((uid.to_owned(), format!("(uid of {})", place(*kind, object))));
+            }
+            if *kind == Kind::volume()
+                && let Some(handle) = object["spec"]["csi"]["volumeHandle"].as_str()
+            {
+                self.volumes.insert(handle.to_owned(), name(object));
+            }
+        }
+        let driver = cluster.spec().driver_name.clone();
+        for (handle, pv) in &self.volumes {
+            for node in &cluster.spec().nodes {
+                let drawn = attachment_name(handle, &driver, &node.name);
+                self.names.push((drawn, format!("(attachment of {pv} to {})", node.name)));
+            }
+            let staging = Paths::new("/").staging_dir(&driver, handle);
+            if let Some(hash) = staging.file_name().and_then(|name| name.to_str()) {
+                self.names.push((hash.to_owned(), format!("(staging of {pv})")));
+            }
+            self.names.push((handle.clone(), format!("(volume of {pv})")));
+        }
+        for (kind, object) in &all {
+            let place = place(*kind, object);
+            self.found.push((place.clone(), String::new()));
+            flatten(&place, "", object, &mut self.found);
+        }
+    }
+
+    async fn cloud(&mut self, cluster: &Cluster) {
+        let state = match cloud::state(cluster).await {
+            Ok(state) => state,
+            Err(error) => return self.found.push(("cloud".to_owned(), format!("unknown: {error}"))),
+        };
+        for kind in ["volumes", "snapshots"] {
+            let list = state[kind].as_array().into_iter().flatten().filter(|item| item["root"] != true);
+            for (at, item) in list.enumerate() {
+                let id = item["id"].as_str().unwrap_or_default();
+                if !self.volumes.contains_key(id) {
+                    self.names.push((id.to_owned(), format!("({kind} without an object, {at})")));
+                }
+                let place = format!("ec2/{id}");
+                self.found.push((place.clone(), String::new()));
+                flatten(&place, "", item, &mut self.found);
+            }
+        }
+    }
+
+    async fn disks(&mut self, cluster: &Cluster) {
+        for node in &cluster.spec().nodes {
+            let (Some(disk), Some(root)) = (cluster.disk(&node.name), cluster.root(&node.name)) else { continue };
+            let mounts = disk.mounts().await.unwrap_or_default();
+            for mount in &mounts {
+                let place = format!("{}:mount:{}", node.name, mount.path.display());
+                self.found.push((place, format!("{} {:?} readonly={}", mount.volume, mount.kind, mount.readonly)));
+            }
+            for device in disk.devices().await.unwrap_or_default() {
+                self.found.push((format!("{}:device:{}", node.name, device.volume), device.size_bytes.to_string()));
+            }
+            let mounted: BTreeSet<PathBuf> = mounts.into_iter().map(|mount| mount.path).collect();
+            let mut folders = Vec::new();
+            walk(disk.as_ref(), root, &mounted, DEPTH, &mut folders).await;
+            let told = |path: PathBuf| (format!("{}:path:{}", node.name, path.display()), String::new());
+            self.found.extend(folders.into_iter().map(told));
+        }
+    }
+
+    /// Everything, with what was drawn named after what it is of.
+    fn named(mut self) -> EndState {
+        // The name of a volume holds the uid of its claim, and is itself a part of other names.
+        self.names.sort_by_key(|(drawn, _)| std::cmp::Reverse(drawn.len()));
+        let name = |text: &str| {
+            let mut text = text.to_owned();
+            for _ in 0..2 {
+                for (drawn, of) in self.names.iter().filter(|(drawn, _)| !drawn.is_empty()) {
+                    if text.contains(drawn.as_str()) {
+                        text = text.replace(drawn.as_str(), of);
+                    }
+                }
+            }
+            text
+        };
+        EndState(self.found.iter().map(|(place, value)| (name(place), name(value))).collect())
+    }
+}
+
+/// What is below a folder, mounted filesystems left out.
+async fn walk(disk: &dyn Disk, folder: &Path, mounted: &BTreeSet<PathBuf>, depth: usize, into: &mut Vec<PathBuf>) {
+    let mut open = vec![(folder.to_owned(), depth)];
+    while let Some((folder, depth)) = open.pop() {
+        for name in disk.list_dir(&folder).await.ok().flatten().unwrap_or_default() {
+            let path = folder.join(name);
+            into.push(path.clone());
+            if depth > 0 && !mounted.contains(&path) {
+                open.push((path, depth - 1));
+            }
+        }
+    }
+}
+
+/// `pod/default/web`, without blanks.
+fn place(kind: Kind, object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{}/{namespace}/{name}", kind.short()),
+        None => format!("{}/{name}", kind.short()),
+    }
+}
+
+/// Each leaf of `value`, behind the name of what it is of. Items of lists are known by what names them.
+fn flatten(of: &str, path: &str, value: &Value, into: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                flatten(of, &path, value, into);
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            for (at, value) in list.iter().enumerate() {
+                let named = ["type", "name", "key", "devicePath"].iter().find_map(|key| value[*key].as_str());
+                let item = match (named, value) {
+                    (Some(name), _) => name.to_owned(),
+                    (None, Value::String(text)) => text.clone(),
+                    _ => at.to_string(),
+                };
+                flatten(of, &format!("{path}[{item}]"), value, into);
+            }
+        }
+        leaf => into.push((format!("{of} {path}"), leaf.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, is) in [
+            ("* metadata.uid", "pod/default/web metadata.uid", true),
+            ("* metadata.uid", "pod/default/web metadata.uids", false),
+            ("lease/*", "lease/a/b spec.x", true),
+            ("node/* status.conditions[*].last*", "node/node-a status.conditions[Ready].lastHeartbeatTime", true),
+            ("node/* status.conditions[*].last*", "node/node-a status.conditions[Ready].status", false),
+        ] {
+            assert_eq!(matches(pattern, text), is, "{pattern}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_allowed_difference_has_a_reason() {
+        let allowed = allowed().unwrap();
+        assert!(allowed.iter().all(|allowed| allowed.why.len() > 15 && allowed.at.len() > 3));
+    }
+
+    #[test]
+    fn ends_differ_by_value_by_place_and_by_whole_things() {
+        let end = |object: &Value| {
+            let mut raw = Raw::default();
+            raw.names.push(("0000-1".to_owned(), "(uid)".to_owned()));
+            raw.found.push(("pod/default/web".to_owned(), String::new()));
+            flatten("pod/default/web", "", object, &mut raw.found);
+            raw.named()
+        };
+        let usual = end(&json!({ "metadata": { "uid": "0000-1", "finalizers": ["a"] }, "spec": { "of": "x-0000-1" } }));
+        let other = end(&json!({ "metadata": { "uid": "0000-1", "finalizers": ["b"] }, "spec": { "of": "x-0000-1" } }));
+        assert_eq!(
+            other.differences(&usual).unwrap(),
+            [
+                r#"pod/default/web metadata.finalizers[a] is not there, and "a" in the unbroken run"#,
+                r#"pod/default/web metadata.finalizers[b] is "b", and not there in the unbroken run"#,
+            ]
+        );
+        let none = EndState::default().differences(&usual).unwrap();
+        assert_eq!(none, ["pod/default/web is not there, as it is in the unbroken run"]);
+        assert_eq!(usual.differences(&usual).unwrap(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,281 @@
+//! One run, and what it comes to.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use substrate::clock::TimeScale;
+use substrate::world::{Options, simulate};
+use substrate::{Event, World};
+
+use super::bundle::Record;
+use super::document::Document;
+use super::end_state::EndState;
+use super::signature;
+use crate::cluster::{Cluster, ClusterSpec};
+use crate::invariants::{Violation, declared};
+use crate::runner::{self, Attendant, Outcome};
+use crate::scenario::{self, Scenario};
+
+/// What is to be run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The scenario, as text.
+    pub text: String,
+    /// The seed.
+    pub seed: u64,
+    /// Planted defects that are switched on.
+    #[serde(default)]
+    pub mutants: Vec<String>,
+    /// Where the run must end: after the story, and after its teardown.
+    #[serde(default)]
+    pub ends: Option<Vec<EndState>>,
+    /// Also tell where it ended.
+    #[serde(default)]
+    pub tell_ends: bool,
+}
+
+/// What a run came to. The order is that of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// All is well in the end.
+    #[default]
+    Survived,
+    /// It does what upstream does wrong, and that is declared.
+    Declared,
+    /// An invariant did not hold.
+    Violated,
+    /// Something was left behind.
+    Leaked,
+    /// A step did not do what it says.
+    Stuck,
+    /// All invariants hold, and the end is another one.
+    EndDiffers,
+    /// The program broke: it panicked, or ran out of memory.
+    Broke,
+    /// It did not end in its time.
+    Hung,
+    /// The scenario cannot be read.
+    Unreadable,
+}
+
+impl Class {
+    /// All classes.
+    pub const ALL: &'static [Self] = &[
+        Self::Survived,
+        Self::Declared,
+        Self::Violated,
+        Self::Leaked,
+        Self::Stuck,
+        Self::EndDiffers,
+        Self::Broke,
+        Self::Hung,
+        Self::Unreadable,
+    ];
+
+    /// A word or two for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Survived => "survived",
+            Self::Declared => "declared",
+            Self::Violated => "violated",
+            Self::Leaked => "leaked",
+            Self::Stuck => "stuck",
+            Self::EndDiffers => "end differs",
+            Self::Broke => "broke",
+            Self::Hung => "hung",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// Whether it is a finding.
+    pub fn is_finding(self) -> bool {
+        !matches!(self, Self::Survived | Self::Declared | Self::Unreadable)
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// In a word.
+    pub class: Class,
+    /// The same for the same bug; empty when there is none.
+    pub signature: String,
+    /// What was seen.
+    pub message: String,
+    /// Declared deviations of upstream that occurred.
+    pub declared: Vec<String>,
+    /// Faults that never fired.
+    pub silent: Vec<String>,
+    /// How many events the trace has.
+    pub events: u64,
+    /// SHA-256 of its lines, in hexadecimal.
+    pub digest: String,
+    /// Time that passed in the world, in milliseconds.
+    pub world_ms: u64,
+    /// Where it ended, if that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<EndState>,
+}
+
+impl Verdict {
+    /// A run that has no outcome.
+    pub fn without_outcome(class: Class, message: &str) -> Self {
+        let line = message.lines().next().unwrap_or_default();
+        Self {
+            class,
+            signature: format!("{}: {}", class.word(), signature::of(line)),
+            message: message.to_owned(),
+            declared: Vec::new(),
+            silent: Vec::new(),
+            events: 0,
+            digest: String::new(),
+            world_ms: 0,
+            ends: Vec::new(),
+        }
+    }
+}
+
+/// The world of a run.
+pub fn options(scenario: &Scenario, seed: u64, mutants: &[String], limit: Option<Duration>) -> Options {
+    Options {
+        seed,
+        scale: TimeScale::new(scenario.time_scale.simulated),
+        latency: scenario.link,
+        watchdog: limit,
+        mutants: mutants.iter().cloned().collect(),
+        ..Options::default()
+    }
+}
+
+/// How `document` is run again: with where its run must end, when its finding is that it ends elsewhere.
+pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) -> Task {
+    let task = |document: &Document| Task {
+        text: document.text(),
+        seed: record.seed,
+        mutants: record.mutants.clone(),
+        ends: None,
+        tell_ends: true,
+    };
+    let ends = (record.class == Class::EndDiffers).then(|| {
+        let unbroken = document.clone().without_faults(&record.breaks);
+        judge(&task(&unbroken), limit).ends
+    });
+    Task { ends, ..task(document) }
+}
+
+/// Runs `task` in this process.
+pub fn judge(task: &Task, limit: Option<Duration>) -> Verdict {
+    judge_and_tell(task, limit).0
+}
+
+/// Runs `task` in this process, and gives the lines of its trace, too.
+pub fn judge_and_trace(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<String>) {
+    let (verdict, events) = judge_and_tell(task, limit);
+    (verdict, events.iter().map(|event| event.line().text()).collect())
+}
+
+fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Event>>) {
+    let scenario = match scenario::parse("search.yaml", &task.text) {
+        Ok(scenario) => scenario,
+        Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), Vec::new()),
+    };
+    let compare = task.ends.is_some() || task.tell_ends;
+    let run = simulate(options(&scenario, task.seed, &task.mutants, limit), async |world| {
+        play(&scenario, &world, compare).await
+    });
+    match run {
+        Ok((outcome, ends)) => (verdict(task, &outcome, ends), outcome.events),
+        Err(why) => (Verdict::without_outcome(Class::Broke, &why), Vec::new()),
+    }
+}
+
+/// Runs `scenario` in `world`, and looks where it ends if `compare` says so.
+async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outcome, Vec<EndState>), String> {
+    let cluster = Cluster::simulate(world, ClusterSpec::of_scenario(scenario)).map_err(|e| e.to_string())?;
+    let ends = RefCell::new(Vec::new());
+    let rests = async || {
+        if compare {
+            let end = EndState::of(&cluster).await;
+            ends.borrow_mut().push(end);
+        }
+    };
+    let outcome = runner::run_watched(scenario, &cluster, |_| {}, &Attendant::nobody(), rests).await;
+    Ok((outcome, ends.into_inner()))
+}
+
+fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
+    let mut declared = Vec::new();
+    let mut own: Vec<&Violation> = Vec::new();
+    for violation in &outcome.violations {
+        match deviation(violation) {
+            Some(id) if !declared.contains(&id) => declared.push(id),
+            Some(_) => {}
+            None => own.push(violation),
+        }
+    }
+    let differences = match (&task.ends, outcome.failure.is_none()) {
+        (Some(usual), true) => differences(&ends, usual),
+        _ => Vec::new(),
+    };
+    let (class, signature, message) = if let Some(first) = own.iter().find(|v| v.id != "I5").or(own.first()) {
+        let class = if first.id == "I5" { Class::Leaked } else { Class::Violated };
+        let at = format!("{} {} {}", first.id, signature::of(&first.process), signature::of(&first.operation));
+        let said = signature::of(&first.message);
+        (class, format!("{}: {said}", at.trim_end()), first.message.clone())
+    } else if let Some(failure) = &outcome.failure {
+        let text = format!("expected {}; seen {}", failure.expected, failure.seen);
+        (Class::Stuck, format!("step: {}", signature::of(&failure.expected)), text)
+    } else if let Some(first) = differences.first().filter(|_| declared.is_empty()) {
+        let place = first.split(" is ").next().unwrap_or_default();
+        (Class::EndDiffers, format!("end: {}", signature::of(place)), differences.join("\n"))
+    } else if let Some(id) = declared.first() {
+        (Class::Declared, format!("declared: {id}"), format!("{id}, a declared deviation of upstream"))
+    } else {
+        (Class::Survived, String::new(), String::new())
+    };
+    Verdict {
+        class,
+        signature,
+        message,
+        declared,
+        silent: outcome.silent_faults.iter().map(|silent| silent.name.clone()).collect(),
+        events: outcome.events.len() as u64,
+        digest: digest(outcome.events.iter().map(|event| &**event)),
+        world_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+        ends: if task.tell_ends { ends } else { Vec::new() },
+    }
+}
+
+/// The declared deviation that a violation is.
+fn deviation(violation: &Violation) -> Option<String> {
+    let all = declared::all().unwrap_or_default();
+    all.into_iter().find(|deviation| deviation.is(violation).unwrap_or(false)).map(|deviation| deviation.id)
+}
+
+fn differences(ends: &[EndState], usual: &[EndState]) -> Vec<String> {
+    let when = ["", "after the teardown: "];
+    let mut all = Vec::new();
+    for (at, (end, usual)) in ends.iter().zip(usual).enumerate() {
+        let when = when.get(at).copied().unwrap_or_default();
+        match end.differences(usual) {
+            Ok(told) => all.extend(told.into_iter().map(|told| format!("{when}{told}"))),
+            Err(why) => all.push(why),
+        }
+    }
+    all
+}
+
+/// SHA-256 of the lines of events, in hexadecimal.
+pub fn digest<'a>(events: impl Iterator<Item = &'a Event>) -> String {
+    let mut hash = Sha256::new();
+    for event in events {
+        hash.update(event.line().text());
+        hash.update("\n");
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

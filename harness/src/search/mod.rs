@@ -1,0 +1,34 @@
+//! Finds bugs before production does: many runs, each a scenario as data.
+//!
+//! | | |
+//! |---|---|
+//! | `document` | a scenario as data: read, changed, written (`yaml`) |
+//! | `patience` | the same story for a run in which anything may take longer |
+//! | `judge` | one run and what it comes to; `signature` makes one line of one bug |
+//! | `end_state` | where a run ended, and how that differs from another one (`differences.yaml`) |
+//! | `points` | every place of a run at which something can break |
+//! | `sweep` | one run for each of these, and the table |
+//! | `draw` | a cluster, a workload and faults, drawn from a seed |
+//! | `explore` | one run for each of many draws, and one line for each bug |
+//! | `replay` | a run again, to its end or to a moment |
+//! | `shrink` | a finding without what it does not need |
+//! | `bundle` | a finding as a file that `mooring run` fails with |
+//! | `shard` | a part of a search |
+//! | `workers` | runs in child processes; `worker` is what such a child does |
+
+pub mod bundle;
+pub mod document;
+pub mod draw;
+pub mod end_state;
+pub mod explore;
+pub mod judge;
+pub mod patience;
+pub mod points;
+pub mod replay;
+pub mod shard;
+pub mod shrink;
+mod signature;
+pub mod sweep;
+pub mod worker;
+pub mod workers;
+mod yaml;

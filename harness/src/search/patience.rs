@@ -1,0 +1,98 @@
+//! A story for a run in which something may break at any moment: it has time to recover, and demands only what must be
+//! true however long that takes.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use substrate::fault::Span;
+
+use super::document::Document;
+
+/// How much longer anything may take: a forced detach after six minutes, the longest backoffs after it, and room.
+const MORE: Duration = Duration::from_secs(30 * 60);
+/// How long a wait is that does not say.
+const WAIT: Duration = Duration::from_secs(5 * 60);
+/// How long a scenario is that does not say.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+/// How much longer the whole may take; each wait of a story may need its time.
+const LONGER: Duration = Duration::from_secs(6 * 3600);
+
+/// Demands about how often and how fast something happens: a broken run may need more of both.
+const COUNTED: &[&str] = &["event", "elapsed", "checked", "call", "metric", "violation"];
+
+/// The story of a document with patience, and how many of its demands were left out.
+pub fn patient(document: &Document) -> (Document, usize) {
+    let mut document = document.clone();
+    let mut left_out = 0;
+    document.lists_mut(&mut |list| {
+        let before = list.len();
+        list.retain(|item| !is_counted(item));
+        left_out += before - list.len();
+        list.iter_mut().for_each(wait_longer);
+    });
+    if let Value::Object(map) = document.tree_mut() {
+        // They need not occur, and when they do they are told apart.
+        map.remove("violations");
+        let deadline = span(map.get("deadline"), DEADLINE) + LONGER;
+        map.insert("deadline".to_owned(), json!(Span(deadline)));
+    }
+    (document, left_out)
+}
+
+fn is_counted(item: &Value) -> bool {
+    let expect = item.get("expect").and_then(Value::as_object);
+    item.get("never").is_some() || expect.is_some_and(|expect| COUNTED.iter().any(|key| expect.contains_key(*key)))
+}
+
+fn wait_longer(item: &mut Value) {
+    if let Some(Value::Object(wait)) = item.get_mut("wait") {
+        add(wait, WAIT);
+    }
+    let Some(Value::Object(expect)) = item.get_mut("expect") else { return };
+    if let Some(Value::Object(attached)) = expect.get_mut("attached") {
+        add(attached, Duration::ZERO);
+    } else if ["object", "list", "ec2"].iter().any(|key| expect.contains_key(*key)) {
+        add(expect, Duration::ZERO);
+    }
+}
+
+fn add(map: &mut Map<String, Value>, otherwise: Duration) {
+    let within = span(map.get("within"), otherwise) + MORE;
+    map.insert("within".to_owned(), json!(Span(within)));
+}
+
+fn span(value: Option<&Value>, otherwise: Duration) -> Duration {
+    value.and_then(Value::as_str).and_then(|text| text.parse::<Span>().ok()).map_or(otherwise, |span| span.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_take_longer_has_the_time_and_what_is_counted_is_left_out() {
+        let text = "
+name: t
+nodes: {count: 1}
+violations: [kubelet-forgets-staged-volume]
+steps:
+  - repeat: {count: 2, as: i, do: [{pod: {name: \"p-${i}\"}}, {wait: {object: \"pod/p-${i}\", is: Running}}]}
+  - never: {call: {plane: csi, op: DeleteVolume}}
+  - expect: {elapsed: {at-most: 5m}}
+  - expect: {attached: {claim: data, node: node-a}}
+  - expect: {object: pod/p-1, that: \"true\", within: 1m}
+";
+        let (patient, left_out) = patient(&Document::of_text("t", text).unwrap());
+        assert_eq!(left_out, 2);
+        let text = patient.text();
+        for line in [
+            "deadline: 390m",
+            "wait: {object: \"pod/p-${i}\", is: Running, within: 35m}",
+            "  - expect: {attached: {claim: data, node: node-a, within: 30m}}",
+            "  - expect: {object: pod/p-1, that: \"true\", within: 31m}",
+        ] {
+            assert!(text.contains(line), "{line}:\n{text}");
+        }
+        assert!(!text.contains("violations") && !text.contains("never") && !text.contains("elapsed"), "{text}");
+    }
+}

@@ -1,0 +1,268 @@
+//! A finding without what it does not need: delta debugging over faults, steps and objects, then fewer nodes, fewer
+//! repetitions, shorter times.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use substrate::fault::Span;
+
+use super::document::Document;
+
+/// The lists of which items are taken out.
+const LISTS: &[&str] = &["faults", "steps", "objects"];
+/// Keys without which a scenario is the same, or has the usual.
+const HEADERS: &[&str] = &[
+    "description",
+    "deadline",
+    "latency",
+    "link",
+    "replicas",
+    "leader-elect",
+    "flags",
+    "driver",
+    "without",
+    "zones",
+    "time-scale",
+    "teardown",
+    "worlds",
+];
+/// How often everything is gone through.
+const ROUNDS: usize = 4;
+
+/// Says which of several candidates is the first that still shows the finding.
+pub type Shows<'a> = dyn FnMut(&[Document]) -> Result<Option<usize>, String> + 'a;
+
+/// Takes out of `document` what `shows` does not need.
+///
+/// # Errors
+/// What `shows` says.
+pub fn shrink(document: &Document, shows: &mut Shows<'_>) -> Result<Document, String> {
+    let mut smallest = document.clone();
+    for _ in 0..ROUNDS {
+        let before = smallest.clone();
+        smallest = fewer(smallest, shows)?;
+        smallest = simpler(smallest, shows)?;
+        if smallest == before {
+            break;
+        }
+    }
+    Ok(smallest)
+}
+
+/// How many faults, steps and objects a document has.
+pub fn size(document: &Document) -> usize {
+    atoms(document).len()
+}
+
+/// An item of one of the lists.
+type Atom = (&'static str, usize);
+
+fn atoms(document: &Document) -> Vec<Atom> {
+    let count = |key: &str| document.tree()[key].as_array().map_or(0, Vec::len);
+    LISTS.iter().flat_map(|key| (0..count(key)).map(move |at| (*key, at))).collect()
+}
+
+/// The document with these items alone.
+fn with(document: &Document, kept: &[Atom]) -> Document {
+    let mut out = document.clone();
+    for key in LISTS {
+        let Some(Value::Array(list)) = out.tree_mut().get_mut(*key) else { continue };
+        let mut at = 0;
+        list.retain(|_| {
+            at += 1;
+            kept.contains(&(*key, at - 1))
+        });
+        if list.is_empty()
+            && *key != "steps"
+            && let Value::Object(map) = out.tree_mut()
+        {
+            map.remove(*key);
+        }
+    }
+    out
+}
+
+/// Zeller's ddmin, of complements: what one chunk is taken out of.
+fn fewer(document: Document, shows: &mut Shows<'_>) -> Result<Document, String> {
+    let mut kept = atoms(&document);
+    let mut chunks = 2;
+    while kept.len() > 1 {
+        chunks = chunks.min(kept.len());
+        let size = kept.len().div_ceil(chunks);
+        let rest = |chunk: usize| -> Vec<Atom> {
+            let (from, to) = (chunk * size, (chunk + 1) * size);
+            kept.iter().enumerate().filter(|(at, _)| *at < from || *at >= to).map(|(_, atom)| *atom).collect()
+        };
+        let rests: Vec<Vec<Atom>> = (0..kept.len().div_ceil(size)).map(rest).collect();
+        let candidates: Vec<Document> = rests.iter().map(|rest| with(&document, rest)).collect();
+        match shows(&candidates)? {
+            Some(at) => {
+                kept.clone_from(&rests[at]);
+                chunks = chunks.saturating_sub(1).max(2);
+            }
+            None if size == 1 => break,
+            None => chunks *= 2,
+        }
+    }
+    Ok(with(&document, &kept))
+}
+
+/// Changes one thing after the other as long as the finding stays.
+fn simpler(mut document: Document, shows: &mut Shows<'_>) -> Result<Document, String> {
+    loop {
+        let candidates = simplifications(&document);
+        match shows(&candidates)? {
+            Some(at) => document = candidates[at].clone(),
+            None => return Ok(document),
+        }
+    }
+}
+
+fn simplifications(document: &Document) -> Vec<Document> {
+    let mut all = Vec::new();
+    let mut offer = |change: &dyn Fn(&mut Document)| {
+        let mut changed = document.clone();
+        change(&mut changed);
+        if changed != *document {
+            all.push(changed);
+        }
+    };
+    for key in HEADERS {
+        offer(&|d| {
+            if let Value::Object(map) = d.tree_mut() {
+                map.remove(*key);
+            }
+        });
+    }
+    if let Some(count) = document.tree()["nodes"]["count"].as_u64() {
+        for fewer in [1, count / 2, count.saturating_sub(1)] {
+            if fewer >= 1 && fewer < count {
+                offer(&|d| d.tree_mut()["nodes"]["count"] = json!(fewer));
+            }
+        }
+    }
+    // Paths of values that may be simpler; the same for every change, so that one at a time is changed.
+    let mut spans = Vec::new();
+    let mut words = Vec::new();
+    values(document.tree(), &mut String::new(), &mut spans, &mut words);
+    for path in &words {
+        offer(&|d| remove(d.tree_mut(), path));
+    }
+    for (path, span) in &spans {
+        for shorter in [Duration::from_secs(1), Duration::from_secs(span.as_secs() / 60 * 60), *span / 2] {
+            let shorter = Duration::from_secs(shorter.as_secs());
+            if !shorter.is_zero() && shorter < *span {
+                offer(&|d| {
+                    if let Some(value) = d.tree_mut().pointer_mut(path) {
+                        *value = json!(Span(shorter));
+                    }
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Where waits and delays stand, and what a step does as well without.
+fn values(value: &Value, path: &mut String, spans: &mut Vec<(String, Duration)>, words: &mut Vec<String>) {
+    let length = path.len();
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                *path += &format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+                match (key.as_str(), value) {
+                    ("sleep" | "delay" | "for" | "after" | "ttl" | "pause_io", Value::String(text)) => {
+                        if let Ok(span) = text.parse::<Span>() {
+                            spans.push((path.clone(), span.0));
+                        }
+                    }
+                    ("within" | "grace" | "tolerate" | "when" | "records", _) => words.push(path.clone()),
+                    // A step's name, and not an object's.
+                    ("name", Value::String(_)) if is_step(&path[..length]) => words.push(path.clone()),
+                    _ => {}
+                }
+                values(value, path, spans, words);
+                path.truncate(length);
+            }
+        }
+        Value::Array(list) => {
+            for (at, value) in list.iter().enumerate() {
+                *path += &format!("/{at}");
+                values(value, path, spans, words);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_step(path: &str) -> bool {
+    path.strip_prefix("/steps/").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn remove(tree: &mut Value, path: &str) {
+    let Some((parent, key)) = path.rsplit_once('/') else { return };
+    if let Some(Value::Object(map)) = tree.pointer_mut(parent) {
+        map.remove(&key.replace("~1", "/").replace("~0", "~"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large() -> Document {
+        let steps: Vec<Value> = (0..40)
+            .map(|i| match i {
+                7 => json!({ "name": "x", "delete": { "object": "pod/web", "grace": "5s" } }),
+                31 => json!({ "sleep": "7m" }),
+                n => json!({ "claim": { "name": format!("c-{n}") } }),
+            })
+            .collect();
+        let faults: Vec<Value> =
+            (0..30).map(|i| json!({ "name": format!("f{i}"), "effect": { "delay": "90s" } })).collect();
+        Document::of_tree(
+            json!({ "name": "t", "nodes": { "count": 8 }, "deadline": "9h", "faults": faults, "steps": steps }),
+        )
+    }
+
+    #[test]
+    fn what_is_left_is_what_the_finding_needs() {
+        let mut asked = 0;
+        // It takes the deletion, a sleep of more than a minute after it, one of the faults, and two nodes.
+        let mut shows = |candidates: &[Document]| {
+            asked += candidates.len();
+            let does = |d: &Document| {
+                let tree = d.tree();
+                let steps = tree["steps"].as_array().unwrap();
+                let at = steps.iter().position(|step| step.get("delete").is_some());
+                let slept = |step: &Value| step["sleep"].as_str().map(|text| text.parse::<Span>().unwrap().0);
+                let sleeps = |at| steps[at..].iter().any(|step| slept(step) > Some(Duration::from_secs(60)));
+                let faults = tree["faults"].as_array().cloned().unwrap_or_default();
+                at.is_some_and(sleeps)
+                    && faults.iter().any(|f| f["name"] == "f17")
+                    && tree["nodes"]["count"].as_u64() >= Some(2)
+            };
+            Ok(candidates.iter().position(does))
+        };
+        let small = shrink(&large(), &mut shows).unwrap();
+        let text = "\
+name: t
+nodes: {count: 2}
+faults:
+  - {name: f17, effect: {delay: 1s}}
+steps:
+  - delete: {object: pod/web}
+  - sleep: 1m30s
+";
+        assert_eq!(small.text(), text);
+        assert_eq!(size(&small), 3);
+        assert!(asked < 600, "{asked} candidates");
+    }
+
+    #[test]
+    fn a_finding_that_needs_all_stays_whole() {
+        let large = large();
+        assert_eq!(shrink(&large, &mut |_| Ok(None)).unwrap(), large);
+    }
+}

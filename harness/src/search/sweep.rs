@@ -1,0 +1,268 @@
+//! One run for each point of a scenario, and what they come to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use substrate::fault::{Fault, Hit};
+use substrate::seed::between;
+use substrate::world::simulate;
+use substrate::{Seed, WorldKind};
+
+use super::document::Document;
+use super::judge::{Class, Task, Verdict, judge, options};
+use super::patience::patient;
+use super::points::{self, Point, PointKind, Points};
+use crate::cluster::{Cluster, ClusterSpec, names};
+use crate::runner;
+
+/// What is swept, and how much of it.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The seed of every run.
+    pub seed: u64,
+    /// Planted defects that are switched on.
+    pub mutants: Vec<String>,
+    /// The kinds of points; all when empty.
+    pub only: Vec<PointKind>,
+    /// As many points at most, evenly spread.
+    pub sample: Option<usize>,
+    /// As many pairs of points, drawn, beside them.
+    pub pairs: usize,
+}
+
+/// A sweep that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The scenario with patience.
+    document: Document,
+    plan: Plan,
+    /// The unbroken run.
+    pub unbroken: Verdict,
+    /// Demands that were left out.
+    pub left_out: usize,
+    /// How many points there are.
+    pub found: usize,
+    /// Renewals of leases.
+    pub heartbeats: usize,
+    /// What each run breaks: one point, or two.
+    pub runs: Vec<Vec<Point>>,
+}
+
+impl Sweep {
+    /// Runs `document` unbroken, and lists what can break.
+    ///
+    /// # Errors
+    /// When the scenario cannot be read, or its unbroken run cannot be recorded.
+    pub fn prepare(document: &Document, plan: Plan, limit: Option<Duration>) -> Result<Self, String> {
+        let (document, left_out) = patient(document);
+        let scenario = document.scenario("search.yaml").map_err(|e| e.to_string())?;
+        if !scenario.runs_in(WorldKind::Simulated) {
+            return Err(format!("{}: `worlds` says that it does not run in simulation", scenario.name));
+        }
+        let task = Task { tell_ends: true, ..task(&document, &plan) };
+        let unbroken = judge(&task, limit);
+        if unbroken.class == Class::Unreadable {
+            return Err(unbroken.message);
+        }
+        let Points { all, heartbeats } = record(&document, &plan, limit)?;
+        let found = all.len();
+        let wanted = |point: &Point| plan.only.is_empty() || plan.only.contains(&point.kind);
+        let all: Vec<Point> = all.into_iter().filter(wanted).collect();
+        let mut runs: Vec<Vec<Point>> = spread(&all, plan.sample).into_iter().map(|point| vec![point]).collect();
+        runs.extend(pairs(&all, &plan));
+        Ok(Self { document, plan, unbroken, left_out, found, heartbeats, runs })
+    }
+
+    /// How many runs there are.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether nothing can break.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The scenario of a run, by its number.
+    pub fn broken(&self, run: usize) -> Document {
+        let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
+        let named = points.iter().zip(self.faults(run)).map(|(point, name)| Fault { name, ..point.fault.clone() });
+        self.document.clone().with_faults(named)
+    }
+
+    /// The names of what a run breaks; no other fault of the scenario is called so.
+    pub fn faults(&self, run: usize) -> Vec<String> {
+        let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
+        let name = |(at, point): (usize, &Point)| match at {
+            0 => format!("swept-{}", point.fault.name),
+            _ => format!("swept-{}-{}", point.fault.name, at + 1),
+        };
+        points.iter().enumerate().map(name).collect()
+    }
+
+    /// The run with a number, as whoever carries it out needs it. Where it must end is the same for all of them.
+    pub fn task(&self, run: usize) -> Task {
+        task(&self.broken(run), &self.plan)
+    }
+
+    /// What a run breaks, in a few words.
+    pub fn about(&self, run: usize) -> String {
+        let points = self.runs.get(run).map(Vec::as_slice).unwrap_or_default();
+        points.iter().map(|point| point.about.as_str()).collect::<Vec<_>>().join(", and ")
+    }
+
+    /// What all runs come to.
+    pub fn table(&self, verdicts: &BTreeMap<usize, Verdict>) -> Table {
+        let mut table = Table::default();
+        if self.unbroken.class.is_finding() {
+            table.findings.insert(self.unbroken.signature.clone(), vec![None]);
+        }
+        for (run, verdict) in verdicts {
+            let Some(points) = self.runs.get(*run) else { continue };
+            let row = match &points[..] {
+                [one] => Row::One(one.kind),
+                _ => Row::Pairs,
+            };
+            *table.counts.entry(row).or_default().entry(verdict.class).or_default() += 1;
+            table.silent += usize::from(!verdict.silent.is_empty());
+            for id in &verdict.declared {
+                *table.declared.entry(id.clone()).or_default() += 1;
+            }
+            if verdict.class.is_finding() || verdict.class == Class::Unreadable {
+                table.findings.entry(verdict.signature.clone()).or_default().push(Some(*run));
+            }
+        }
+        table
+    }
+}
+
+fn task(document: &Document, plan: &Plan) -> Task {
+    Task { text: document.text(), seed: plan.seed, mutants: plan.mutants.clone(), ..Task::default() }
+}
+
+/// Runs `document` with faults that only count, and gives what they met.
+fn record(document: &Document, plan: &Plan, limit: Option<Duration>) -> Result<Points, String> {
+    let probed = document.clone().with_faults(points::probes());
+    let scenario = probed.scenario("search.yaml").map_err(|e| e.to_string())?;
+    let spec = ClusterSpec::of_scenario(&scenario);
+    let processes: Vec<String> = names::of(&spec).processes.into_iter().collect();
+    let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
+    let heard = hits.clone();
+    simulate(options(&scenario, plan.seed, &plan.mutants, limit), async |world| {
+        world.faults().follow(move |hit| {
+            if points::is_probe(&hit.fault) {
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(hit.clone());
+            }
+        });
+        let cluster = Cluster::simulate(&world, spec).map_err(|e| e.to_string())?;
+        runner::run(&scenario, &cluster, |_| {}).await;
+        Ok::<_, String>(())
+    })?;
+    let hits = std::mem::take(&mut *hits.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(points::of(&hits, &processes))
+}
+
+/// At most `sample` of `all`, evenly spread.
+fn spread(all: &[Point], sample: Option<usize>) -> Vec<Point> {
+    match sample {
+        Some(most) if most < all.len() => (0..most).map(|at| all[at * all.len() / most].clone()).collect(),
+        _ => all.to_vec(),
+    }
+}
+
+fn pairs(all: &[Point], plan: &Plan) -> Vec<Vec<Point>> {
+    if all.len() < 2 {
+        return Vec::new();
+    }
+    let mut rng = Seed::root(plan.seed).child("pairs of points").rng();
+    let last = all.len() as u64 - 1;
+    let mut draw = || between(&mut rng, 0, last) as usize;
+    let pair = |_| {
+        let (one, other) = (draw(), draw());
+        vec![all[one.min(other)].clone(), all[one.max(other)].clone()]
+    };
+    (0..plan.pairs).map(pair).collect()
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Row {
+    /// Runs in which one thing breaks.
+    One(PointKind),
+    /// Runs in which two do.
+    Pairs,
+}
+
+impl Row {
+    fn word(self) -> &'static str {
+        match self {
+            Self::One(kind) => kind.word(),
+            Self::Pairs => "pairs",
+        }
+    }
+}
+
+/// What the runs of a sweep come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// How many runs of each row came to what.
+    pub counts: BTreeMap<Row, BTreeMap<Class, usize>>,
+    /// The runs of each signature, by number; `None` is the unbroken run.
+    pub findings: BTreeMap<String, Vec<Option<usize>>>,
+    /// In how many runs each declared deviation of upstream occurred.
+    pub declared: BTreeMap<String, usize>,
+    /// Runs in which a fault did not fire, since what came before it was already another run.
+    pub silent: usize,
+}
+
+impl Table {
+    /// How many runs came to `class`.
+    pub fn total(&self, class: Class) -> usize {
+        self.counts.values().filter_map(|row| row.get(&class)).sum()
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.counts.values().flat_map(BTreeMap::values).sum()
+    }
+
+    /// The table as people read it.
+    pub fn text(&self) -> String {
+        let classes: Vec<Class> = Class::ALL.iter().copied().filter(|class| self.total(*class) > 0).collect();
+        let mut out = format!("{:<14}{:>8}", "what breaks", "points");
+        for class in &classes {
+            out += &format!("{:>13}", class.word());
+        }
+        out.push('\n');
+        for (row, counts) in &self.counts {
+            out += &format!("{:<14}{:>8}", row.word(), counts.values().sum::<usize>());
+            for class in &classes {
+                let count = counts.get(class).copied().unwrap_or(0);
+                out += &format!("{:>13}", if count == 0 { "·".to_owned() } else { count.to_string() });
+            }
+            out.push('\n');
+        }
+        out += &format!("{:<14}{:>8}", "all", self.runs());
+        for class in &classes {
+            out += &format!("{:>13}", self.total(*class));
+        }
+        out.push('\n');
+        out
+    }
+
+    /// The table for programs.
+    pub fn data(&self) -> Value {
+        let row = |(row, counts): (&Row, &BTreeMap<Class, usize>)| {
+            let counts: BTreeMap<&str, usize> = counts.iter().map(|(class, n)| (class.word(), *n)).collect();
+            json!({ "what": row.word(), "outcomes": counts })
+        };
+        json!({
+            "rows": self.counts.iter().map(row).collect::<Vec<_>>(),
+            "runs": self.runs(),
+            "declared": self.declared,
+            "silent": self.silent,
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! The variables of a Mooring, for shells, for CI and for one command.
+
+use std::process::Command;
+
+use crate::home::{Home, texts};
+
+#[test]
+fn variables_reach_shells_files_and_commands_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1"]);
+    let file = home.path().join("variables");
+    std::fs::write(&file, home.ok(&["env", "--name", "one"])).unwrap();
+    let script = format!(". {} && echo $AWS_ENDPOINT_URL $KUBECONFIG $MOORING_NAME $MOORING_ADMIN", file.display());
+    let shell = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let says = |key: &str| ready[key].as_str().unwrap().to_owned();
+    let all = [says("ec2"), says("kubeconfig"), "one".to_owned(), says("admin")].join(" ");
+    assert_eq!(texts(&shell).0.trim(), all);
+    // The name in the environment is enough from then on.
+    let named = home.mooring(&["status"]).env("MOORING_NAME", "one").output().unwrap();
+    assert!(texts(&named).0.starts_with("one: up for "), "{:?}", texts(&named));
+    let github = home.ok(&["env", "--name", "one", "--github"]);
+    assert!(
+        github.contains(&format!("\nAWS_ENDPOINT_URL={}\n", says("ec2"))) && !github.contains("export"),
+        "{github}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&home.ok(&["env", "--name", "one", "--json"])).unwrap();
+    assert_eq!(json["KUBECONFIG"], ready["kubeconfig"]);
+    assert!(home.ok(&["env", "--name", "one", "--shell", "fish"]).contains("set -gx AWS_REGION 'us-east-1'\n"));
+
+    let print = "echo $AWS_ENDPOINT_URL $1; exit 7";
+    let exec = home.run(&["exec", "--name", "one", "--", "sh", "-c", print, "sh", "--help"]);
+    assert_eq!(exec.status.code(), Some(7));
+    assert_eq!(texts(&exec).0, format!("{} --help\n", says("ec2")));
+    let error = home.fails(3, &["exec", "--name", "one", "--", "no-such-program"]);
+    assert!(error.contains("no-such-program"), "{error}");
+}
+
+#[test]
+fn without_one_that_is_up_it_is_said_which_ones_are_live() {
+    let home = Home::new();
+    home.up("other", &["--nodes", "1"]);
+    for args in
+        [&["env"][..], &["exec", "--", "true"], &["status"], &["reset"], &["state"], &["fault", "ls"], &["collect"]]
+    {
+        let error = home.fails(3, args);
+        assert!(error.contains("no Mooring called default is up") && error.contains("--name other"), "{error}");
+    }
+    assert!(home.fails(2, &["status", "--name", "../x"]).contains("--name"));
+}

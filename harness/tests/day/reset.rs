@@ -1,0 +1,34 @@
+//! A Mooring that begins anew.
+
+use crate::home::{Home, claim_and_pod, http};
+
+#[test]
+fn after_a_reset_it_is_as_new_at_the_same_addresses_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "2"]);
+    let story = || {
+        claim_and_pod(&ready);
+        home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
+    };
+    story();
+    home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
+    home.ok(&["fault", "add", "--name", "one", "slow", "--on", "csi", "--effect", "delay=5s"]);
+    assert_eq!(home.ok(&["reset", "--name", "one"]), "one begins anew\n");
+    let state = home.json(&["state", "--name", "one"]);
+    let volumes = state["cloud"]["volumes"].as_array().unwrap().iter().filter(|v| v["root"] != true).count();
+    assert_eq!(volumes, 0, "{:#}", state["cloud"]["volumes"]);
+    let status = home.ok(&["status", "--name", "one"]);
+    for wanted in ["2 Ready", "claims      none", "pods        none", "faults      none"] {
+        assert!(status.contains(wanted), "{wanted:?} is not in\n{status}");
+    }
+    assert!(!status.contains("down "), "{status}");
+    assert!(home.ok(&["timeline", "--name", "one"]).contains("there is no volume yet"));
+    let class = "/apis/storage.k8s.io/v1/storageclasses/gp3";
+    assert_eq!(http(ready["kubernetesHttp"].as_str().unwrap(), "GET", class, &[], "").0, 200);
+    // The same story works again, with instances of the same ids.
+    story();
+    let timeline = home.ok(&["timeline", "--name", "one"]);
+    assert_eq!(timeline.lines().filter(|line| line.starts_with("pvc/data")).count(), 1, "{timeline}");
+    let crashes = home.log("one").matches(" crashed").count();
+    assert_eq!(crashes, 1, "what a reset ends is no news:\n{}", home.log("one"));
+}

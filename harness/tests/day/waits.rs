@@ -1,0 +1,64 @@
+//! Waiting, and what is told meanwhile.
+
+use std::process::Stdio;
+
+use crate::home::{Home, claim_and_pod, eventually, texts};
+
+#[test]
+fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "2", "--trace", "trace.jsonl"]);
+    let late = ["wait", "--name", "one", "--for", "pvc/data=Bound", "--timeout", "200ms"];
+    let error = home.fails(4, &late);
+    assert!(error.contains("pvc/data is not Bound after 200ms: it does not exist"), "{error}");
+    claim_and_pod(&ready);
+    let wait = ["wait", "--name", "one", "--for", "pvc/data=Bound", "--for", "pod/web=Running", "--timeout", "60s"];
+    assert_eq!(home.ok(&wait), "pvc/data is Bound\npod/web is Running\n");
+    let lines =
+        ["pvc/data is Bound to pvc-", "the volume of pvc/data is attached to node-", "pod/web is Running on node-"];
+    for line in lines {
+        eventually(line, || home.log("one").contains(line));
+        assert_eq!(home.log("one").matches(line).count(), 1, "{}", home.log("one"));
+    }
+    let timeline = home.ok(&["timeline", "pvc/data", "--name", "one"]);
+    assert!(timeline.contains("pvc/data") && timeline.contains("NodeStage"), "{timeline}");
+    let error = home.fails(2, &["timeline", "pvc/none", "--name", "one"]);
+    assert!(error.contains("pvc/none"), "{error}");
+    assert!(home.fails(2, &["timeline", "pod/web", "--name", "one"]).contains("pvc/NAME"));
+    home.ok(&["down", "--name", "one"]);
+    // With every message of every link, as that of `mooring run`.
+    let trace = std::fs::read_to_string(home.path().join("trace.jsonl")).unwrap();
+    assert!(trace.contains("\"kind\":\"api.commit\"") && trace.contains("\"kind\":\"link.request\""));
+}
+
+#[test]
+fn a_quiet_one_tells_nothing_live() {
+    let home = Home::new();
+    let ready = home.up("one", &["--nodes", "1", "--quiet"]);
+    claim_and_pod(&ready);
+    home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
+    assert!(!home.log("one").contains("pvc/data"), "{}", home.log("one"));
+}
+
+#[test]
+fn ready_is_waited_for_also_before_it_is_started_live() {
+    let home = Home::new();
+    let error = home.fails(4, &["wait", "--name", "one", "--ready", "--timeout", "100ms"]);
+    assert!(error.contains("the Mooring called one is not up after 100ms"), "{error}");
+    let mut wait = home.mooring(&["wait", "--name", "one", "--ready", "--timeout", "60s"]);
+    let waiting = wait.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    home.up("one", &["--nodes", "2"]);
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!(texts(&output), ("one is ready\n".to_owned(), String::new()));
+}
+
+#[test]
+fn a_condition_that_there_is_not_is_a_usage_error() {
+    let home = Home::new();
+    for (condition, wrong) in [("pvc/data=Bond", "Bound"), ("pvcc/data=Bound", "`pvc`"), ("data", "pvc/data=Bound")] {
+        let error = home.fails(2, &["wait", "--for", condition]);
+        assert!(error.contains("--for") && error.contains(wrong), "{error}");
+    }
+    assert!(home.fails(2, &["wait"]).contains("--for"));
+    assert!(home.fails(3, &["wait", "--for", "pvc/data=Bound"]).contains("mooring up --detach"));
+}

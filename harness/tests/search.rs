@@ -1,0 +1,275 @@
+//! Searches, by the program itself: a sweep of every point, exploration, replay and shrinking; and in this process, what
+//! they are made of.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use harness::cluster::{Cluster, ClusterSpec};
+use harness::runner;
+use harness::search::document::Document;
+use harness::search::end_state::EndState;
+use harness::search::judge::{Class, Task, judge, judge_and_trace, options};
+use harness::search::patience::patient;
+use harness::search::points;
+use serde_json::Value;
+use substrate::world::simulate;
+
+/// A volume is made, written to, and moves.
+const MOVE: &str = "name: small
+nodes: {count: 2}
+steps:
+  - claim: {name: data}
+  - pod: {name: web, claim: data, node: node-a, grace: 1s}
+  - wait: {object: pod/web, records: 2}
+  - delete: {object: pod/web}
+  - wait: {object: pod/web, is: gone}
+  - pod: {name: web-2, claim: data, node: node-b, grace: 1s}
+  - wait: {object: pod/web-2, is: Running}
+  - expect: {bytes-intact: pod/web-2, records: 2}
+";
+
+/// The cloud wants to see that somebody signed, and believes any signature.
+const SIGNED: &str =
+    "AWS4-HMAC-SHA256 Credential=user/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(120));
+
+fn mooring(args: &[&str]) -> (Option<i32>, Value, Output) {
+    let output = Command::new(env!("CARGO_BIN_EXE_mooring")).args(["--output", "json"]).args(args).output().unwrap();
+    let said = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), said, output)
+}
+
+fn file(folder: &Path, text: &str) -> String {
+    let path = folder.join("story.yaml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[cfg(feature = "mutants")]
+fn only_file(folder: &Path) -> std::path::PathBuf {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "yaml"));
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+/// Faults that only count change nothing but that they are told of.
+#[test]
+fn the_run_in_which_points_are_found_is_the_unbroken_run() {
+    let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+    let task = |document: &Document| Task { text: document.text(), seed: 3, ..Task::default() };
+    let lines = |document: &Document| -> Vec<Value> {
+        let (verdict, lines) = judge_and_trace(&task(document), LIMIT);
+        assert_eq!(verdict.class, Class::Survived, "{}", verdict.message);
+        let parse = |line: &String| -> Value { serde_json::from_str(line).unwrap() };
+        let bare = |mut event: Value| {
+            event.as_object_mut().unwrap().remove("n");
+            event
+        };
+        lines.iter().map(parse).filter(|event| event["kind"] != "fault.fired").map(bare).collect()
+    };
+    let (unbroken, probed) = (lines(&document), lines(&document.clone().with_faults(points::probes())));
+    let differs = unbroken.iter().zip(&probed).find(|(one, other)| one != other);
+    assert_eq!(differs, None);
+    assert_eq!(unbroken.len(), probed.len());
+}
+
+/// The end of a run of `text`, after `more` was done to the cluster.
+fn end(text: &str, more: impl AsyncFn(&Cluster)) -> EndState {
+    let scenario = Document::of_text("t", text).unwrap().scenario("t.yaml").unwrap();
+    simulate(options(&scenario, 1, &[], LIMIT), async |world| {
+        let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
+        let outcome = runner::run(&scenario, &cluster, |_| {}).await;
+        assert!(outcome.passed(), "{:?}", outcome.failure);
+        more(&cluster).await;
+        EndState::of(&cluster).await
+    })
+}
+
+#[test]
+fn a_stray_annotation_finalizer_tag_and_directory_are_each_told() {
+    let standing = format!("teardown: false\n{MOVE}");
+    let usual = end(&standing, async |_| {});
+    assert_eq!(end(&standing, async |_| {}).differences(&usual).unwrap(), Vec::<String>::new());
+    let patched = |with: &str| format!("{standing}  - patch: {{object: pvc/data, with: {{metadata: {with}}}}}\n");
+    let annotation = end(&patched("{annotations: {stray: mark}}"), async |_| {});
+    let finalizer = end(&patched("{finalizers: [kubernetes.io/pvc-protection, stray.io/mark]}"), async |_| {});
+    let directory = end(&standing, async |cluster| {
+        let path = cluster.root("node-a").unwrap().join("pods").join("stray");
+        cluster.disk("node-a").unwrap().make_dir(&path).await.unwrap();
+    });
+    let tag = end(&standing, async |cluster| {
+        let state = cluster.objects().list(harness::scenario::Kind::volume()).await.unwrap();
+        let volume = state[0]["spec"]["csi"]["volumeHandle"].as_str().unwrap().to_owned();
+        let body =
+            format!("Action=CreateTags&Version=2016-11-15&ResourceId.1={volume}&Tag.1.Key=stray&Tag.1.Value=mark");
+        let request = http::Request::post("/")
+            .header("host", "localhost")
+            .header("authorization", SIGNED)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(substrate::body::full(body))
+            .unwrap();
+        let answer = substrate::body::call(cluster.ec2().clone(), request).await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+    });
+    for (end, says) in [(annotation, "stray"), (finalizer, "stray.io/mark"), (tag, "stray"), (directory, "pods/stray")]
+    {
+        let told = end.differences(&usual).unwrap();
+        assert_eq!(told.len(), 1, "{says}: {told:?}");
+        assert!(told[0].contains(says), "{told:?}");
+    }
+}
+
+#[test]
+fn a_sweep_is_the_same_with_one_job_and_with_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path(), MOVE);
+    let sweep = |jobs: &str| {
+        let (code, said, output) = mooring(&["sweep", &file, "--points", "7", "--pairs", "1", "--jobs", jobs]);
+        assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
+        assert_eq!(said["data"]["ended"], 8, "{said}");
+        output.stdout
+    };
+    assert_eq!(sweep("1"), sweep("2"));
+}
+
+#[test]
+fn an_exploration_is_the_same_with_one_job_and_with_two_and_its_parts_are_the_whole() {
+    let explore = |more: &[&str]| mooring(&[&["explore"][..], more].concat()).1;
+    let one = explore(&["--runs", "6", "--jobs", "1"]);
+    assert_eq!(one, explore(&["--runs", "6", "--jobs", "2"]));
+    let events = |said: &Value| said["data"]["events"].as_u64().unwrap();
+    let parts = ["1/2", "2/2"].map(|part| events(&explore(&["--runs", "3", "--shard", part])));
+    assert_eq!(parts.iter().sum::<u64>(), events(&one));
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_a_finding_and_the_search_goes_on() {
+    let (code, said, _) = mooring(&["explore", "--runs", "2", "--jobs", "1", "--timeout", "1ms"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(said["data"]["outcomes"]["hung"], 2, "{said}");
+    assert_eq!(said["data"]["findings"].as_array().unwrap().len(), 1, "one bug is one line: {said}");
+}
+
+/// A lost write shows as what it is, in a file that `mooring run` fails with, that replays, and that becomes small.
+#[cfg(feature = "mutants")]
+#[test]
+fn a_finding_runs_replays_and_shrinks() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let found = folder.path().join("found");
+    let out = found.display().to_string();
+    let (code, said, _) = mooring(&[
+        "sweep",
+        &story,
+        "--only",
+        "lose-reply",
+        "--points",
+        "1",
+        "--mutant",
+        "sync-does-nothing",
+        "--out",
+        &out,
+    ]);
+    assert_eq!(code, Some(1), "{said}");
+    let bundle = only_file(&found).display().to_string();
+    let (code, said, _) = mooring(&["run", &bundle, "--seed", "1", "--mutant", "sync-does-nothing"]);
+    assert_eq!(code, Some(1), "{said}");
+    let (code, said, _) = mooring(&["replay", &bundle]);
+    assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"the recorded trace".into()), "{said}");
+
+    // One event of the recorded trace is changed.
+    let beside = found.join(only_file(&found).with_extension("trace.jsonl"));
+    let lines = std::fs::read_to_string(&beside).unwrap();
+    let changed: Vec<String> = lines
+        .lines()
+        .enumerate()
+        .map(|(at, line)| if at == 99 { line.replace("\"n\":100,", "\"n\":1000,") } else { line.to_owned() })
+        .collect();
+    std::fs::write(&beside, changed.join("\n") + "\n").unwrap();
+    let (code, said, _) = mooring(&["replay", &bundle]);
+    assert_eq!((code, &said["status"]), (Some(5), &"diverged".into()));
+    let message = said["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("event 100 differs\n  recorded  {") && message.contains("\"n\":1000,"), "{message}");
+
+    let small = folder.path().join("small.yaml");
+    let (code, said, _) = mooring(&["shrink", &bundle, "--out", &small.display().to_string()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said["data"]["after"].as_u64() < said["data"]["before"].as_u64(), "{said}");
+    let (code, _, _) = mooring(&["run", &small.display().to_string(), "--seed", "1", "--mutant", "sync-does-nothing"]);
+    assert_eq!(code, Some(1));
+    let text = std::fs::read_to_string(&small).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(lines <= 12, "{text}");
+}
+
+#[test]
+fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let (code, said, _) = mooring(&["replay", &story, "--at", "volumeattachment/csi-* attached", "--state"]);
+    assert_eq!(code, Some(0), "{said}");
+    let last = said["data"]["last"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["kind"], &last["volumeattachment"]["attached"]), (&"api.commit".into(), &true.into()));
+    let state = &said["data"]["state"];
+    let objects = state["objects"].as_array().unwrap();
+    let attached = objects.iter().find(|o| o["object"].as_str().unwrap().starts_with("volumeattachment/")).unwrap();
+    assert_eq!(attached["status/attached"], true, "{attached}");
+    assert_eq!(state["ec2"].as_array().unwrap().len(), 1, "{state}");
+    let (code, said, _) = mooring(&["replay", &story, "--until", "#50"]);
+    assert_eq!((code, &said["data"]["events"]), (Some(0), &50.into()));
+    let (code, said, _) = mooring(&["replay", &story, "--at", "pvc/data Lost"]);
+    assert_eq!((code, &said["error"]["code"]), (Some(1), &"moment-never-came".into()));
+    let (code, said, _) = mooring(&["replay", &story]);
+    assert_eq!((code, &said["data"]["comparedWith"]), (Some(0), &"a second run".into()), "{said}");
+}
+
+/// The mount is there and its event is not: the next NodeStageVolume finds it, and publishing after that is in order.
+#[test]
+fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
+    let (document, _) = patient(&Document::of_text("t", MOVE).unwrap());
+    let fault = r#"{"name": "end", "match": {"plane": "disk", "op": "stage", "where": {"process": "node-a/csi-node"}},
+        "when": {"nth": 1}, "effect": {"crash": "node-a/csi-node"}, "at": "after_effect"}"#;
+    let broken = document.with_faults([serde_json::from_str(fault).unwrap()]);
+    let verdict = judge(&Task { text: broken.text(), seed: 1, ..Task::default() }, LIMIT);
+    assert_eq!((verdict.class, verdict.message.as_str()), (Class::Survived, ""));
+    assert!(verdict.silent.is_empty());
+}
+
+/// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
+/// points of the small story, and with the same fault and without the defect the run survives.
+#[cfg(feature = "mutants")]
+mod planted {
+    use harness::search::points::PointKind;
+    use harness::search::sweep::{Plan, Sweep};
+
+    use super::*;
+
+    /// Sweeps points of some kinds, and with these words, until one of them shows `mutant`.
+    fn finds(mutant: &str, kinds: &[PointKind], at: &str, class: Class) {
+        let document = Document::of_text("t", MOVE).unwrap();
+        let plan = |mutants: Vec<String>| Plan { seed: 1, mutants, only: kinds.to_vec(), ..Plan::default() };
+        let sweep = Sweep::prepare(&document, plan(vec![mutant.to_owned()]), LIMIT).unwrap();
+        assert_eq!(sweep.unbroken.class, Class::Survived, "{mutant} shows without a fault: {}", sweep.unbroken.message);
+        let ends = Some(sweep.unbroken.ends.clone());
+        let points: Vec<usize> = (0..sweep.len()).filter(|run| sweep.about(*run).contains(at)).collect();
+        let shown = points.iter().copied().find_map(|run| {
+            let task = Task { ends: ends.clone(), ..sweep.task(run) };
+            let verdict = judge(&task, LIMIT);
+            (verdict.class == class).then_some((run, task, verdict))
+        });
+        let Some((run, task, wrong)) = shown else { panic!("{mutant} shows at none of {} points", points.len()) };
+        let right = judge(&Task { mutants: Vec::new(), ..task }, LIMIT);
+        assert_ne!(right.signature, wrong.signature, "{mutant} is not to blame: {}", sweep.about(run));
+    }
+
+    #[test]
+    fn a_second_volume_for_one_token() {
+        finds("client-token-ignored", &[PointKind::LoseReply], "csi-controller ec2", Class::Leaked);
+    }
+}

@@ -1,0 +1,254 @@
+//! The container image: `mooring`, and the programs of the system that make, probe, check and grow filesystems, with
+//! the libraries of both, gathered from the Debian packages of this machine. No base image, no registry, no compiler.
+//!
+//! It stands alone, but for `std` and `anyhow`, so that the end-to-end test makes its image by the same code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// What a node calls: the path in the image, and the Debian package that has it.
+const TOOLS: [(&str, &str); 9] = [
+    ("blkid", "util-linux"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("fsck.ext4", "e2fsprogs"),
+    ("e2fsck", "e2fsprogs"),
+    ("resize2fs", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("xfs_growfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("btrfs", "btrfs-progs"),
+];
+/// Where they may be, and where they are in the image.
+const PLACES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+const TOOLS_DIR: &str = "usr/sbin";
+/// What mkfs.ext4 reads.
+const SETTINGS: &str = "/etc/mke2fs.conf";
+/// Directories that volumes of the servers lie on. Whoever mounts an empty volume there finds their mode in it: the
+/// servers have a user of their own.
+const WRITABLE: [&str; 4] = ["run/csi", "run/kubernetes", "run/mooring", "var/lib/mooring"];
+/// What a program finds in every container.
+const FIXED: [(&str, &str); 4] = [
+    ("etc/passwd", "root:x:0:0:root:/:/nologin\nmooring:x:65532:65532:mooring:/:/nologin\n"),
+    ("etc/group", "root:x:0:\nmooring:x:65532:\n"),
+    ("etc/nsswitch.conf", "hosts: files dns\n"),
+    ("etc/mooring/instances.yaml", INSTANCES),
+];
+/// The machines of compose.yaml.
+const INSTANCES: &str = "\
+- {name: node-a, zone: us-east-1a, id: i-0000000000000000a}
+- {name: node-b, zone: us-east-1a, id: i-0000000000000000b}
+- {name: node-c, zone: us-east-1a, id: i-0000000000000000c}
+";
+
+/// What an image is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of the program.
+    pub mooring: u64,
+    /// Bytes of all else.
+    pub tools: u64,
+}
+
+impl Size {
+    /// Bytes of the whole.
+    pub fn total(self) -> u64 {
+        self.mooring + self.tools
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [total, mooring, tools] = [self.total(), self.mooring, self.tools].map(megabytes);
+        write!(f, "{total} uncompressed: mooring {mooring}, filesystem tools and libraries {tools}")
+    }
+}
+
+/// Bytes as megabytes with one digit behind the point.
+fn megabytes(bytes: u64) -> String {
+    let tenths = (bytes + 50_000) / 100_000;
+    format!("{}.{} MB", tenths / 10, tenths % 10)
+}
+
+/// Gathers the build context of `Dockerfile` in `context`, which is made anew: the root of the image below `root`.
+///
+/// # Errors
+/// The program that is missing with its package, or what the system says.
+pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size, anyhow::Error> {
+    if context.exists() {
+        // Only what was made here: a wrong --context must not cost anybody a directory.
+        if !context.join(MARK).exists() {
+            bail!("{}: is there and no image context; name another directory", context.display());
+        }
+        fs::remove_dir_all(context).with_context(|| context.display().to_string())?;
+    }
+    let root = context.join("root");
+    fs::create_dir_all(&root).with_context(|| root.display().to_string())?;
+    fs::write(context.join(MARK), "")?;
+    copy(dockerfile, &context.join("Dockerfile"))?;
+    let program = root.join("usr/bin/mooring");
+    strip(mooring, &program)?;
+    let mut sources = BTreeMap::from([(program.clone(), mooring.to_owned())]);
+    for (tool, package) in TOOLS {
+        let source = PLACES.iter().map(|dir| Path::new(dir).join(tool)).find(|path| path.is_file());
+        let source = source.with_context(|| format!("no {tool} on this machine (Debian package {package})"))?;
+        let target = root.join(TOOLS_DIR).join(tool);
+        copy(&source, &target)?;
+        sources.insert(target, source);
+    }
+    let mut libraries = BTreeSet::new();
+    for source in sources.values() {
+        libraries.extend(libraries_of(source)?);
+    }
+    for library in &libraries {
+        copy(library, &root.join(library.strip_prefix("/")?))?;
+    }
+    if Path::new(SETTINGS).is_file() {
+        copy(Path::new(SETTINGS), &root.join(SETTINGS.trim_start_matches('/')))?;
+    }
+    for (path, text) in FIXED {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&root))?;
+        fs::write(path, text)?;
+    }
+    for dir in WRITABLE {
+        let dir = root.join(dir);
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777))?;
+    }
+    licences(&root, sources.values().skip(1).chain(&libraries))?;
+    let mooring = fs::metadata(&program)?.len();
+    Ok(Size { mooring, tools: bytes(&root)? - mooring })
+}
+
+/// Says that a directory is a context that [`gather`] made.
+const MARK: &str = ".mooring-image";
+
+/// Builds the image of a context with `docker`.
+///
+/// # Errors
+/// When docker is missing or fails.
+pub fn build(docker: &mut Command, context: &Path, tag: &str) -> Result<(), anyhow::Error> {
+    let status = docker.args(["build", "--quiet", "--tag", tag]).arg(context).status();
+    let status =
+        status.context("docker is not installed here (Debian package docker.io); --context-only needs none")?;
+    if !status.success() {
+        bail!("docker build: {status}");
+    }
+    Ok(())
+}
+
+/// The libraries that a program loads, and the loader itself, as `ldd` names them.
+fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, anyhow::Error> {
+    let output = Command::new("ldd").arg(program).output().context("ldd (Debian package libc-bin)")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A program that is linked statically loads nothing.
+    if !output.status.success() && !text.contains("not a dynamic executable") {
+        bail!("ldd {}: {}", program.display(), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    read_ldd(&text)
+        .map_err(|missing| anyhow::anyhow!("{} needs {missing}, which this machine lacks", program.display()))
+}
+
+/// Reads lines such as `libc.so.6 => /lib/…/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`.
+fn read_ldd(text: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let place = line.split_once("=>").map_or(line, |(_, place)| place).trim();
+        if place == "not found" {
+            return Err(line.split_whitespace().next().unwrap_or_default().to_owned());
+        }
+        let path = place.split(" (").next().unwrap_or_default();
+        if path.starts_with('/') {
+            found.push(PathBuf::from(path));
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a file with its mode; of a link, what it leads to.
+fn copy(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
+    fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))?;
+    fs::copy(from, to).map(drop).with_context(|| format!("{} to {}", from.display(), to.display()))
+}
+
+/// Copies a program without its symbols.
+fn strip(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
+    if !from.is_file() {
+        bail!("{}: is not there; build it with `cargo build --release -p harness`", from.display());
+    }
+    fs::create_dir_all(to.parent().unwrap_or(Path::new(".")))?;
+    let status = Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from).status();
+    let status = status.context("strip is not installed here (Debian package binutils)")?;
+    if !status.success() {
+        bail!("strip {}: {status}", from.display());
+    }
+    Ok(())
+}
+
+/// The licences of the packages that `files` are of, where this machine knows packages.
+fn licences<'a>(root: &Path, files: impl Iterator<Item = &'a PathBuf>) -> Result<(), anyhow::Error> {
+    for file in files {
+        let Some(package) = package_of(file) else { continue };
+        let licence = Path::new("usr/share/doc").join(package).join("copyright");
+        let source = Path::new("/").join(&licence);
+        if source.is_file() {
+            copy(&source, &root.join(licence))?;
+        }
+    }
+    Ok(())
+}
+
+/// The Debian package that a file is of. dpkg knows it as it was packed: before or after /usr became all.
+fn package_of(file: &Path) -> Option<String> {
+    let real = fs::canonicalize(file).ok()?;
+    let bare = real.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_else(|_| real.clone());
+    [file, &real, &bare].into_iter().find_map(|path| {
+        let output = Command::new("dpkg").arg("-S").arg(path).output().ok().filter(|o| o.status.success())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Some(text.split(':').next()?.to_owned())
+    })
+}
+
+/// The bytes of all files below a directory.
+fn bytes(dir: &Path) -> Result<u64, anyhow::Error> {
+    let mut sum = 0;
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        sum += if entry.file_type()?.is_dir() { bytes(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_read_with_the_loader_and_a_missing_one_is_named() {
+        let text = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld.so.2 (0x3)\n";
+        assert_eq!(read_ldd(text).unwrap(), [PathBuf::from("/lib/x/libc.so.6"), "/lib64/ld.so.2".into()]);
+        assert_eq!(read_ldd("\tlibinih.so.1 => not found\n").unwrap_err(), "libinih.so.1");
+        assert!(read_ldd("\tstatically linked\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_stays() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("mine"), "").unwrap();
+        let error = gather(Path::new("Dockerfile"), Path::new("mooring"), home.path()).unwrap_err().to_string();
+        assert!(error.contains("no image context"), "{error}");
+        assert!(home.path().join("mine").exists());
+    }
+
+    #[test]
+    fn a_size_is_told_in_megabytes_with_its_parts() {
+        let size = Size { mooring: 30_040_000, tools: 7_250_000 };
+        let said = "37.3 MB uncompressed: mooring 30.0 MB, filesystem tools and libraries 7.3 MB";
+        assert_eq!(size.to_string(), said);
+    }
+}
