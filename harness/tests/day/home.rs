@@ -96,7 +96,12 @@ pub fn texts(output: &Output) -> (String, String) {
 pub fn kill(pid: &Value) {
     let killed = Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
     assert!(killed.success());
-    let gone = || !std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    // Its first thread may be gone while others still hold its files.
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        !stat.is_ok_and(|stat| threads > 1 || !stat.contains(") Z "))
+    };
     eventually("the process is gone", gone);
 }
 

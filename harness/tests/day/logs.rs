@@ -12,7 +12,7 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "1"]);
     let logs = |args: &[&str]| home.ok(&[&["logs", "--name", "one"], args].concat());
-    let following = home
+    let mut following = home
         .mooring(&["logs", "--name", "one", "-f", "ebs-csi-controller-control-plane"])
         .stdout(Stdio::piped())
         .spawn()
@@ -44,7 +44,8 @@ fn logs_are_of_one_component_or_of_all_and_go_on_live() {
     // It ends with the Mooring.
     home.ok(&["down", "--name", "one"]);
     let mut followed = String::new();
-    following.stdout.unwrap().read_to_string(&mut followed).unwrap();
+    following.stdout.take().unwrap().read_to_string(&mut followed).unwrap();
+    assert!(following.wait().unwrap().success());
     assert!(followed.contains("csi-controller | ") && followed.contains("action=\"AttachVolume\""), "{followed}");
 }
 
