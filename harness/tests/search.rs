@@ -3,12 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use harness::cluster::{Cluster, ClusterSpec};
-use harness::runner;
+use harness::runner::{self, Attendant};
 use harness::search::document::Document;
 use harness::search::end_state::EndState;
 use harness::search::judge::{Class, Task, judge, judge_and_trace, options};
@@ -79,15 +80,22 @@ fn the_run_in_which_points_are_found_is_the_unbroken_run() {
     assert_eq!(unbroken.len(), probed.len());
 }
 
-/// The end of a run of `text`, after `more` was done to the cluster.
+/// The end of a run of `text`, once it has converged and `more` was done to the cluster.
 fn end(text: &str, more: impl AsyncFn(&Cluster)) -> EndState {
     let scenario = Document::of_text("t", text).unwrap().scenario("t.yaml").unwrap();
     simulate(options(&scenario, 1, &[], LIMIT), async |world| {
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).unwrap();
-        let outcome = runner::run(&scenario, &cluster, |_| {}).await;
-        assert!(outcome.passed(), "{:?}", outcome.failure);
-        more(&cluster).await;
-        EndState::of(&cluster).await
+        let first = RefCell::new(None);
+        let rests = async || {
+            if first.borrow().is_none() {
+                more(&cluster).await;
+                let end = EndState::of(&cluster).await;
+                first.replace(Some(end));
+            }
+        };
+        let outcome = runner::run_watched(&scenario, &cluster, |_| {}, &Attendant::nobody(), rests).await;
+        assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+        first.into_inner().unwrap()
     })
 }
 

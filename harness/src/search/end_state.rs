@@ -52,7 +52,8 @@ pub fn allowed() -> Result<Vec<Allowed>, String> {
 }
 
 impl EndState {
-    /// What there is in `cluster` now.
+    /// What there is in `cluster` now. Of objects it lists those kinds of which the trace tells, so it is asked before the
+    /// trace is taken away at the end of a run.
     pub async fn of(cluster: &Cluster) -> Self {
         let mut raw = Raw::default();
         raw.objects(cluster).await;
