@@ -40,7 +40,7 @@ fn volumes(endpoint: &str) -> BTreeSet<String> {
 
 #[rstest]
 #[case("TERM", Some(0), "process")]
-#[case("INT", Some(0), "process")]
+#[case("INT", Some(130), "process")]
 #[case("KILL", None, "process")]
 #[case("KILL", None, "power")]
 fn no_answered_write_is_lost(#[case] signal: &'static str, #[case] code: Option<i32>, #[case] sync: &str) {

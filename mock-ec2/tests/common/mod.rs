@@ -192,6 +192,6 @@ pub async fn read(response: Response<Body>) -> Answer {
     let status = response.status().as_u16();
     let request_id =
         response.headers().get("x-amzn-requestid").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
-    let bytes = body::collect(response.into_body(), 1 << 20).await.unwrap();
+    let bytes = body::collect(response.into_body(), 64 << 20).await.unwrap();
     Answer { status, request_id, body: String::from_utf8(bytes.to_vec()).unwrap() }
 }
