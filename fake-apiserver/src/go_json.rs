@@ -1,4 +1,7 @@
-//! Why Go's decoder refuses a text of JSON (`encoding/json` scanner.go): messages hold its words.
+//! Go's words for JSON (`encoding/json` scanner.go, decode.go), which messages hold: why its decoder refuses a text, and
+//! what it calls a value.
+
+use substrate::json::Value;
 
 /// What may come next.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,6 +24,18 @@ enum Within {
     Name,
     Member,
     Array,
+}
+
+/// How Go calls the type of a value of JSON.
+pub fn word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// The words for the first place that is not JSON; nothing where all of it is.

@@ -2,13 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http_body::Frame;
-use http_body_util::StreamBody;
-use substrate::body::{Body, BoxError, boxed, full};
+use substrate::body::{Body, full};
 use substrate::{Ctx, latest};
 
 use super::container_log::{ContainerLog, LogOptions, LogReader};
+use super::follow::follow;
 
 /// What a container prints, and who reads along.
 pub(super) struct LogFile {
@@ -45,28 +43,10 @@ impl LogFile {
         if !options.follow {
             return full(reader.read(&self.lock()).concat());
         }
-        let state = (self.clone(), reader, grown, Vec::<String>::new().into_iter());
-        boxed(StreamBody::new(futures_util::stream::unfold(
-            state,
-            |(file, mut reader, mut grown, mut lines)| async move {
-                loop {
-                    if let Some(line) = lines.next() {
-                        let frame = Ok::<_, BoxError>(Frame::data(Bytes::from(line)));
-                        return Some((frame, (file, reader, grown, lines)));
-                    }
-                    let done = {
-                        let log = file.lock();
-                        lines = reader.read(&log).into_iter();
-                        reader.is_done(&log)
-                    };
-                    if lines.len() > 0 {
-                        continue;
-                    }
-                    if done || grown.changed().await.is_err() {
-                        return None;
-                    }
-                }
-            },
-        )))
+        let file = self.clone();
+        follow(grown, move || {
+            let log = file.lock();
+            (reader.read(&log), reader.is_done(&log))
+        })
     }
 }

@@ -9,6 +9,7 @@ pub mod api;
 mod cli;
 pub mod container_log;
 pub mod events;
+pub mod follow;
 mod log_file;
 mod pod;
 mod query;

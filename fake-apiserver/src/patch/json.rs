@@ -6,6 +6,7 @@ use json_patch::{AddOperation, PatchOperation};
 use substrate::json::{self, Value};
 
 use super::PatchError;
+use crate::go_json::word;
 
 /// Operations in one patch (upstream's handlers/patch.go `maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
@@ -68,18 +69,6 @@ fn read(patch: &Value) -> Result<&[Value], String> {
         }
     }
     Ok(list)
-}
-
-/// How Go calls a value of JSON.
-pub(super) fn word(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// An operation with its value: where it names none, Go takes null.

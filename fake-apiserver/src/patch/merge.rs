@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use substrate::json::{Map, Value};
 
 use super::PatchError;
-use super::json::word;
+use crate::go_json::word;
 
 pub(super) fn apply(patch: Value, target: &Value) -> Result<Value, PatchError> {
     let patch = match patch {

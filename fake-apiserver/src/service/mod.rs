@@ -7,8 +7,10 @@ mod audit;
 mod body;
 mod call;
 mod certificates;
+mod config;
 mod convert;
 mod deadline;
+mod documents;
 mod escalation;
 mod fault;
 mod flaws;
@@ -31,105 +33,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, header};
+use http::{Request, Response, header};
 use substrate::body::{Body, BoxError, Calling, HttpService};
 use substrate::fault::Moment;
-use substrate::json::{Text, json};
+use substrate::json::Text;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
+pub use self::config::{Config, MOST_GATHERED, Unserved};
 use self::fault::{Injected, Twist, suffer};
 use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
-use self::respond::{Shown, deprecation, failure, failure_to, typed, warn_first};
+use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
 pub use self::webhook::{Dial, Endpoint};
 use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
-use crate::keys::PublicKey;
 use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
 use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
-use crate::text;
 use crate::tls::Authority;
-use crate::wire::{discovery, openapi};
 
 /// The header of the flow schema that a request was of.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
 /// The header of its priority level.
 const PRIORITY_LEVEL: &str = "x-kubernetes-pf-prioritylevel-uid";
-
-/// The members of `/version`, in the order of Go's struct.
-const VERSION: &[&str] =
-    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
 /// How long a read waits for a revision that is not yet there (R8).
 const FRESHNESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The version that the server says it is.
 const GIT_VERSION: &str = "v1.36.2";
-
-/// What a server is made with.
-#[derive(Clone, Default)]
-pub struct Config {
-    /// What it may hold.
-    pub limits: Limits,
-    /// How admission webhooks are reached; none where there are no sockets, and then every webhook fails.
-    pub dial: Option<Dial>,
-    /// How the servers of nodes are reached, for logs; none where there are no nodes that have one.
-    pub nodes: Option<NodeDial>,
-    /// Who has the logs of pods that no node runs: it is asked before their nodes are.
-    pub logs: Option<LogDial>,
-    /// Kinds that nothing in this cluster works on: whoever creates such an object is warned.
-    pub unserved: Option<Unserved>,
-    /// Role-based access control; without it everyone may do everything.
-    pub rbac: Option<Rbac>,
-    /// Whether every object is as a real server keeps it: it says from its creation on who manages its fields, and has
-    /// fields that are not set where Go writes them. Otherwise only objects that were applied say the one, and none has
-    /// the other.
-    pub track_managers: bool,
-    /// Whether every namespace has the certificate of the server in the ConfigMap `kube-root-ca.crt`, as
-    /// kube-controller-manager puts it there.
-    pub publish_root_ca: bool,
-    /// How long a watch waits after a write, for each watcher that was told the same, before it writes what came
-    /// meanwhile: many watchers of busy objects are told several events at once. At most [`MOST_GATHERED`]; zero, as in
-    /// a simulation, to write each event at its instant.
-    pub gather: Duration,
-    /// What signs approved certificate signing requests; none where a controller does, or nobody.
-    pub authority: Option<Arc<Authority>>,
-    /// Where requests are logged.
-    pub audit: Option<Audit>,
-    /// What verifies the tokens of service accounts that someone else signs, beside those that this server signs.
-    pub token_keys: Vec<PublicKey>,
-    /// The version that the server says it is, `v1.36.2` when it is not said.
-    pub version: Option<String>,
-}
-
-/// Why nothing comes of an object of a kind (its group, its name), where that is so.
-pub type Unserved = Arc<dyn Fn(&str, &str) -> Option<String> + Send + Sync>;
-
-/// The longest that a watch gathers events.
-pub const MOST_GATHERED: Duration = Duration::from_millis(20);
-
-impl std::fmt::Debug for Config {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("limits", &self.limits)
-            .field("dial", &self.dial.is_some())
-            .field("nodes", &self.nodes.is_some())
-            .field("logs", &self.logs.is_some())
-            .field("unserved", &self.unserved.is_some())
-            .field("rbac", &self.rbac)
-            .field("track_managers", &self.track_managers)
-            .field("publish_root_ca", &self.publish_root_ca)
-            .field("gather", &self.gather)
-            .field("authority", &self.authority)
-            .field("audit", &self.audit)
-            .field("token_keys", &self.token_keys.len())
-            .field("version", &self.version)
-            .finish()
-    }
-}
 
 /// A Kubernetes API server. Its state outlives the process that serves it, as etcd outlives an API server.
 #[derive(Clone)]
@@ -543,72 +477,10 @@ impl Server {
             }
         }
     }
-
-    /// Everything that is no resource: health, version, discovery, OpenAPI.
-    fn document(&self, parts: &Parts) -> Response<Body> {
-        let path = parts.uri.path();
-        if parts.method != http::Method::GET {
-            return failure(&Status::method_not_allowed());
-        }
-        if let Some(health) = probe::answer(path, &query::Query::parse(parts.uri.query())) {
-            return health;
-        }
-        if path == "/version" || path == "/version/" {
-            return typed(200, "application/json", version(&self.shared.version));
-        }
-        if path == "/metrics" {
-            return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
-        }
-        let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
-        let accept = header(header::ACCEPT);
-        let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
-        let answer = discovery::respond(path, accept, &custom).or_else(|| openapi::respond(path, accept, &custom));
-        let Some(answer) = answer else {
-            let known = path.starts_with("/apis/") || path.starts_with("/api/");
-            return if known {
-                failure(&Status::no_such_resource())
-            } else {
-                typed(404, "text/plain; charset=utf-8", "404 page not found\n")
-            };
-        };
-        if answer.is_cached_by(header(header::IF_NONE_MATCH)) {
-            let mut response = typed(304, answer.content_type, "");
-            set_etag(&mut response, answer.etag.as_deref());
-            return response;
-        }
-        let mut response = typed(200, answer.content_type, answer.body);
-        set_etag(&mut response, answer.etag.as_deref());
-        response
-    }
 }
 
 fn accepted(parts: &Parts) -> Option<&str> {
     parts.headers.get(header::ACCEPT).and_then(|v| v.to_str().ok())
-}
-
-fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
-    if let Some(etag) = etag.and_then(|e| HeaderValue::from_str(e).ok()) {
-        response.headers_mut().insert(header::ETAG, etag);
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-    }
-}
-
-/// What `/version` answers, for people to read as all that is neither object nor list.
-fn version(version: &str) -> String {
-    let version = json!({
-        "major": "1",
-        "minor": "36",
-        "gitVersion": version,
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none",
-        "compiler": "rustc",
-        "platform": "linux/amd64",
-    });
-    let mut compact = Vec::new();
-    text::ranked(VERSION, &version, &mut compact);
-    String::from_utf8_lossy(&text::indent(&compact)).into_owned()
 }
 
 /// The limit and the seconds that a list or a watch is given; 0 for none.

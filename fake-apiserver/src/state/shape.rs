@@ -15,6 +15,7 @@ use super::quantity;
 use super::status::Status;
 use crate::custom;
 use crate::field_path::FieldPath;
+use crate::go_json::word;
 use crate::kinds::Kind;
 use crate::kinds::schema::{self, Field, Shape, Type, TypeRef};
 
@@ -255,17 +256,6 @@ fn canonical_quantity(value: &mut Value, at: &FieldPath<'_>) -> Result<(), Strin
 
 fn mismatch(value: &Value, go: &str, at: &FieldPath<'_>) -> String {
     format!("json: cannot unmarshal {} into Go struct field {at} of type {go}", word(value))
-}
-
-fn word(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn go_type(shape: &Shape) -> &'static str {

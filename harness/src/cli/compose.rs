@@ -1,6 +1,6 @@
 //! `mooring compose`: how one reaches, and waits for, a cluster of containers that docker has started.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,9 +11,13 @@ use substrate::dial;
 use substrate::fault::Span;
 use tokio::time::Instant;
 
+use super::announce;
+use super::day::place;
 use crate::cluster::compose::project::{Doors, Project};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 
+/// The region of the cloud in the compose file.
+const REGION: &str = "us-east-1";
 /// How long is waited between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// More than a list of the nodes of a compose file has.
@@ -80,40 +84,19 @@ fn env(args: &Args) -> Result<(Value, String), String> {
     let path = kubeconfig(&project)?;
     let text = serde_json::to_string_pretty(&doors.kubeconfig).unwrap_or_default() + "\n";
     fake_apiserver::kubeconfig::write(&path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-    let variables = variables(&path, &doors);
-    let exports = variables.iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect();
+    let variables = announce::variables(&path.display().to_string(), &doors.ec2, REGION);
+    let exports =
+        variables.iter().map(|(name, value)| format!("export {name}={}\n", announce::quoted(value))).collect();
     let data = variables.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
     Ok((Value::Object(data), exports))
 }
 
-/// Where the kubeconfig of a project goes.
+/// Where the kubeconfig of a project goes: beside the directories of those that `mooring up` starts.
 fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).ok_or("HOME is not set")?;
-    let directory = home.join(".mooring").join(format!("compose-{}", project.name()));
+    let root = place::root().map_err(|(_, failure)| failure.message)?;
+    let directory = root.with_file_name("mooring-compose").join(project.name());
     std::fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     Ok(directory.join("kubeconfig"))
-}
-
-fn variables(kubeconfig: &Path, doors: &Doors) -> Vec<(&'static str, String)> {
-    vec![
-        ("KUBECONFIG", kubeconfig.display().to_string()),
-        ("AWS_ENDPOINT_URL", doors.ec2.clone()),
-        ("AWS_ACCESS_KEY_ID", "mooring".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "mooring".to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_DEFAULT_REGION", "us-east-1".to_owned()),
-        ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
-    ]
-}
-
-/// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Waits until all is ready; says how long it took.

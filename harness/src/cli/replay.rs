@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use substrate::fault::Span;
 
-use super::search;
-use crate::mutants;
+use super::search::{self, Which};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::report::trace_line;
-use crate::search::bundle::{self, Record, trace_beside};
+use crate::search::bundle::{Record, trace_beside};
 use crate::search::document::Document;
 use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
 use crate::search::replay::{Difference, Moment, first_difference, to_moment};
@@ -23,12 +22,8 @@ const COMPARE: &str = "What it is compared with";
 /// Arguments of `mooring replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file that a search wrote, or any scenario.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// The seed; that of the record when absent, and 1 where there is none.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    which: Which,
     /// Switch on planted defects by name; those of the record when absent.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', hide = !cfg!(feature = "mutants"))]
     mutant: Vec<String>,
@@ -55,23 +50,10 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let usage = |message: String| search::usage("replay", format, message);
-    let (document, record) = match bundle::read(&args.file) {
+    let (document, record, mine) = match args.which.read(&args.mutant) {
         Ok(read) => read,
-        Err(error) => return usage(error.to_string()),
+        Err(message) => return usage(message),
     };
-    let mine = Record {
-        seed: args.seed.or(record.as_ref().map(|r| r.seed)).unwrap_or(1),
-        mutants: match (&args.mutant[..], &record) {
-            ([], Some(record)) => record.mutants.clone(),
-            (named, _) => named.to_vec(),
-        },
-        class: record.as_ref().map_or(Class::Survived, |r| r.class),
-        breaks: record.as_ref().map(|r| r.breaks.clone()).unwrap_or_default(),
-        ..Record::default()
-    };
-    if let Err(message) = mutants::check(&mine.mutants) {
-        return usage(message);
-    }
     if args.state && args.until.is_none() && args.at.is_none() {
         return usage("--state: say when, with --until or --at".to_owned());
     }
@@ -143,7 +125,7 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
         return search::environment("replay", format, format!("--record {}: {e}", path.display()));
     }
     let beside = args.against.clone().or_else(|| {
-        let beside = trace_beside(&args.file);
+        let beside = trace_beside(&args.which.file);
         (record.is_some() && beside.exists()).then_some(beside)
     });
     let recorded = match beside.map(|path| std::fs::read_to_string(&path).map_err(|e| (path, e))).transpose() {

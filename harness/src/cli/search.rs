@@ -7,8 +7,10 @@ use std::time::Duration;
 use substrate::fault::Span;
 use substrate::host::Stop;
 
+use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
-use crate::search::bundle::Bundle;
+use crate::search::bundle::{self, Bundle, Record};
+use crate::search::document::Document;
 use crate::search::judge::{Class, Verdict, judge_and_trace, task_of};
 use crate::search::worker;
 use crate::search::workers::{self, Next, Settings, processors};
@@ -41,6 +43,33 @@ impl How {
     /// For the children.
     pub fn settings(&self) -> Settings {
         Settings { jobs: self.jobs(), limit: self.timeout.0, memory: self.memory << 20, ends: None }
+    }
+}
+
+/// Which finding, or scenario.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct Which {
+    /// The file that a search wrote, or any scenario.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The seed; that of the record when absent, and 1 where there is none.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl Which {
+    /// Reads it: the document, what was recorded of it, and what it is to be run with, where `mutants` are in place of the
+    /// recorded ones if there are any.
+    ///
+    /// # Errors
+    /// What is wrong with the file or a name.
+    pub fn read(&self, named: &[String]) -> Result<(Document, Option<Record>, Record), String> {
+        let (document, recorded) = bundle::read(&self.file).map_err(|error| error.to_string())?;
+        let known = recorded.clone().unwrap_or_default();
+        let seed = self.seed.or(recorded.as_ref().map(|record| record.seed)).unwrap_or(1);
+        let mutants = if named.is_empty() { known.mutants.clone() } else { named.to_vec() };
+        mutants::check(&mutants)?;
+        Ok((document, recorded, Record { seed, mutants, ..known }))
     }
 }
 

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::search::{self, How};
-use crate::mutants;
+use super::search::{self, How, Which};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone};
-use crate::search::bundle::{self, Bundle, Record};
+use crate::search::bundle::{Bundle, Record};
 use crate::search::document::Document;
 use crate::search::judge::{Class, Task, Verdict};
 use crate::search::shrink::{shrink, size};
@@ -16,12 +15,8 @@ use crate::search::shrink::{shrink, size};
 /// Arguments of `mooring shrink`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file that a search wrote, or any scenario that fails.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// The seed; that of the record when absent, and 1 where there is none.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    which: Which,
     /// Write the small file here, with its trace beside it; it is printed when absent.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -31,26 +26,20 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     let usage = |message: String| search::usage("shrink", format, message);
-    let (document, record) = match bundle::read(&args.file) {
+    let (document, _, mine) = match args.which.read(&args.how.mutant) {
         Ok(read) => read,
-        Err(error) => return usage(error.to_string()),
+        Err(message) => return usage(message),
     };
-    let record = record.unwrap_or_default();
-    let mine = Record {
-        seed: args.seed.unwrap_or(record.seed.max(1)),
-        mutants: if args.how.mutant.is_empty() { record.mutants.clone() } else { args.how.mutant.clone() },
-        ..record
-    };
-    if let Err(message) = mutants::check(&mine.mutants) {
-        return usage(message);
-    }
     let first = match verdicts(args, &mine, std::slice::from_ref(&document), &mut |_| false) {
         Ok(mut all) => all.pop().flatten(),
         Err(Stopped::Trouble(why)) => return search::environment("shrink", format, why),
         Err(Stopped::User) => return interrupted(format),
     };
     let Some(first) = first.filter(|verdict| verdict.class.is_finding()) else {
-        return usage(format!("{}: nothing goes wrong in it, so there is nothing to shrink", args.file.display()));
+        return usage(format!(
+            "{}: nothing goes wrong in it, so there is nothing to shrink",
+            args.which.file.display()
+        ));
     };
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
     let phase = progress.phase("shrink");

@@ -1,12 +1,11 @@
 //! What a cluster of OS processes refuses. Crashes: in one OS process the world keeps what the cloud and the API
-//! server have stored, as EC2 and etcd would; a server of its own loses it. And the metrics that no OS process serves.
+//! server have stored, as EC2 and etcd would; a server of its own loses it.
 
 use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
 
 use super::processes::FORGETFUL;
-use super::{ClusterSpec, names};
-use crate::scenario::predicate::{Forbidden, Metric, MetricsOf, Never};
-use crate::scenario::{Action, Expectation, Scenario};
+use super::{ClusterSpec, names, unable};
+use crate::scenario::{Action, Scenario};
 
 /// What is wrong with ending `process` where it is an OS process.
 fn refusal(process: &str) -> String {
@@ -39,34 +38,17 @@ pub(super) fn check_fault(names: &Names, fault: &Fault) -> Result<(), Mistake> {
     }
 }
 
-/// What is wrong with a metric that no OS process serves.
-pub(super) fn unread(metric: &Metric) -> Option<String> {
-    (metric.of == MetricsOf::Manager)
-        .then(|| format!("metric: `{}` as an OS process serves none; run this without --processes", metric.of.name()))
-}
-
 /// Looks whether a scenario can run with its components as OS processes.
 ///
 /// # Errors
 /// The first step or fault that cannot be, with its place.
 pub fn check_processes(scenario: &Scenario) -> Result<(), String> {
     let names = names::of(&ClusterSpec::of_scenario(scenario));
-    for fault in &scenario.faults {
-        check_fault(&names, fault).map_err(|mistake| format!("fault `{}`: {mistake}", fault.name))?;
-    }
-    for step in &scenario.steps {
-        let wrong = match &step.action {
-            Action::Crash(who) => loses(&names, who).map(|process| format!("crash: {}", refusal(process))),
-            Action::Fault(fault) => check_fault(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
-            Action::Expect(Expectation::Metric(metric))
-            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => unread(metric),
-            _ => None,
-        };
-        if let Some(wrong) = wrong {
-            return Err(format!("line {}, column {}: {wrong}", step.line, step.column));
-        }
-    }
-    Ok(())
+    let step = |action: &Action| match action {
+        Action::Crash(who) => loses(&names, who).map(|process| format!("crash: {}", refusal(process))),
+        _ => None,
+    };
+    unable::first(scenario, |fault| check_fault(&names, fault), step, "run this without --processes")
 }
 
 #[cfg(test)]

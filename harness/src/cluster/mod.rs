@@ -22,6 +22,7 @@ mod sockets;
 pub mod spec;
 mod story;
 mod supervisor;
+mod unable;
 pub mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -59,10 +59,10 @@ struct Pod {
 }
 
 #[derive(Debug)]
-struct Running {
-    row: At,
-    pod: String,
-    node: String,
+pub(super) struct Running {
+    pub(super) row: At,
+    pub(super) pod: String,
+    pub(super) node: String,
     found: u64,
     written: u64,
 }
@@ -82,14 +82,14 @@ pub(super) struct Gather {
     tries: BTreeMap<(usize, String, String), (usize, u64)>,
     /// Rows `attached` that are open, by VolumeAttachment.
     pub(super) attached: BTreeMap<String, (At, String)>,
-    running: Vec<Running>,
+    pub(super) running: Vec<Running>,
     /// When the last pod of a volume left a node.
     left: BTreeMap<(usize, String), u64>,
     warned: BTreeSet<(usize, String, String)>,
     /// Nodes that are not ready, and whether nobody hears of them.
-    unready: BTreeMap<String, bool>,
+    pub(super) unready: BTreeMap<String, bool>,
     /// Rows of pods that run where nobody hears of them, by pod and volume.
-    unheard: Vec<(At, String, String)>,
+    pub(super) unheard: Vec<(At, String, String)>,
     pub(super) waits: Waits,
     /// Rows of faults, by fault and volume.
     pub(super) fired: BTreeMap<(String, usize), At>,
@@ -168,7 +168,7 @@ impl Gather {
         self.timeline.volumes.get_mut(at.0)?.rows.get_mut(at.1)
     }
 
-    fn end(&mut self, at: At, ms: u64) {
+    pub(super) fn end(&mut self, at: At, ms: u64) {
         if let Some(row) = self.row(at) {
             row.end_ms.get_or_insert(ms);
         }
@@ -396,90 +396,6 @@ impl Gather {
         }
     }
 
-    fn on_crash(&mut self, node: &str, ms: u64) {
-        self.silence(node, ms);
-        self.waits.down(node, ms);
-        self.on_node(node, ms, "power loss", Shape::Broken);
-    }
-
-    /// The workloads of a node end, unheard.
-    fn silence(&mut self, node: &str, ms: u64) {
-        let (gone, rest) = std::mem::take(&mut self.running).into_iter().partition(|r| r.node == node);
-        self.running = rest;
-        for running in gone {
-            self.stop(running, ms);
-        }
-    }
-
-    /// The node says itself that it is not ready.
-    fn on_not_ready(&mut self, node: &str, ms: u64) {
-        // Its volumes come later than its first status.
-        if self.attached.values().any(|(_, n)| n == node) && self.unready.insert(node.to_owned(), false).is_none() {
-            self.on_node(node, ms, "node NotReady", Shape::Warning);
-        }
-    }
-
-    fn on_unknown(&mut self, node: &str, ms: u64) {
-        if self.unready.insert(node.to_owned(), true) == Some(true) {
-            return;
-        }
-        if let Some(row) = self.waits.unknown(node, ms) {
-            self.on_row(node, &row);
-        }
-        self.on_node(node, ms, "node Unknown", Shape::Warning);
-        let here = |running: &&Running| running.node == node;
-        let pods: Vec<(usize, String)> = self.running.iter().filter(here).map(|r| (r.row.0, r.pod.clone())).collect();
-        for (index, pod) in pods {
-            let detail = format!("{} runs on there", short(&pod));
-            let row = Row { node: Some(node.to_owned()), detail, ..Row::state(ms, "unheard") };
-            let at = self.add(index, row);
-            self.unheard.push((at, node.to_owned(), pod));
-        }
-    }
-
-    fn on_ready(&mut self, node: &str, ms: u64) {
-        self.waits.ready(node);
-        if self.unready.remove(node).is_some() {
-            self.on_node(node, ms, "node Ready", Shape::Moment);
-        }
-        self.end_unheard(ms, |of, _| of == node);
-    }
-
-    /// Ends what is told of pods that nobody hears of, where they stop or are heard again.
-    fn end_unheard(&mut self, ms: u64, over: impl Fn(&str, &str) -> bool) {
-        let (gone, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.unheard).into_iter().partition(|(_, node, pod)| over(node, pod));
-        self.unheard = rest;
-        for (at, ..) in gone {
-            self.end(at, ms);
-        }
-    }
-
-    /// A row for every volume that is attached to the node.
-    fn on_node(&mut self, node: &str, ms: u64, phase: &str, shape: Shape) {
-        self.on_row(node, &Row { shape, node: Some(node.to_owned()), ..Row::moment(ms, phase) });
-    }
-
-    /// This row for every volume that is attached to the node.
-    fn on_row(&mut self, node: &str, row: &Row) {
-        let here: Vec<usize> = self.attached.values().filter(|(_, n)| n == node).map(|(at, _)| at.0).collect();
-        for index in here {
-            self.add(index, row.clone());
-        }
-    }
-
-    /// What the kubelet says that it uses: before that it mounts nothing, and nothing is detached before it says that it
-    /// uses it no more.
-    fn on_node_status(&mut self, commit: &Commit, ms: u64) {
-        let Some(status) = &commit.node else { return };
-        let handle = |name: &Text| name.rsplit_once('^').map_or_else(|| name.to_string(), |(_, h)| h.to_owned());
-        let handles: Vec<String> = status.volumes_in_use.iter().map(handle).collect();
-        let in_use: BTreeSet<usize> = handles.iter().map(|handle| self.index(handle)).collect();
-        for (index, row) in self.waits.in_use(&commit.object, in_use, ms) {
-            self.add(index, row);
-        }
-    }
-
     fn on_detach(&mut self, detach: &Detach, ms: u64) {
         if !detach.forced {
             return;
@@ -529,7 +445,7 @@ impl Gather {
         }
     }
 
-    fn stop(&mut self, running: Running, ms: u64) {
+    pub(super) fn stop(&mut self, running: Running, ms: u64) {
         let detail = running.detail();
         self.end_unheard(ms, |node, pod| (node, pod) == (running.node.as_str(), running.pod.as_str()));
         if let Some(row) = self.row(running.row) {
@@ -621,7 +537,7 @@ impl Row {
         Self { start_ms: ms, end_ms: None, shape: Shape::Moment, phase, node: None, detail, at_ms: Vec::new() }
     }
 
-    fn state(ms: u64, phase: &str) -> Self {
+    pub(super) fn state(ms: u64, phase: &str) -> Self {
         Self { shape: Shape::State, ..Self::moment(ms, phase) }
     }
 
@@ -643,6 +559,6 @@ fn word(reason: ForcedReason) -> &'static str {
 }
 
 /// `default/web` as people write it.
-fn short(object: &str) -> String {
+pub(super) fn short(object: &str) -> String {
     object.strip_prefix("default/").unwrap_or(object).to_owned()
 }

@@ -7,6 +7,7 @@ mod draw;
 mod faults;
 mod gather;
 mod names;
+mod nodes;
 mod summary;
 mod waits;
 

@@ -10,6 +10,7 @@ use substrate::host;
 use substrate::world::Transport;
 use substrate::{TimeScale, WorldKind};
 
+use crate::cli::announce;
 use crate::cluster::live;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
@@ -209,14 +210,8 @@ impl Args {
     /// The command that runs `file` with `seed` again.
     pub fn again(&self, file: &str, seed: u64) -> String {
         let words = ["mooring".to_owned(), "run".to_owned(), file.to_owned(), "--seed".to_owned(), seed.to_string()];
-        words.into_iter().chain(self.flags()).map(quoted).collect::<Vec<_>>().join(" ")
+        words.into_iter().chain(self.flags()).map(|word| announce::quoted(&word)).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// A word for a shell.
-fn quoted(word: String) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -4,11 +4,9 @@
 use substrate::fault::Names;
 
 use super::cluster::place;
-use crate::cluster::forgetful::unread;
-use crate::cluster::{ClusterSpec, names};
+use crate::cluster::{ClusterSpec, names, unable};
 use crate::scenario::model::DriverSettings;
-use crate::scenario::predicate::{Forbidden, Never};
-use crate::scenario::{Action, Expectation, Scenario};
+use crate::scenario::{Action, Scenario};
 
 /// Looks whether a scenario can run against containers.
 ///
@@ -27,24 +25,13 @@ pub fn check(scenario: &Scenario) -> Result<(), String> {
         return Err(format!("{key}: the compose file says how its containers are started; run this without --target"));
     }
     let names = names::of(&ClusterSpec::of_scenario(scenario));
-    for fault in &scenario.faults {
-        place(&names, fault).map_err(|mistake| format!("fault `{}`: {mistake}", fault.name))?;
-    }
-    for step in &scenario.steps {
-        let wrong = match &step.action {
-            Action::Crash(who) => no_container(&names, who).map(|why| format!("crash: {why}")),
-            Action::Restart(who) => no_container(&names, who).map(|why| format!("restart: {why}")),
-            Action::Fault(fault) => place(&names, fault).err().map(|m| format!("fault `{}`: {m}", fault.name)),
-            Action::NodeFile(_) => Some("the disk of a container is not changed from outside".to_owned()),
-            Action::Expect(Expectation::Metric(metric))
-            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => unread(metric),
-            _ => None,
-        };
-        if let Some(wrong) = wrong {
-            return Err(format!("line {}, column {}: {wrong}", step.line, step.column));
-        }
-    }
-    Ok(())
+    let step = |action: &Action| match action {
+        Action::Crash(who) => no_container(&names, who).map(|why| format!("crash: {why}")),
+        Action::Restart(who) => no_container(&names, who).map(|why| format!("restart: {why}")),
+        Action::NodeFile(_) => Some("the disk of a container is not changed from outside".to_owned()),
+        _ => None,
+    };
+    unable::first(scenario, |fault| place(&names, fault).map(drop), step, "run this without --target")
 }
 
 /// Why docker cannot end what is called `who`.

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use controllers::machine::container_log::{LogOptions, OptionsError};
+use controllers::machine::follow::follow;
 use controllers::machine::query;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body::Frame;
-use http_body_util::StreamBody;
 use jiff::Timestamp;
-use substrate::body::{Body, BoxError, HttpService, boxed, call, empty, full};
+use substrate::body::{Body, HttpService, call, empty, full};
 use substrate::words;
 
 use super::log::{Reader, Selection};
@@ -123,29 +121,11 @@ fn read(inner: &Arc<Inner>, selection: Selection, options: &LogOptions) -> Body 
     if !options.follow {
         return full(reader.read(&lock(&inner.log)).concat());
     }
-    let state = (inner.clone(), reader, grown, Vec::<String>::new().into_iter());
-    boxed(StreamBody::new(futures_util::stream::unfold(
-        state,
-        |(inner, mut reader, mut grown, mut lines)| async move {
-            loop {
-                if let Some(line) = lines.next() {
-                    let frame = Ok::<_, BoxError>(Frame::data(Bytes::from(line)));
-                    return Some((frame, (inner, reader, grown, lines)));
-                }
-                let done = {
-                    let log = lock(&inner.log);
-                    lines = reader.read(&log).into_iter();
-                    reader.is_done(&log)
-                };
-                if lines.len() > 0 {
-                    continue;
-                }
-                if done || grown.changed().await.is_err() {
-                    return None;
-                }
-            }
-        },
-    )))
+    let inner = inner.clone();
+    follow(grown, move || {
+        let log = lock(&inner.log);
+        (reader.read(&log), reader.is_done(&log))
+    })
 }
 
 fn answer(result: Result<Body, Refusal>) -> Response<Body> {

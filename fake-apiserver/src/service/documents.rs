@@ -1,0 +1,81 @@
+//! Everything that is no resource: health, version, metrics, discovery, OpenAPI. It changes nothing.
+
+use http::request::Parts;
+use http::{HeaderValue, Response, header};
+use substrate::body::Body;
+use substrate::json::json;
+
+use super::respond::{failure, typed};
+use super::{Server, probe, query};
+use crate::kinds::KindRef;
+use crate::state::Status;
+use crate::text;
+use crate::wire::{discovery, openapi};
+
+/// The members of `/version`, in the order of Go's struct.
+const VERSION: &[&str] =
+    &["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
+
+impl Server {
+    /// The answer to a path that is no resource's.
+    pub(super) fn document(&self, parts: &Parts) -> Response<Body> {
+        let path = parts.uri.path();
+        if parts.method != http::Method::GET {
+            return failure(&Status::method_not_allowed());
+        }
+        if let Some(health) = probe::answer(path, &query::Query::parse(parts.uri.query())) {
+            return health;
+        }
+        if path == "/version" || path == "/version/" {
+            return typed(200, "application/json", version(&self.shared.version));
+        }
+        if path == "/metrics" {
+            return typed(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics());
+        }
+        let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
+        let accept = header(header::ACCEPT);
+        let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
+        let answer = discovery::respond(path, accept, &custom).or_else(|| openapi::respond(path, accept, &custom));
+        let Some(answer) = answer else {
+            let known = path.starts_with("/apis/") || path.starts_with("/api/");
+            return if known {
+                failure(&Status::no_such_resource())
+            } else {
+                typed(404, "text/plain; charset=utf-8", "404 page not found\n")
+            };
+        };
+        if answer.is_cached_by(header(header::IF_NONE_MATCH)) {
+            let mut response = typed(304, answer.content_type, "");
+            set_etag(&mut response, answer.etag.as_deref());
+            return response;
+        }
+        let mut response = typed(200, answer.content_type, answer.body);
+        set_etag(&mut response, answer.etag.as_deref());
+        response
+    }
+}
+
+fn set_etag(response: &mut Response<Body>, etag: Option<&str>) {
+    if let Some(etag) = etag.and_then(|e| HeaderValue::from_str(e).ok()) {
+        response.headers_mut().insert(header::ETAG, etag);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    }
+}
+
+/// What `/version` answers, for people to read as all that is neither object nor list.
+fn version(version: &str) -> String {
+    let version = json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": version,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": "linux/amd64",
+    });
+    let mut compact = Vec::new();
+    text::ranked(VERSION, &version, &mut compact);
+    String::from_utf8_lossy(&text::indent(&compact)).into_owned()
+}

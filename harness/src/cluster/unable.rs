@@ -1,0 +1,39 @@
+//! What a scenario asks of components that are not in this OS process and that they cannot do: one walk for processes
+//! and for containers.
+
+use std::fmt::Display;
+
+use substrate::fault::Fault;
+
+use crate::scenario::predicate::{Forbidden, MetricsOf, Never};
+use crate::scenario::{Action, Expectation, Scenario};
+
+/// Looks at every fault and every step. `fault` and `step` say what is wrong with one; `instead` is what to do about a
+/// metric that nobody serves.
+///
+/// # Errors
+/// The first that cannot be, with its place.
+pub(super) fn first<E: Display>(
+    scenario: &Scenario,
+    fault: impl Fn(&Fault) -> Result<(), E>,
+    step: impl Fn(&Action) -> Option<String>,
+    instead: &str,
+) -> Result<(), String> {
+    let of_fault = |asked: &Fault| fault(asked).map_err(|mistake| format!("fault `{}`: {mistake}", asked.name));
+    for asked in &scenario.faults {
+        of_fault(asked)?;
+    }
+    for at in &scenario.steps {
+        let wrong = match &at.action {
+            Action::Fault(asked) => of_fault(asked).err(),
+            Action::Expect(Expectation::Metric(metric))
+            | Action::Never(Never { what: Forbidden::Metric(metric), .. }) => (metric.of == MetricsOf::Manager)
+                .then(|| format!("metric: `{}` as an OS process serves none; {instead}", metric.of.name())),
+            other => step(other),
+        };
+        if let Some(wrong) = wrong {
+            return Err(format!("line {}, column {}: {wrong}", at.line, at.column));
+        }
+    }
+    Ok(())
+}
