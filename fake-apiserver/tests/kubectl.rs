@@ -109,6 +109,10 @@ const STORY: &[(&str, &[&str])] = &[
     ("api-versions", &["v1", "storage.k8s.io/v1", "coordination.k8s.io/v1", "events.k8s.io/v1"]),
     ("explain pvc.spec", &["storageClassName", "<string>", "VERSION:    v1"]),
     ("explain volumeattachment.spec.source", &["persistentVolumeName"]),
+    (
+        "explain pod.spec.containers",
+        &["DESCRIPTION:", "Entrypoint array. Not executed within a shell.", "env\t<[]EnvVar>"],
+    ),
     ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
     (
         "apply -f objects.yaml",

@@ -48,23 +48,25 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     if let Some(schema) = schemas.get_mut(&name) {
         schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
         match &kind.custom {
-            None => schema["description"] = describe::kind(kind).into(),
             Some(custom) if !custom.selectable.is_empty() => {
                 let fields = custom.selectable.iter().map(|field| json!({ "fieldPath": field }));
                 schema["x-kubernetes-selectable-fields"] = fields.collect();
             }
-            Some(_) => {}
+            _ => {}
         }
     }
+    let plain = |field: &str| json!({ "type": "string", "description": describe::field("core/v1.Pod", field) });
+    let items = format!("The objects of kind {}.", kind.kind);
     let list = json!({
         "type": "object",
         "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.kind),
         "required": ["items"],
         "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": json!({ "$ref": dialect.reference("meta/v1.ListMeta") }),
-            "items": { "type": "array", "items": reference(kind, dialect) },
+            // Every kind has the same text for these two.
+            "apiVersion": plain("apiVersion"),
+            "kind": plain("kind"),
+            "metadata": described(json!({ "$ref": dialect.reference("meta/v1.ListMeta") }), "Standard metadata of a list.", dialect),
+            "items": { "type": "array", "description": items, "items": reference(kind, dialect) },
         },
         "x-kubernetes-group-version-kind": [{ "group": kind.group, "version": kind.version, "kind": kind.list_kind() }],
     });
@@ -125,6 +127,9 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
         }
     }
     let mut schema = json!({ "type": "object" });
+    if let Some(text) = describe::of_type(of.name) {
+        schema["description"] = text.into();
+    }
     if !properties.is_empty() {
         schema["properties"] = properties.into();
     }
@@ -145,14 +150,7 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let mut property = shape(&field.shape, dialect);
     if let Some(text) = describe::field(of.name, &field.name) {
-        // In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
-        property = match property.get("$ref") {
-            Some(_) if dialect == Dialect::V3 => json!({ "allOf": [property], "description": text }),
-            _ => {
-                property["description"] = text.into();
-                property
-            }
-        };
+        property = described(property, text, dialect);
     }
     let strategies: Vec<&str> = [(field.merge, "merge"), (field.retain_keys, "retainKeys")]
         .iter()
@@ -175,6 +173,15 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
         property["x-kubernetes-map-type"] = of.into();
     }
     property
+}
+
+/// In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
+fn described(mut schema: Value, text: &str, dialect: Dialect) -> Value {
+    if dialect == Dialect::V3 && schema.get("$ref").is_some() {
+        return json!({ "allOf": [schema], "description": text });
+    }
+    schema["description"] = text.into();
+    schema
 }
 
 fn shape(of: &Shape, dialect: Dialect) -> Value {
