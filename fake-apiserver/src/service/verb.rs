@@ -17,12 +17,8 @@ macro_rules! named {
                 }
             }
 
-            pub const ALL: &[Self] = &[$(Self::$value,)*];
-
-            /// The one of that name.
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.name() == name)
-            }
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$value,)*];
         }
     };
 }
@@ -70,6 +66,28 @@ impl Verb {
 }
 
 impl Sub {
+    /// The one of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "" => Self::Itself,
+            "approval" => Self::Approval,
+            "attach" => Self::Attach,
+            "binding" => Self::Binding,
+            "ephemeralcontainers" => Self::EphemeralContainers,
+            "eviction" => Self::Eviction,
+            "exec" => Self::Exec,
+            "finalize" => Self::Finalize,
+            "log" => Self::Log,
+            "portforward" => Self::PortForward,
+            "proxy" => Self::Proxy,
+            "resize" => Self::Resize,
+            "scale" => Self::Scale,
+            "status" => Self::Status,
+            "token" => Self::Token,
+            _ => return None,
+        })
+    }
+
     /// Whether it reaches into a pod or a node.
     pub fn reaches(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::PortForward | Self::Proxy)
@@ -86,7 +104,7 @@ mod tests {
         for kind in kinds::discoverable() {
             let verbs = kind.verbs.iter().chain(kind.subresources.iter().flat_map(|sub| sub.verbs));
             for verb in verbs {
-                assert_eq!(Verb::parse(verb).map(Verb::name), Some(*verb));
+                assert!(Verb::ALL.iter().any(|known| known.name() == *verb), "{verb}");
             }
             for sub in kind.subresources {
                 assert_eq!(Sub::parse(sub.name).map(Sub::name), Some(sub.name));

@@ -367,7 +367,7 @@ mod tests {
     #[case("duration('1 day') == duration('0')", "time: invalid duration \"1 day\"")]
     #[case("duration('1') == duration('0')", "time: invalid duration \"1\"")]
     #[case("duration('') == duration('0')", "time: invalid duration")]
-    #[case("timestamp('9999-12-31T23:59:59Z') + duration('1s') == timestamp(0)", "timestamp out of range")]
+    #[case("timestamp('9999-12-30T00:00:00Z') + duration('48h') == timestamp(0)", "timestamp out of range")]
     #[case("duration('2562047h') + duration('2562047h') == duration('0')", "duration out of range")]
     #[case("timestamp(0).getHours('Mars/Olympus') == 0", "unknown time zone Mars/Olympus")]
     fn what_is_no_time_says_why(#[case] rule: &str, #[case] wanted: &str) {
