@@ -113,6 +113,9 @@ const STORY: &[(&str, &[&str])] = &[
         "explain pod.spec.containers",
         &["DESCRIPTION:", "Entrypoint array. Not executed within a shell.", "env\t<[]EnvVar>"],
     ),
+    ("explain pvc.spec.resources", &["limits\t<map[string]Quantity>", "maximum amount of compute resources allowed"]),
+    ("explain service.spec.ports", &["targetPort\t<IntOrString>"]),
+    ("explain pod.metadata", &["creationTimestamp\t<string>"]),
     ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
     (
         "apply -f objects.yaml",

@@ -19,6 +19,14 @@ const MODULE: &str = "src/v1_36";
 /// Texts by a type's public name and the name of one of its fields; that of the type itself has an empty name.
 type Texts = BTreeMap<(String, String), String>;
 
+/// Types that are no structs to us: the word that `schema.txt` has for each, and its public name.
+const PLAIN: &[(&str, &str)] = &[
+    ("intstr", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
+    ("microtime", "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"),
+    ("quantity", "io.k8s.apimachinery.pkg.api.resource.Quantity"),
+    ("time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
+];
+
 /// All that is said of the types of `schema` (the text of `schema.txt`): `type field text`, each ended by a zero byte.
 /// What the crate says nothing of is left to `own` (the text of `descriptions.txt`).
 ///
@@ -43,6 +51,12 @@ pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
             Some(text) => out.push_str(&format!("{of} {shown} {text}\0")),
             None if own.contains(&(of, shown)) => {}
             None => missing.push(format!("{of} {shown}")),
+        }
+    }
+    for (word, name) in PLAIN {
+        match texts.get(&((*name).to_owned(), String::new())) {
+            Some(text) => out.push_str(&format!("{word} - {text}\0")),
+            None => missing.push(format!("{word} -")),
         }
     }
     if !missing.is_empty() {

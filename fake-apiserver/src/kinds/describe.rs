@@ -57,6 +57,7 @@ mod tests {
             wanted.push((of.name, OF_TYPE));
             wanted.extend(of.fields.iter().map(|field| (of.name, &*field.name)));
         }
+        wanted.extend(["intstr", "microtime", "quantity", "time"].map(|word| (word, OF_TYPE)));
         wanted.sort_unstable();
         let found: Vec<(&str, &str)> = TEXTS.keys().copied().collect();
         assert_eq!(found, wanted);
