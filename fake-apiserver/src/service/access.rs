@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Request, header};
 
+use substrate::body::Body;
 use substrate::listen::PeerCertificate;
 
 use super::Server;
@@ -49,7 +50,16 @@ fn anonymous() -> Identity {
 /// Who a request comes from and in whose name it is made, found out once for all who want to know. It goes with the
 /// request where somebody wants to know every time.
 #[derive(Clone, Default)]
-pub(super) struct Resolved(Arc<[OnceLock<Result<Arc<Identity>, Status>>; 2]>);
+pub(super) struct Resolved(Arc<Both>);
+
+/// Somebody, or why nobody.
+type Found = Result<Arc<Identity>, Status>;
+
+#[derive(Default)]
+struct Both {
+    sender: OnceLock<Found>,
+    caller: OnceLock<Found>,
+}
 
 /// What a request on a resource is about.
 fn access(call: &Call) -> Access<'_> {
@@ -108,15 +118,23 @@ fn unauthorized() -> Status {
 }
 
 impl Server {
+    /// A request that keeps who calls, where that is asked of every request.
+    pub(super) fn resolvable(&self, mut request: Request<Body>) -> Request<Body> {
+        if self.shared.rbac.is_some() || self.shared.audit.is_some() {
+            request.extensions_mut().insert(Resolved::default());
+        }
+        request
+    }
+
     /// Who a request comes from: whom a client certificate names, a service account by its token, or the holder of the
     /// kubeconfig. Without RBAC everyone else counts as the holder of the kubeconfig.
     ///
     /// # Errors
     /// 401 for a token that is worth nothing.
-    pub(super) fn sender(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
+    pub(super) fn sender(&self, parts: &Parts) -> Found {
         let find = || self.find_sender(parts).map(Arc::new);
         match parts.extensions.get::<Resolved>() {
-            Some(resolved) => resolved.0[0].get_or_init(find).clone(),
+            Some(resolved) => resolved.0.sender.get_or_init(find).clone(),
             None => find(),
         }
     }
@@ -132,15 +150,15 @@ impl Server {
     ///
     /// # Errors
     /// 401 for a token that is worth nothing, 403 for acting as someone without leave.
-    pub(super) fn caller(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
+    pub(super) fn caller(&self, parts: &Parts) -> Found {
         let find = || self.find_caller(parts);
         match parts.extensions.get::<Resolved>() {
-            Some(resolved) => resolved.0[1].get_or_init(find).clone(),
+            Some(resolved) => resolved.0.caller.get_or_init(find).clone(),
             None => find(),
         }
     }
 
-    fn find_caller(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
+    fn find_caller(&self, parts: &Parts) -> Found {
         let user = self.sender(parts)?;
         let word = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
         let Some(wanted) = word("impersonate-user") else { return Ok(user) };
@@ -253,5 +271,39 @@ impl Server {
         }
         let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.username);
         Err(Status::new(403, "Forbidden", message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::body::{HttpService, empty};
+    use substrate::world::{Options, simulate};
+    use substrate::{Process, Seed};
+
+    use super::*;
+    use crate::service::{Apiserver, Config};
+
+    #[test]
+    fn who_calls_is_found_out_once_for_a_request() {
+        simulate(Options::default(), |world| async move {
+            let rbac = Some(Rbac { admin_token: "secret".to_owned() });
+            let apiserver = Apiserver::new(&Seed::root(1), Config { rbac, ..Config::default() });
+            let process = Process::start(&world, "server", |ctx| async move { ctx.downed().await });
+            tokio::task::yield_now().await;
+            let ctx = process.ctx().unwrap();
+            let _: HttpService = apiserver.start(&ctx);
+            let server = Server { shared: apiserver.0.clone(), ctx };
+            let request = http::Request::get("/api/v1/pods").header("authorization", "Bearer secret");
+            let request = server.resolvable(request.header("impersonate-user", "ann").body(empty()).unwrap());
+            let (mut parts, _) = request.into_parts();
+            let found = [server.caller(&parts).unwrap(), server.caller(&parts).unwrap()];
+            assert!(Arc::ptr_eq(&found[0], &found[1]) && found[0].username == "ann");
+            let found = [server.sender(&parts).unwrap(), server.sender(&parts).unwrap()];
+            assert!(Arc::ptr_eq(&found[0], &found[1]) && found[0].username == ADMIN);
+            // Where nobody asks twice, nothing is kept.
+            parts.extensions.remove::<Resolved>();
+            let found = [server.caller(&parts).unwrap(), server.caller(&parts).unwrap()];
+            assert!(!Arc::ptr_eq(&found[0], &found[1]));
+        });
     }
 }

@@ -41,7 +41,6 @@ use substrate::json::Text;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
-use self::access::Resolved;
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
 pub use self::config::{Config, MOST_GATHERED, Unserved};
@@ -273,10 +272,8 @@ impl Server {
         self.compact(request)
     }
 
-    fn compact(self, mut request: Request<Body>) -> Calling {
-        if self.shared.rbac.is_some() || self.shared.audit.is_some() {
-            request.extensions_mut().insert(Resolved::default());
-        }
+    fn compact(self, request: Request<Body>) -> Calling {
+        let request = self.resolvable(request);
         match self.shared.audit.clone() {
             Some(audit) if !request.uri().path().starts_with("/admin/") => {
                 Box::pin(async move { self.audited(&audit, request).await })
