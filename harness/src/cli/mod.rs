@@ -103,9 +103,6 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
-    /// Reach a cluster of containers that docker has started from compose.yaml.
-    #[command(subcommand)]
-    Compose(compose::Command),
     /// Ask components whether they answer: what the health checks of containers run. Exit code 1 when one does not.
     #[command(after_help = "Example:\n  mooring health http://127.0.0.1:4566/admin/v1/health")]
     Health(health::Args),
@@ -141,7 +138,6 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
-        Command::Compose(command) => compose::main(&command, format),
         Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),
