@@ -11,6 +11,7 @@ use harness::scenario::object::{Kind, ObjectRef};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use substrate::Seed;
+use substrate::json::Value as Tree;
 use substrate::seed::between;
 
 use super::running::Running;
@@ -123,14 +124,14 @@ impl<'a> Load<'a> {
     }
 
     /// The pods of the set, by their number.
-    fn pods(&self) -> BTreeMap<u64, Value> {
+    fn pods(&self) -> BTreeMap<u64, Tree> {
         let all = self.runtime.block_on(self.objects.list(Kind::pod())).unwrap_or_default();
-        let number = |pod: &Value| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
+        let number = |pod: &Tree| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
         all.into_iter().filter_map(|pod| Some((number(&pod)?, pod))).collect()
     }
 
     /// Makes the first replica that is missing; a later one waits until all before it run.
-    fn tend(&mut self, pods: &BTreeMap<u64, Value>) {
+    fn tend(&mut self, pods: &BTreeMap<u64, Tree>) {
         for at in 0..self.replicas {
             match pods.get(&at) {
                 Some(pod) if runs(pod) => {}
@@ -166,7 +167,7 @@ impl<'a> Load<'a> {
     }
 
     /// Something that a user or an operator does.
-    fn act(&mut self, pods: &BTreeMap<u64, Value>) {
+    fn act(&mut self, pods: &BTreeMap<u64, Tree>) {
         let at = self.up_to(self.replicas) - 1;
         let nodes = self.running.nodes();
         let node = nodes[self.up_to(nodes.len() as u64) as usize - 1].clone();
@@ -188,7 +189,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn drain(&mut self, node: &str, pods: &BTreeMap<u64, Value>) {
+    fn drain(&mut self, node: &str, pods: &BTreeMap<u64, Tree>) {
         self.cordon(node, true);
         for (at, _) in pods.iter().filter(|(_, pod)| pod["spec"]["nodeName"] == node) {
             self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
@@ -253,6 +254,6 @@ fn reference(kind: Kind, name: &str) -> ObjectRef {
 }
 
 /// Whether a pod runs and is not being deleted.
-fn runs(pod: &Value) -> bool {
+fn runs(pod: &Tree) -> bool {
     pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
 }
