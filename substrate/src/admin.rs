@@ -346,7 +346,7 @@ mod tests {
             world.faults().watch();
             let until = r#"{"name": "f", "match": {"plane": "link", "op": "request"},
                             "when": {"until": "pvc/data=Bound"}, "effect": {"drop_request": true}}"#;
-            let server = api(world);
+            let server = api(&world);
             let (status, said) = json_of(send(&server, "POST", ROOT, until)).await;
             assert_eq!((status, said["field"].as_str()), (400, Some("when.until")), "{said}");
             assert!(said["error"].as_str().is_some_and(|said| said.contains("mooring fault add")), "{said}");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::load::Done;
-use super::sample::Sample;
+use super::sample::{Sample, megabytes};
 
 /// Minutes after which memory must stay as it is.
 const WARM: f64 = 5.0;
@@ -93,7 +93,7 @@ impl Report {
             None => println!("memory: not judged, which needs {:.0} minutes", WARM + 2.0 * SPAN),
             Some((early, late)) => {
                 println!(
-                    "memory at rest: {early:.1} MB from minute {WARM:.0} to {:.0}, {late:.1} MB in the last {SPAN:.0} minutes; it may grow by {MEMORY:.0} MB",
+                    "own memory at rest: {early:.1} MB from minute {WARM:.0} to {:.0}, {late:.1} MB in the last {SPAN:.0} minutes; it may grow by {MEMORY:.0} MB",
                     WARM + SPAN
                 );
                 if late > early + MEMORY {
@@ -150,7 +150,7 @@ fn leaks(before: &Sample, after: &Sample) -> Vec<String> {
     counts.into_iter().filter_map(more).collect()
 }
 
-/// The median memory at rest once it was warm, and in the end, in MB; nothing of a short run.
+/// The median of its own memory at rest once it was warm, and in the end, in MB; nothing of a short run.
 fn memory(rests: &[(f64, Sample)]) -> Option<(f64, f64)> {
     let end = rests.last()?.0;
     if end < WARM + 2.0 * SPAN {
@@ -158,7 +158,7 @@ fn memory(rests: &[(f64, Sample)]) -> Option<(f64, f64)> {
     }
     let median = |from: f64, to: f64| {
         let of = rests.iter().filter(|(minute, _)| (from..=to).contains(minute));
-        let mut all: Vec<f64> = of.map(|(_, sample)| sample.megabytes()).collect();
+        let mut all: Vec<f64> = of.map(|(_, sample)| megabytes(sample.own)).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied()
     };
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn sample(rss: u64) -> Sample {
-        Sample { rss, ..Sample::default() }
+    fn sample(own: u64) -> Sample {
+        Sample { own, ..Sample::default() }
     }
 
     #[test]

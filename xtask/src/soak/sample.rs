@@ -11,6 +11,8 @@ use anyhow::{Context, bail};
 pub struct Sample {
     /// Resident memory, in kB.
     pub rss: u64,
+    /// Of that what is its own, in kB: the rest are pages of the program's file, which come in as they are first used.
+    pub own: u64,
     /// Open descriptors.
     pub descriptors: usize,
     /// Threads.
@@ -32,6 +34,7 @@ impl Sample {
         let Some(rss) = number(&status, "VmRSS:") else { bail!("process {pid} has ended") };
         Ok(Self {
             rss,
+            own: number(&status, "RssAnon:").unwrap_or(rss),
             descriptors: fs::read_dir(proc.join("fd"))?.count(),
             threads: fs::read_dir(proc.join("task"))?.count(),
             loops: loops(directory)?.len(),
@@ -42,20 +45,19 @@ impl Sample {
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { descriptors, threads, loops, mounts, .. } = self;
+        let Self { rss, own, descriptors, threads, loops, mounts } = *self;
         write!(
             f,
-            "{:.1} MB, {descriptors} descriptors, {threads} threads, {loops} loop devices, {mounts} mounts",
-            self.megabytes()
+            "{:.1} MB ({:.1} of its own), {descriptors} descriptors, {threads} threads, {loops} loop devices, {mounts} mounts",
+            megabytes(rss),
+            megabytes(own)
         )
     }
 }
 
-impl Sample {
-    /// Resident memory in MB.
-    pub fn megabytes(&self) -> f64 {
-        self.rss as f64 / 1000.0
-    }
+/// Of kB.
+pub fn megabytes(kilobytes: u64) -> f64 {
+    kilobytes as f64 / 1000.0
 }
 
 /// The number after a word of a `status` file.
@@ -96,7 +98,14 @@ mod tests {
     fn this_process_has_memory_and_descriptors_and_no_mount_in_a_new_directory() {
         let home = tempfile::tempdir().unwrap();
         let sample = Sample::of(std::process::id(), home.path()).unwrap();
-        assert!(sample.rss > 500 && sample.descriptors > 2 && sample.threads > 0, "{sample:?}");
+        assert!(
+            sample.rss > 500
+                && sample.own > 100
+                && sample.own <= sample.rss
+                && sample.descriptors > 2
+                && sample.threads > 0,
+            "{sample:?}"
+        );
         assert_eq!((sample.loops, sample.mounts), (0, 0));
         let more = fs::File::open("/proc/self/status").unwrap();
         let later = Sample::of(std::process::id(), home.path()).unwrap();

@@ -31,7 +31,7 @@ pub(in crate::cli) struct Args {
     conditions: Vec<Condition>,
     /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
     /// the driver is registered on each node.
-    #[arg(long, required_unless_present = "conditions")]
+    #[arg(long)]
     ready: bool,
     /// How long to wait.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
