@@ -108,6 +108,18 @@ impl<'a> Load<'a> {
         }
     }
 
+    /// Deletes the Event objects, which the API server keeps for an hour, as upstream's does: they are no leak, and would
+    /// hide one.
+    pub fn forget_events(&mut self) {
+        let events = self.runtime.block_on(self.objects.list(Kind::event())).unwrap_or_default();
+        for event in &events {
+            let part = |key: &str| event["metadata"][key].as_str().unwrap_or_default().to_owned();
+            let event = ObjectRef::new(Kind::event(), Some(&part("namespace")), &part("name"));
+            let deleted = self.runtime.block_on(self.objects.delete(&event, None));
+            self.note(deleted);
+        }
+    }
+
     /// Deletes everything.
     ///
     /// # Errors

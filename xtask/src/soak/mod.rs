@@ -105,6 +105,7 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
         if !load.runs() {
             bail!("{PATIENCE:?} after the last fault {}", load.missing());
         }
+        load.forget_events();
         let checked = running.check(&["--rest"], PATIENCE).context("mooring check --rest")?;
         report.rests(running.sample()?, checked);
         report.rounds += 1;
