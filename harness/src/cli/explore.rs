@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::json;
 use substrate::fault::Span;
 
 use super::explore_mutants::Hunt;
