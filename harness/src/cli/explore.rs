@@ -41,6 +41,9 @@ pub(super) struct Args {
     /// it: for builds with the feature `mutants`.
     #[arg(long, hide = !cfg!(feature = "mutants"), conflicts_with_all = ["out", "shard"], help_heading = WHAT)]
     mutants: bool,
+    /// With --mutants, also make what finds each as small as it can be, and print how many items are left.
+    #[arg(long, hide = !cfg!(feature = "mutants"), requires = "mutants", help_heading = WHAT)]
+    shrink: bool,
     /// Write a scenario file for each finding, with its trace, into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -59,7 +62,8 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if args.mutants {
         let most = args.runs.unwrap_or(HUNT) as usize;
-        return Hunt { seed: args.seed, most, only: &args.how.mutant, how: &args.how }.table(format);
+        let (only, how) = (&args.how.mutant[..], &args.how);
+        return Hunt { seed: args.seed, most, shrinks: args.shrink, only, how }.table(format);
     }
     let plan = Plan { seed: args.seed, mutants: args.how.mutant.clone(), shard: args.shard };
     let most = match (args.runs, args.time) {

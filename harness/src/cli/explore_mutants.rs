@@ -31,6 +31,8 @@ pub(super) struct Hunt<'a> {
     pub seed: u64,
     /// Drawn runs of each defect, at most.
     pub most: usize,
+    /// Whether what is found is made small.
+    pub shrinks: bool,
     /// Only these; all when empty.
     pub only: &'a [String],
     /// How runs are carried out.
@@ -100,7 +102,7 @@ impl Hunt<'_> {
         let mut runs = 0;
         let found = self.find(name, usual, &mut runs)?;
         let wall_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let sizes = found.as_ref().map(|found| self.shrunk(found)).transpose()?;
+        let sizes = found.as_ref().filter(|_| self.shrinks).map(|found| self.shrunk(found)).transpose()?;
         Ok(Row { name, runs, found, wall_ms, sizes })
     }
 

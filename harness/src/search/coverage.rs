@@ -69,7 +69,12 @@ impl Coverage {
     pub fn text(&self) -> String {
         let Self { points, steps, errors } = self;
         let all = catalogue();
-        format!("{} of {all} points of the catalogue, {} state transitions, {} errors", points.len(), steps.len(), errors.len())
+        format!(
+            "{} of {all} points of the catalogue, {} state transitions, {} errors",
+            points.len(),
+            steps.len(),
+            errors.len()
+        )
     }
 
     /// For programs; of several parts the union is that of the whole.

@@ -304,7 +304,9 @@ impl Drawing {
         let object = format!("pvc/{claim}");
         self.step(json!({ "wait": { "object": object, "is": "Bound", "within": "40m" } }));
         for _ in 0..self.up_to(2) {
-            if self.steps.iter().filter(|step| step["patch"]["object"] == object.as_str()).count() as u64 >= self.growths {
+            if self.steps.iter().filter(|step| step["patch"]["object"] == object.as_str()).count() as u64
+                >= self.growths
+            {
                 return;
             }
             // A size that it has outgrown is refused, which is as it should be.
