@@ -6,6 +6,7 @@ mod compose;
 mod day;
 mod doctor;
 mod explore;
+mod explore_mutants;
 mod health;
 mod pause;
 mod refusal;

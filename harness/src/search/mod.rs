@@ -11,12 +11,14 @@
 //! | `draw` | a cluster, a workload and faults, drawn from a seed |
 //! | `explore` | one run for each of many draws, and one line for each bug |
 //! | `replay` | a run again, to its end or to a moment |
+//! | `coverage` | what runs have come by |
 //! | `shrink` | a finding without what it does not need |
 //! | `bundle` | a finding as a file that `mooring run` fails with |
 //! | `shard` | a part of a search |
 //! | `workers` | runs in child processes; `worker` is what such a child does |
 
 pub mod bundle;
+pub mod coverage;
 pub mod document;
 pub mod draw;
 pub mod end_state;
