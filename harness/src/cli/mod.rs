@@ -10,6 +10,7 @@ mod health;
 mod pause;
 mod refusal;
 mod replay;
+mod report;
 mod run;
 mod schema;
 mod search;

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::report;
 use super::search::{self, How};
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::report_html::{Page, RUNS};
 use crate::search::bundle::Bundle;
 use crate::search::document::Document;
-use crate::search::judge::{Class, Verdict};
+use crate::search::judge::{Class, Task, Verdict};
 use crate::search::points::PointKind;
 use crate::search::shard::Shard;
 use crate::search::sweep::{Plan, Sweep, Table};
@@ -46,6 +48,9 @@ pub(super) struct Args {
     /// Write a scenario file for each finding, with its trace, into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Write a report to this file: one page with the table and a run of each finding, for a browser.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -163,6 +168,11 @@ fn conclude(
     }
     // The worst, and the most frequent, first; what is equal in the order of the words.
     findings.sort_by_key(|finding| (finding.verdict.class, std::cmp::Reverse(finding.runs.len())));
+    if let Some(path) = &args.report
+        && let Err(why) = report::write(page(args, sweep, &table, &findings), path)
+    {
+        return search::environment("sweep", format, why);
+    }
     let text = text(args, sweep, &table, &findings, runs, verdicts.len());
     let data = data(args, sweep, &table, &findings, runs, verdicts.len());
     let envelope = match (whole, findings.len()) {
@@ -180,6 +190,43 @@ fn conclude(
         }
     };
     output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+/// The report: the table, and the first run of each finding; the unbroken run where there is none.
+fn page(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>]) -> Page {
+    let flags = search::flags(args.seed, &args.how.mutant);
+    let limit = args.how.timeout.0;
+    let mut page = Page {
+        title: format!("sweep of {}", sweep_name(sweep.document())),
+        command: format!("mooring sweep {} {flags}", args.scenario.display()),
+        table: Some(report::table(table)),
+        ..Page::default()
+    };
+    for (id, count) in &table.declared {
+        page.notes.push(format!("Declared: {id} in {count} runs."));
+    }
+    for Finding { verdict, runs, file } in findings.iter().take(RUNS) {
+        let broken = runs.first().copied().flatten();
+        let document = sweep.broken(broken.unwrap_or(usize::MAX));
+        let ends = (verdict.class == Class::EndDiffers).then(|| sweep.unbroken.ends.clone());
+        let task = Task { ends, ..task_of_sweep(sweep, broken) };
+        let name = broken.map_or_else(|| "the unbroken run".to_owned(), |run| sweep.about(run));
+        let mut run = report::run(&name, &task, verdict, limit);
+        (run.commands, run.file) =
+            (report::commands(file.as_deref(), &flags), report::file(file.as_deref(), &document.text()));
+        page.runs.push(run);
+    }
+    if findings.len() > RUNS {
+        page.notes.push(format!("{} more findings are not shown.", findings.len() - RUNS));
+    }
+    if findings.is_empty() {
+        page.runs.push(report::run("the unbroken run", &task_of_sweep(sweep, None), &sweep.unbroken, limit));
+    }
+    page
+}
+
+fn task_of_sweep(sweep: &Sweep, run: Option<usize>) -> Task {
+    sweep.task(run.unwrap_or(usize::MAX))
 }
 
 /// Writes the first run of a finding as a file.

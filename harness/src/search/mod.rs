@@ -13,14 +13,18 @@
 //! | `replay` | a run again, to its end or to a moment |
 //! | `shrink` | a finding without what it does not need |
 //! | `bundle` | a finding as a file that `mooring run` fails with |
+//! | `branch` | the runs of many points with one past; `fork` copies a process, `forks` does it in several |
 //! | `shard` | a part of a search |
 //! | `workers` | runs in child processes; `worker` is what such a child does |
 
+pub mod branch;
 pub mod bundle;
 pub mod document;
 pub mod draw;
 pub mod end_state;
 pub mod explore;
+pub mod fork;
+pub mod forks;
 pub mod judge;
 pub mod patience;
 pub mod points;

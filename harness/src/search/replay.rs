@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::judge::{Task, options};
 use crate::cluster::{Cluster, ClusterSpec};
+use crate::report_html::Listener;
 use crate::runner::{self, cloud};
 use crate::scenario::{self, Kind};
 
@@ -121,9 +122,18 @@ pub struct Seen {
 ///
 /// # Errors
 /// When the scenario cannot be read, or its cluster does not start.
-pub fn to_moment(task: &Task, moment: Moment, look: bool, limit: Option<Duration>) -> Result<Seen, String> {
+pub fn to_moment(
+    task: &Task,
+    moment: Moment,
+    look: bool,
+    limit: Option<Duration>,
+    hears: Option<&Listener>,
+) -> Result<Seen, String> {
     let scenario = scenario::parse("replay.yaml", &task.text).map_err(|e| e.to_string())?;
     simulate(options(&scenario, task.seed, &task.mutants, limit), async |world: World| {
+        if let Some(listener) = hears {
+            listener.attach(world.trace());
+        }
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).map_err(|e| e.to_string())?;
         let found: Arc<std::sync::OnceLock<u64>> = Arc::default();
         let sign = Arc::new(Notify::new());

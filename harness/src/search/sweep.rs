@@ -75,6 +75,11 @@ impl Sweep {
         Ok(Self { document, plan, unbroken, left_out, found, heartbeats, runs })
     }
 
+    /// The scenario of the unbroken run.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
     /// How many runs there are.
     pub fn len(&self) -> usize {
         self.runs.len()
@@ -196,7 +201,8 @@ pub enum Row {
 }
 
 impl Row {
-    fn word(self) -> &'static str {
+    /// Its word in the table.
+    pub fn word(self) -> &'static str {
         match self {
             Self::One(kind) => kind.word(),
             Self::Pairs => "pairs",

@@ -17,6 +17,7 @@ pub mod operation;
 mod progress;
 mod reconcile;
 pub mod spec;
+mod told;
 #[cfg(test)]
 mod tests;
 
