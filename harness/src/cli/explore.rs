@@ -10,7 +10,7 @@ use super::report;
 use super::search::{self, How};
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
-use crate::report_html::{Page, RUNS, Table};
+use crate::report_html::{Page, RUNS as SHOWN, Table};
 use crate::search::bundle::Bundle;
 use crate::search::explore::{Finding, Found, Plan};
 use crate::search::judge::{Class, Task, Verdict};
@@ -156,8 +156,8 @@ fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
         ..Page::default()
     };
     for (at, finding) in found.ordered().into_iter().enumerate() {
-        if at == RUNS {
-            page.notes.push(format!("{} more findings are not shown.", found.findings.len() - RUNS));
+        if at == SHOWN {
+            page.notes.push(format!("{} more findings are not shown.", found.findings.len() - SHOWN));
             break;
         }
         let flags = search::flags(plan.number(finding.at), &plan.mutants);

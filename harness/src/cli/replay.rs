@@ -1,9 +1,10 @@
 //! `mooring replay`: a run again, byte for byte, or up to a moment.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use substrate::fault::Span;
 
 use super::report;
@@ -14,12 +15,14 @@ use crate::report_html::{Listener, Page, Run, Tone as Look, Verdict as Word};
 use crate::search::bundle::{Record, trace_beside};
 use crate::search::document::Document;
 use crate::search::judge::{Class, Task, Verdict, judge_and_keep, judge_and_show, judge_and_trace, task_of};
-use crate::search::replay::{Difference, Moment, first_difference, to_moment};
+use crate::search::replay::{Difference, Moment, first_difference, state_text, to_moment};
+use crate::search::step::{Setup, debug};
 use crate::timeline::Timeline;
 
 /// Events that are shown before a moment.
 const SHOWN: usize = 20;
 const MOMENT: &str = "Up to a moment";
+const STEP: &str = "Step by step";
 const COMPARE: &str = "What it is compared with";
 
 /// Arguments of `mooring replay`.
@@ -36,6 +39,13 @@ pub(super) struct Args {
     /// Stop when an object enters a state: 'pvc/data Bound', 'volumeattachment/csi-* attached'.
     #[arg(long, value_name = "OBJECT STATE", conflicts_with = "until", help_heading = MOMENT, value_parser = Moment::of_object)]
     at: Option<Moment>,
+    /// Go through the run in a debugger: forward and back, with breakpoints. It reads commands from standard input; `help`
+    /// lists them.
+    #[arg(long, help_heading = STEP, conflicts_with_all = ["until", "at", "state", "against", "record", "report"])]
+    step: bool,
+    /// Go back by running from the start, instead of keeping copies of the run. What is seen is the same.
+    #[arg(long, requires = "step", help_heading = STEP)]
+    from_start: bool,
     /// Show what there is then: objects, volumes of the cloud, devices and mounts of each node. Reading takes some
     /// milliseconds of the world's time.
     #[arg(long, help_heading = MOMENT)]
@@ -63,11 +73,27 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if args.state && args.until.is_none() && args.at.is_none() {
         return usage("--state: say when, with --until or --at".to_owned());
     }
+    if args.step {
+        return step(args, &document, &mine, format);
+    }
     // What was recorded with another seed or other defects is another run.
     let record = record.filter(|r| r.seed == mine.seed && r.mutants == mine.mutants);
     match args.until.clone().or_else(|| args.at.clone()) {
         Some(moment) => stop_at(args, &document, &mine, moment, format),
         None => compare(args, &document, &mine, record.as_ref(), format),
+    }
+}
+
+/// Goes through the run as it is told on standard input.
+fn step(args: &Args, document: &Document, mine: &Record, format: Format) -> ExitCode {
+    if format == Format::Json {
+        return search::usage("replay", format, "--step: it speaks with people; leave --output json out");
+    }
+    let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
+    let prompts = std::io::stdin().is_terminal();
+    match debug(&Setup { task, from_start: args.from_start, prompts }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => search::usage("replay", format, message),
     }
 }
 
@@ -104,28 +130,6 @@ fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, form
         Envelope::failed("replay", Exit::Failed, failure).with_data(data)
     };
     output::finish(format, &envelope, &text, Style::stderr()).into()
-}
-
-fn state_text(state: &Value) -> String {
-    let style = Style::stdout();
-    let mut out = String::new();
-    for key in ["objects", "ec2", "nodes"] {
-        out += &format!("\n{}\n", style.paint(Tone::Title, key));
-        for item in state[key].as_array().into_iter().flatten() {
-            let Value::Object(map) = item else { continue };
-            let name = ["object", "volume", "node"].iter().find_map(|key| map.get(*key)?.as_str()).unwrap_or_default();
-            let rest: Vec<String> = map
-                .iter()
-                .filter(|(_, value)| value.as_str() != Some(name))
-                .map(|(key, value)| {
-                    format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-                })
-                .collect();
-            out += &format!("  {name}  {}\n", rest.join("  "));
-        }
-    }
-    let ms = state["readMs"].as_u64().unwrap_or(0);
-    out + &style.paint(Tone::Faint, &format!("read at {}.{:03}s\n", ms / 1000, ms % 1000))
 }
 
 /// Runs to the end, and compares with what was recorded: with another run of its own where nothing was.

@@ -14,7 +14,7 @@ use crate::timeline::Timeline;
 /// The run of `task`, run again to be heard; `verdict` is what it came to, and without a result there is nothing to hear.
 pub(super) fn run(name: &str, task: &Task, verdict: &Verdict, limit: Duration) -> Run {
     if matches!(verdict.class, Class::Broke | Class::Hung | Class::Unreadable) {
-        return Run { name: name.to_owned(), seed: task.seed, verdict: word(verdict), ..Run::default() };
+        return Run::without_events(name, task.seed, word(verdict));
     }
     let listener = Listener::default();
     let (_, outcome) = judge_and_show(task, Some(limit), &listener);

@@ -235,7 +235,8 @@ async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outc
     Ok((outcome, ends.into_inner()))
 }
 
-fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
+/// What `outcome` comes to.
+pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
     let mut declared = Vec::new();
     let mut own: Vec<&Violation> = Vec::new();
     for violation in &outcome.violations {

@@ -11,6 +11,8 @@
 //! | `draw` | a cluster, a workload and faults, drawn from a seed |
 //! | `explore` | one run for each of many draws, and one line for each bug |
 //! | `replay` | a run again, to its end or to a moment |
+//! | `knowledge` | what each process was told beside what is stored, and what loops want and take for true |
+//! | `step` | a debugger: forward and back through a run |
 //! | `shrink` | a finding without what it does not need |
 //! | `bundle` | a finding as a file that `mooring run` fails with |
 //! | `branch` | the runs of many points with one past; `fork` copies a process, `forks` does it in several |
@@ -26,11 +28,13 @@ pub mod explore;
 pub mod fork;
 pub mod forks;
 pub mod judge;
+pub mod knowledge;
 pub mod patience;
 pub mod points;
 pub mod replay;
 pub mod shard;
 pub mod shrink;
+pub mod step;
 mod signature;
 pub mod sweep;
 pub mod worker;
