@@ -22,7 +22,12 @@ impl Reconciler {
                 let mut is = vec![if on.confirmed { "attached" } else { "uncertain" }];
                 is.extend(on.mounted.then_some("in use"));
                 let since = on.detach_requested.map(|since| format!("to be detached since {}ms", since.as_millis()));
-                format!("{} on {node}: {}{}", short(volume), is.join(", "), since.map(|s| format!(", {s}")).unwrap_or_default())
+                format!(
+                    "{} on {node}: {}{}",
+                    short(volume),
+                    is.join(", "),
+                    since.map(|s| format!(", {s}")).unwrap_or_default()
+                )
             })
         });
         let (mut desired, mut actual): (Vec<String>, Vec<String>) = (desired.collect(), actual.collect());

@@ -73,9 +73,8 @@ pub(super) fn table(table: &sweep::Table) -> Table {
         let all: usize = classes.iter().map(|class| of(*class)).sum();
         [name.to_owned(), count(all)].into_iter().chain(classes.iter().map(|class| count(of(*class)))).collect()
     };
-    let rows = table.counts.iter().map(|(name, counts)| {
-        row(name.word(), &|class| counts.get(&class).copied().unwrap_or(0))
-    });
+    let rows =
+        table.counts.iter().map(|(name, counts)| row(name.word(), &|class| counts.get(&class).copied().unwrap_or(0)));
     Table {
         columns: ["what breaks".to_owned(), "points".to_owned()].into_iter().chain(words).collect(),
         rows: rows.chain([row("all", &|class| table.total(class))]).collect(),

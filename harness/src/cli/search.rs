@@ -12,8 +12,8 @@ use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 use crate::search::bundle::{self, Bundle, Record};
 use crate::search::document::Document;
 use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
-use crate::search::{forks, worker};
 use crate::search::workers::{self, Next, Settings, processors};
+use crate::search::{forks, worker};
 
 const HOW: &str = "How runs are carried out";
 

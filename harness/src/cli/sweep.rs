@@ -118,8 +118,7 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
         phase.update(&format!("{} of {} points, {found} found", verdicts.len(), runs.len()));
     };
     if !args.from_start {
-        let branches: Vec<(usize, Fault)> =
-            runs.iter().filter_map(|run| Some((*run, sweep.branch(*run)?))).collect();
+        let branches: Vec<(usize, Fault)> = runs.iter().filter_map(|run| Some((*run, sweep.branch(*run)?))).collect();
         let told = |run, verdict| tell(&mut verdicts, run, verdict);
         match search::carry_out_branches(workers_of(args, &sweep), &sweep.trunk(), branches, told) {
             Ok(all) => whole = all,

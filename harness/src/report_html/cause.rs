@@ -65,15 +65,17 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
         Role::Cloud { settles: true } => back("what began it", &|other| {
             matches!(other.told.facts.role, Role::Cloud { .. }) && other.told.kind == told.kind && event.meets(other)
         }),
-        Role::Cloud { settles: false } => back("the driver's call", &|other| {
-            matches!(other.told.facts.role, Role::Call(..)) && event.meets(other)
-        }),
+        Role::Cloud { settles: false } => {
+            back("the driver's call", &|other| matches!(other.told.facts.role, Role::Call(..)) && event.meets(other))
+        }
         Role::CloudAnswered | Role::Disk => back("the call under way", &|other| {
-            here(other) && matches!(other.told.facts.role, Role::Call(..)) && (event.names.is_empty() || event.meets(other))
+            here(other)
+                && matches!(other.told.facts.role, Role::Call(..))
+                && (event.names.is_empty() || event.meets(other))
         }),
-        Role::Plug => back("what the cloud tells the machine", &|other| {
-            other.told.kind.starts_with("ec2.") && event.meets(other)
-        }),
+        Role::Plug => {
+            back("what the cloud tells the machine", &|other| other.told.kind.starts_with("ec2.") && event.meets(other))
+        }
         Role::Crashed => back("the fault that ends it", &|other| {
             other.told.ms == told.ms && other.told.facts.role == Role::Fired { ends: true }
         })
@@ -87,13 +89,26 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
             let other = back("the last change of what belongs to it", &|other| other.is_commit() && event.meets(other));
             own.max_by_place(other)
         }
-        Role::Step | Role::Fired { .. } | Role::Traffic => None,
+        Role::Fired { .. } => {
+            back("the call under way", &|other| here(other) && matches!(other.told.facts.role, Role::Call(..)))
+                .filter(|call| !ended(&all[call.at..at]))
+        }
+        Role::Step | Role::Traffic => None,
         Role::Asked(_) | Role::Other => {
             let own = back("what it did before about the same object", &|other| here(other) && event.meets(other));
             let other = back("the last change of its object", &|other| other.is_commit() && event.meets(other));
             own.max_by_place(other)
         }
     }
+}
+
+/// Whether the call with which `since` begins has ended in it.
+fn ended(since: &[Named]) -> bool {
+    let Some((call, after)) = since.split_first() else { return true };
+    let Role::Call(_, ordinal) = &call.told.facts.role else { return true };
+    after.iter().any(|other| {
+        other.told.process == call.told.process && matches!(&other.told.facts.role, Role::Done(_, n) if n == ordinal)
+    })
 }
 
 /// Whether two calls name the same things, or neither names any.

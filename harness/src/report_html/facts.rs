@@ -1,18 +1,14 @@
 //! What one event is about, in a few words, and what part it plays.
 
-use controllers::events::{Attach, CsiAnswered, CsiAsked, Detach, EventRecorded, LeaderLost, NodeNotReady, NodeReady};
 use controllers::events::NodeUnknown;
-use controllers::machine::events::{
-    WorkloadCorrupt, WorkloadFailed, WorkloadStarted, WorkloadStopped, WorkloadSynced,
-};
+use controllers::events::{Attach, CsiAnswered, CsiAsked, Detach, EventRecorded, LeaderLost, NodeNotReady, NodeReady};
+use controllers::machine::events::{WorkloadCorrupt, WorkloadFailed, WorkloadStarted, WorkloadStopped, WorkloadSynced};
 use controllers::node_agent::events::{Expanded, Mapped, Mounted, OperationFailed, Remounted, Unmounted};
 use csi_mock::events::{
-    CsiCall, CsiDone, CsiViolation, CsiWrongDevice, DiskCrashed, DiskDoubleMount, DiskError, DiskExpanded,
-    DiskPlugged, DiskPublished, DiskResized, DiskStaged, DiskUnplugged, DiskUnpublished, DiskUnstaged, Ec2Answered,
+    CsiCall, CsiDone, CsiViolation, CsiWrongDevice, DiskCrashed, DiskDoubleMount, DiskError, DiskExpanded, DiskPlugged,
+    DiskPublished, DiskResized, DiskStaged, DiskUnplugged, DiskUnpublished, DiskUnstaged, Ec2Answered,
 };
-use fake_apiserver::events::{
-    Commit, RequestEnded, WatchClosed, WatchOpened, WatchSent,
-};
+use fake_apiserver::events::{Commit, RequestEnded, WatchClosed, WatchOpened, WatchSent};
 use fake_apiserver::state::EventType;
 use mock_ec2::events::{
     AttachmentChanged, AttachmentPhase, InstanceChanged, ModificationChanged, SnapshotChanged, VolumeChanged,
@@ -35,7 +31,9 @@ pub(super) enum Role {
     /// A message, or the life of a stream: not told.
     Traffic,
     Step,
-    Fired { ends: bool },
+    Fired {
+        ends: bool,
+    },
     Crashed,
     Started,
     Asked(String),
@@ -43,11 +41,15 @@ pub(super) enum Role {
     Call(String, u64),
     Done(String, u64),
     /// A state of the cloud; the one that ends what another began.
-    Cloud { settles: bool },
+    Cloud {
+        settles: bool,
+    },
     CloudAnswered,
     Plug,
     Disk,
-    Commit { by: String },
+    Commit {
+        by: String,
+    },
     Other,
 }
 

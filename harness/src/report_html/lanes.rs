@@ -49,7 +49,7 @@ impl Lane {
 
 /// Whether a process runs control loops, of whatever replica.
 fn is_loop(process: &str) -> bool {
-    controllers::PROCESSES.iter().any(|name| {
-        process.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    })
+    controllers::PROCESSES
+        .iter()
+        .any(|name| process.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }

@@ -75,8 +75,9 @@
     document.addEventListener("keydown", key);
     window.addEventListener("resize", () => draw());
     window.addEventListener("hashchange", fromHash);
-    window.addEventListener("beforeprint", () => { state.print = true; draw(); });
-    window.addEventListener("afterprint", () => { state.print = false; draw(); });
+    const print = (on) => () => { state.print = on; draw(); list(); };
+    window.addEventListener("beforeprint", print(true));
+    window.addEventListener("afterprint", print(false));
   }
 
   function head() {

@@ -1,6 +1,6 @@
+use substrate::Trace;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessStarted};
 use substrate::fault::Effect;
-use substrate::Trace;
 use substrate::world::{Options, simulate};
 
 use super::*;

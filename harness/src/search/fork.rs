@@ -127,3 +127,15 @@ impl Drop for Child {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A test runs on a thread of its own beside that of the test program.
+    #[test]
+    fn a_process_with_other_threads_is_not_copied() {
+        assert!(matches!(check(), Err(ForkError::Threads(2..))), "{:?}", check());
+        assert!(matches!(fork(), Err(ForkError::Threads(2..))));
+    }
+}

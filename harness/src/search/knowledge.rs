@@ -174,8 +174,12 @@ impl Knowledge {
 
     /// What is stored, by `resource/object`.
     pub fn stored(&self) -> impl Iterator<Item = (String, &Revision)> {
-        let last = |((resource, object), revisions): (&(String, String), _)| (format!("{resource}/{object}"), revisions);
-        self.stored.iter().map(last).filter_map(|(name, revisions): (String, &Vec<Revision>)| Some((name, revisions.last()?)))
+        let last =
+            |((resource, object), revisions): (&(String, String), _)| (format!("{resource}/{object}"), revisions);
+        self.stored
+            .iter()
+            .map(last)
+            .filter_map(|(name, revisions): (String, &Vec<Revision>)| Some((name, revisions.last()?)))
     }
 }
 

@@ -304,8 +304,7 @@ impl Faults {
             let mut entries = self.entries();
             self.expire(now, &mut entries);
             let names = self.catalogue().names().cloned();
-            let at =
-                entries.values_mut().position(|e| e.fires(now, process, point, names.as_deref(), self.0.scale))?;
+            let at = entries.values_mut().position(|e| e.fires(now, process, point, names.as_deref(), self.0.scale))?;
             let at = self.settle(&mut entries, at)?;
             let (_, entry) = entries.get_index(at)?;
             Hit {

@@ -17,9 +17,9 @@ pub mod operation;
 mod progress;
 mod reconcile;
 pub mod spec;
-mod told;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use actual::{ActualStateOfWorld, Attachability, MountState, MountedPod};
 use desired::{DesiredMount, DesiredStateOfWorld};

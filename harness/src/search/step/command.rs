@@ -70,8 +70,8 @@ Going back before a change takes it back.
 ";
 
 const WORDS: [&str; 19] = [
-    "step", "back", "go", "continue", "reverse", "break", "breaks", "unbreak", "show", "list", "state", "knows", "stored",
-    "faults", "add", "drop", "help", "quit", "exit",
+    "step", "back", "go", "continue", "reverse", "break", "breaks", "unbreak", "show", "list", "state", "knows",
+    "stored", "faults", "add", "drop", "help", "quit", "exit",
 ];
 
 impl Command {
@@ -90,7 +90,9 @@ impl Command {
             "" => Self::Again,
             "step" | "s" | "next" | "n" => count(rest).map(|(n, filter)| Self::Step(n, filter))?,
             "back" | "b" => count(rest).map(|(n, filter)| Self::Back(n, filter))?,
-            "go" | "goto" if rest.is_empty() => return Err("go: say where to, as in `go #120` or `go 6m30s`".to_owned()),
+            "go" | "goto" if rest.is_empty() => {
+                return Err("go: say where to, as in `go #120` or `go 6m30s`".to_owned());
+            }
             "go" | "goto" => Self::Go(moment(rest)?),
             "continue" | "c" => Self::Continue,
             "reverse" | "r" => Self::Reverse,
@@ -109,10 +111,13 @@ impl Command {
             "help" | "h" | "?" => Self::Help,
             "quit" | "q" | "exit" => Self::Quit,
             other => {
-                let near = WORDS.iter().max_by(|one, two| {
-                    strsim::jaro_winkler(other, one).total_cmp(&strsim::jaro_winkler(other, two))
-                });
-                return Err(format!("`{other}` is no command; did you mean {}? `help` lists all", near.unwrap_or(&"help")));
+                let near = WORDS
+                    .iter()
+                    .max_by(|one, two| strsim::jaro_winkler(other, one).total_cmp(&strsim::jaro_winkler(other, two)));
+                return Err(format!(
+                    "`{other}` is no command; did you mean {}? `help` lists all",
+                    near.unwrap_or(&"help")
+                ));
             }
         })
     }
@@ -181,7 +186,10 @@ mod tests {
             ("go", "as in `go #120`"),
             ("list x", "`x` is no number"),
             ("add {name: f}", "add:"),
-            ("add {name: f, match: {plane: csi}, when: {until: pod/web=Running}, effect: {error: INTERNAL}}", "when.until"),
+            (
+                "add {name: f, match: {plane: csi}, when: {until: pod/web=Running}, effect: {error: INTERNAL}}",
+                "when.until",
+            ),
         ] {
             let error = Command::read(line).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");

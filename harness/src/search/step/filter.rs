@@ -114,7 +114,9 @@ fn names(line: &Value, object: &str) -> bool {
             || (short == "pv" && line["volumeattachment"]["pv"].as_str().is_some_and(own))
             || (short == "pv" && line["pvc"]["volume"].as_str().is_some_and(own));
     }
-    let rest = fields.iter().filter(|(key, _)| !["kind", "process", "n", "ms", "verb", "user", "type"].contains(&key.as_str()));
+    let rest = fields
+        .iter()
+        .filter(|(key, _)| !["kind", "process", "n", "ms", "verb", "user", "type"].contains(&key.as_str()));
     rest.map(|(_, value)| value).any(|value| any(value, &own))
 }
 
@@ -140,7 +142,9 @@ mod tests {
     fn events_are_meant_by_kind_process_object_and_expression() {
         let done = json!({ "n": 1, "ms": 2, "process": "node-a/csi-node", "kind": "csi.done", "code": "INTERNAL", "volume": "vol-1" });
         let claim = json!({ "n": 1, "ms": 2, "process": "fake-apiserver", "kind": "api.commit", "resource": "persistentvolumeclaims", "object": "default/data" });
-        for filter in ["kind csi.*", "process node-a/*", "object vol-1", "cel event.kind == \"csi.done\" && event.code != \"OK\""] {
+        for filter in
+            ["kind csi.*", "process node-a/*", "object vol-1", "cel event.kind == \"csi.done\" && event.code != \"OK\""]
+        {
             assert!(is(filter, &done), "{filter}");
             assert!(!is(filter, &claim), "{filter}");
         }

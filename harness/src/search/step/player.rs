@@ -110,7 +110,8 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
             let mut player = lock(&player);
             let tone = if verdict.class.is_finding() { Tone::Bad } else { Tone::Good };
             let word = Style::stdout().paint(tone, verdict.class.word());
-            say(&format!("the end of the run: {word} {}\n{}", verdict.signature, indented(&verdict.message)));
+            let message = if verdict.message.is_empty() { String::new() } else { indented(&verdict.message) + "\n" };
+            say(&format!("the end of the run: {word} {}\n{message}", verdict.signature));
             player.ended = true;
             player.interact();
         }
@@ -118,7 +119,13 @@ pub(super) fn play(setup: &Setup, scenario: &Scenario, session: Session, copies:
         match leaving {
             Some(Leaving::Look(then)) => {
                 let seen = tokio::time::timeout(LOOK, state(&cluster)).await;
-                say(&seen.map_or_else(|_| "the cluster does not answer\n".to_owned(), |seen| state_text(&seen)));
+                let known = lock(&player);
+                let seen = seen.map(|mut seen| {
+                    (seen["loops"], seen["behind"]) = (json!(known.known.loops()), json!(known.known.behind()));
+                    state_text(&seen)
+                });
+                drop(known);
+                say(&seen.unwrap_or_else(|_| "the cluster does not answer\n".to_owned()));
                 Ok(then)
             }
             Some(Leaving::Now(then)) => Ok(then),
@@ -192,7 +199,9 @@ impl Player {
 
     /// Shows where the run stands, and does what is said until it goes on.
     fn interact(&mut self) {
-        self.show_line();
+        if !std::mem::take(&mut self.session.quiet) {
+            self.show_line();
+        }
         loop {
             if self.prompts {
                 let style = Style::stdout();
@@ -215,10 +224,7 @@ impl Player {
     }
 
     fn obey(&mut self, command: Command, line: &str) -> Flow {
-        let moves = matches!(
-            command,
-            Command::Step(..) | Command::Back(..) | Command::Continue | Command::Reverse
-        );
+        let moves = matches!(command, Command::Step(..) | Command::Back(..) | Command::Continue | Command::Reverse);
         if moves {
             self.session.again = Some(line.to_owned());
         }
@@ -255,7 +261,8 @@ impl Player {
             }
             Command::Reverse => {
                 let before = self.history.iter().rev().skip(1);
-                let mut stops = before.filter(|line| self.session.breakpoints.iter().any(|filter| self.is(filter, line)));
+                let mut stops =
+                    before.filter(|line| self.session.breakpoints.iter().any(|filter| self.is(filter, line)));
                 let to = stops.next().map_or(1, |line| line.n);
                 return self.back(to);
             }
@@ -347,7 +354,7 @@ impl Player {
             Some(Aside::Here) => Left::Quit,
             None => {
                 let here = self.n();
-                Left::Back(Session { to: here, ..self.session.clone() })
+                Left::Back(Session { to: here, quiet: true, ..self.session.clone() })
             }
         };
         self.leaving = Some(Leaving::Look(then));
@@ -402,7 +409,8 @@ impl Player {
     }
 
     fn knows(&self, who: Option<&str>) {
-        let (style, meant) = (Style::stdout(), |name: &str| who.is_none_or(|who| wild(who, name) || name.starts_with(who)));
+        let (style, meant) =
+            (Style::stdout(), |name: &str| who.is_none_or(|who| wild(who, name) || name.starts_with(who)));
         let mut said = false;
         for one in self.known.loops().iter().filter(|one| meant(&one.process)) {
             said = true;

@@ -14,6 +14,8 @@ pub(super) struct Session {
     pub breakpoints: Vec<Filter>,
     /// What was changed, and at which event.
     pub changes: Vec<(u64, Change)>,
+    /// The event was shown before.
+    pub quiet: bool,
     /// The last line that moved.
     pub again: Option<String>,
 }
@@ -47,7 +49,7 @@ impl Session {
     pub fn back_to(mut self, to: u64) -> (Self, usize) {
         let before = self.changes.len();
         self.changes.retain(|(n, _)| *n <= to);
-        self.to = to;
+        (self.to, self.quiet) = (to, false);
         let taken = before - self.changes.len();
         (self, taken)
     }
