@@ -61,7 +61,7 @@ impl Moment {
         let bad = || format!("`{text}` is no moment of an object: write kind/name and a state, as in 'pvc/data Bound'");
         let (object, state) = text.trim().split_once(' ').ok_or_else(bad)?;
         let (word, name) = object.split_once('/').ok_or_else(bad)?;
-        let kind = Kind::of_word(word).ok_or_else(|| format!("`{word}` is no kind of object"))?;
+        let kind = kind_of(word).ok_or_else(|| format!("`{word}` is no kind of object"))?;
         let state = state.trim().to_ascii_lowercase();
         let known: Vec<String> = kind.states().iter().map(|s| s.to_string().to_ascii_lowercase()).collect();
         if !known.contains(&state) {
@@ -83,6 +83,11 @@ impl Moment {
             }),
         }
     }
+}
+
+/// The kind that a word means; `va` is short for a long one.
+pub(super) fn kind_of(word: &str) -> Option<Kind> {
+    Kind::of_word(if word == "va" { "volumeattachment" } else { word })
 }
 
 /// The states that an object has by a commit.
@@ -312,7 +317,8 @@ mod tests {
         assert!(Moment::of_time("soon").unwrap_err().contains("6m30s"));
         let attached =
             Moment::Object { resource: "volumeattachments", name: "csi-*".to_owned(), state: "attached".to_owned() };
-        assert_eq!(Moment::of_object("volumeattachment/csi-… attached"), Ok(attached));
+        assert_eq!(Moment::of_object("volumeattachment/csi-… attached"), Ok(attached.clone()));
+        assert_eq!(Moment::of_object("va/csi-… attached"), Ok(attached));
         for (text, says) in [
             ("pvc/data", "write kind/name and a state"),
             ("vase/data Bound", "`vase` is no kind of object"),

@@ -99,7 +99,7 @@ fn is_true(source: &str, line: &Value) -> bool {
 /// Whether an event names `object`: by its kind and name, or by its name alone.
 fn names(line: &Value, object: &str) -> bool {
     let (kind, name) = object.split_once('/').map_or((None, object), |(kind, name)| (Some(kind), name));
-    let kind = kind.and_then(crate::scenario::Kind::of_word);
+    let kind = kind.and_then(crate::search::replay::kind_of);
     let Value::Object(fields) = line else { return false };
     // An object of the API is named by its resource and its key; everything else by a word.
     let own = |text: &str| wild(name, text) || text.rsplit('/').next().is_some_and(|last| wild(name, last));

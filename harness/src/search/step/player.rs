@@ -156,16 +156,16 @@ impl Player {
             self.violations.entry(event.n).and_modify(|all| *all += &format!("\n{text}")).or_insert(text);
         }
         self.told = violations.len();
-        for (_, change) in self.session.changes.iter().filter(|(n, _)| *n == event.n) {
-            // It was possible when it was made, and the run is the same.
-            let _ = change.apply(&self.world);
-        }
-        // Changes of a session that came back later are those that this process has made already.
         if self.copies.is_due(event.n) {
             let back = self.copies.copy(event.n, &mut self.session);
             if back {
                 self.goal = Goal::Event(self.session.to);
             }
+        }
+        // Whoever comes back here has the changes that were made here.
+        for (_, change) in self.session.changes.iter().filter(|(n, _)| *n == event.n) {
+            // It was possible when it was made, and the run is the same.
+            let _ = change.apply(&self.world);
         }
         if let Some(why) = self.stops(event) {
             if !why.is_empty() {
