@@ -239,6 +239,38 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
 }
 
 #[test]
+fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let report = |name: &str, args: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        let (code, said, _) = mooring(&[args, &["--report", &path]].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let html = std::fs::read_to_string(&path).unwrap();
+        let data = html.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+        (serde_json::from_str::<Value>(data).unwrap(), html)
+    };
+    let (data, html) = report("one.html", &["replay", &story]);
+    assert_eq!(html, report("two.html", &["replay", &story]).1);
+    let events = data["runs"][0]["events"].as_array().unwrap();
+    let title = |event: &Value| event["title"].as_str().unwrap_or_default().to_owned();
+    // From the mount back to what asked for it.
+    let staged = events.iter().find(|event| title(event).contains("formatted and staged")).unwrap();
+    let mut chain = Vec::new();
+    let mut now = staged;
+    while let Some(cause) = now["cause"][0].as_u64() {
+        now = &events[usize::try_from(cause).unwrap()];
+        chain.push(title(now));
+    }
+    assert_eq!(chain[..2], ["NodeStageVolume".to_owned(), "asks NodeStageVolume".to_owned()]);
+    assert!(chain.iter().any(|title| title.contains("ControllerPublishVolume OK")), "{chain:?}");
+    let (data, _) = report("sweep.html", &["sweep", &story, "--points", "2", "--only", "lose-reply"]);
+    assert_eq!(data["table"]["columns"][0], "what breaks");
+    assert_eq!(data["table"]["rows"][0][1], "2", "{}", data["table"]);
+    assert_eq!(data["runs"][0]["name"], "the unbroken run");
+}
+
+#[test]
 fn an_exploration_is_the_same_with_one_job_and_with_two_and_its_parts_are_the_whole() {
     let explore = |more: &[&str]| mooring(&[&["explore"][..], more].concat()).1;
     let one = explore(&["--runs", "6", "--jobs", "1"]);

@@ -44,7 +44,7 @@ pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
     let (told, here) = (&event.told, |other: &Named| other.told.process == event.told.process);
     let back = |why: &'static str, is: &dyn Fn(&Named) -> bool| {
         let from = at.saturating_sub(FAR);
-        all[from..at].iter().rposition(|other| is(other)).map(|found| Cause { at: from + found, why })
+        all[from..at].iter().rposition(is).map(|found| Cause { at: from + found, why })
     };
     match &told.facts.role {
         Role::Done(_, ordinal) => back("the call that it ends", &|other| {

@@ -135,9 +135,8 @@ impl Facts {
     }
 
     fn read_api(&mut self, event: &Event) {
-        if event.is::<WatchOpened>() || event.is::<WatchClosed>() || event.is::<WatchSent>() {
-            self.role = Role::Traffic;
-        } else if event.is::<RequestEnded>() {
+        let stream = event.is::<WatchOpened>() || event.is::<WatchClosed>() || event.is::<WatchSent>();
+        if stream || event.is::<RequestEnded>() {
             self.role = Role::Traffic;
         } else if let Some(commit) = event.get::<Commit>() {
             self.commit(commit);

@@ -107,12 +107,13 @@ fn names(line: &Value, object: &str) -> bool {
         if resource == kind.resource() {
             return line["object"].as_str().is_some_and(own);
         }
-        let short = kind.short();
-        let related = &line["pod"]["claims"];
-        return (short == "pvc" && related.as_array().is_some_and(|all| all.iter().filter_map(Value::as_str).any(own)))
-            || (short == "pvc" && line["pv"]["claim"].as_str().is_some_and(own))
-            || (short == "pv" && line["volumeattachment"]["pv"].as_str().is_some_and(own))
-            || (short == "pv" && line["pvc"]["volume"].as_str().is_some_and(own));
+        // Others that name it: a pod its claims, a volume its claim, an attachment and a claim their volume.
+        let named: Vec<&Value> = match kind.short() {
+            "pvc" => line["pod"]["claims"].as_array().into_iter().flatten().chain([&line["pv"]["claim"]]).collect(),
+            "pv" => vec![&line["volumeattachment"]["pv"], &line["pvc"]["volume"]],
+            _ => Vec::new(),
+        };
+        return named.into_iter().filter_map(Value::as_str).any(own);
     }
     let rest = fields
         .iter()
