@@ -164,17 +164,24 @@ fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
     let plan = Plan { seed: 2, sample: Some(9), ..Plan::default() };
     let sweep = Sweep::prepare(&document, plan, LIMIT).unwrap();
     let branches = (0..sweep.len()).map(|run| (run, sweep.branch(run).unwrap())).collect();
-    let told = branches_of(&sweep.trunk(), branches);
+    let late: Vec<_> = (0..2).map(|run| (run, sweep.branch(run).unwrap())).collect();
+    let told = branches_of(&sweep.trunk(), branches, "60000");
     assert_eq!(told.len(), sweep.len());
     for (run, verdict) in told {
         assert_eq!(verdict, judge(&sweep.task(run), LIMIT), "{}", sweep.about(run));
     }
+    // A copy that says nothing for a millisecond is ended, and the run that it is a copy of goes on to the next point.
+    let told = branches_of(&sweep.trunk(), late, "1");
+    assert_eq!(
+        told.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
+        [(0, Class::Hung), (1, Class::Hung)]
+    );
 }
 
 /// What branches come to in a process of the program.
-fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>) -> Vec<(usize, Verdict)> {
+fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, limit: &str) -> Vec<(usize, Verdict)> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
-        .args(["search-worker", "--limit-ms", "60000", "--memory", "4294967296"])
+        .args(["search-worker", "--limit-ms", limit, "--memory", "4294967296"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()

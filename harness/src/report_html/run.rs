@@ -162,7 +162,9 @@ impl Run {
         let about: BTreeMap<&str, &str> = crate::events::all().iter().map(|kind| (kind.kind, kind.about)).collect();
         let kinds: BTreeSet<&'static str> = named.iter().map(|named| named.told.kind).collect();
         let kinds: Vec<&'static str> = kinds.into_iter().collect();
-        self.kinds = kinds.iter().map(|kind| (*kind, about.get(kind).unwrap_or(&"").trim().to_owned())).collect();
+        // Who hears of it is of no interest here.
+        let said = |kind: &&str| about.get(*kind).map_or("", |said| said.split(" Only ").next().unwrap_or_default());
+        self.kinds = kinds.iter().map(|kind| (*kind, said(kind).trim().to_owned())).collect();
         let objects: BTreeSet<&String> = named.iter().flat_map(|named| &named.names).collect();
         self.objects = objects.iter().map(|name| (*name).clone()).collect();
         for (at, Named { told, names }) in named.iter().enumerate() {
