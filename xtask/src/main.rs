@@ -9,6 +9,7 @@ mod lots;
 mod program;
 mod replay;
 mod schema;
+mod soak;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -64,6 +65,9 @@ enum Task {
     /// Runs each seed of each scenario in two processes and once over pipes, and compares the traces byte for byte;
     /// exit code 1 when they differ or a run does not pass. Runs what the variable MOORING names, or a release build
     Replay(replay::Args),
+    /// Runs `mooring up` for half an hour with a load like a StatefulSet's under random faults; exit code 1 when an
+    /// invariant does not hold, memory grows after minute 5, or a descriptor, loop device or mount is left
+    Soak(soak::Args),
 }
 
 fn main() -> Result<ExitCode, anyhow::Error> {
@@ -99,6 +103,7 @@ fn main() -> Result<ExitCode, anyhow::Error> {
                 put(&path, &text, check, "docs")?;
             }
         }
+        Task::Soak(args) => return soak::run(&target(&repository), &args).map(verdict),
         Task::Replay(args) => return replay::run(&repository, &args).map(verdict),
     }
     Ok(ExitCode::SUCCESS)

@@ -162,9 +162,9 @@ impl Apiserver {
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
     }
 
-    /// Counts what may have freed memory: requests, and compactions of the history.
+    /// Counts what may have freed memory: requests, and events that compactions took out of the history.
     pub fn activity(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.compactions()
+        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.forgotten()
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.

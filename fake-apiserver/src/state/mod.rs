@@ -151,6 +151,8 @@ pub struct Store {
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
     compactor: Compactor,
+    /// How many events compactions have taken out of the history.
+    forgotten: u64,
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
@@ -196,6 +198,7 @@ impl Store {
             authority: None,
             expiries: VecDeque::new(),
             compactor: Compactor::new(limits.compaction),
+            forgotten: 0,
             committed: Vec::new(),
             served: definitions::Served::new(),
             registry: Registry::default(),
@@ -296,7 +299,7 @@ impl Store {
             let ends = self.expiries.front().map(|expiry| expiry.at).filter(|at| *at <= now.mono);
             if let Some(revision) = self.compactor.pass(ends.unwrap_or(now.mono), self.revision) {
                 for shelf in &mut self.shelves {
-                    shelf.history.compact(now.mono, revision);
+                    self.forgotten += shelf.history.compact(now.mono, revision);
                 }
             }
             if ends.is_none() {
@@ -355,9 +358,9 @@ impl Store {
         })
     }
 
-    /// How often the history was compacted.
-    pub fn compactions(&self) -> u64 {
-        self.compactor.passes()
+    /// How many events compactions have taken out of the history.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
@@ -420,7 +423,8 @@ impl Store {
     /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
-        let old = shelf.remove(key)?;
+        // With a tree of its own for those who are told: the history may hold the same object, without one.
+        let old = shelf.remove(key)?.unfolded();
         if kind.group == kinds::FLOW_SCHEMAS.group {
             self.flows = None;
         }
