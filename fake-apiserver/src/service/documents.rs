@@ -1,5 +1,7 @@
 //! Everything that is no resource: health, version, metrics, discovery, OpenAPI. It changes nothing.
 
+use std::sync::PoisonError;
+
 use http::request::Parts;
 use http::{HeaderValue, Response, header};
 use substrate::body::Body;
@@ -35,7 +37,10 @@ impl Server {
         let header = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok()).unwrap_or_default();
         let accept = header(header::ACCEPT);
         let custom: Vec<KindRef> = self.shared.lock().store.custom_kinds().cloned().collect();
-        let answer = discovery::respond(path, accept, &custom).or_else(|| openapi::respond(path, accept, &custom));
+        let answer = discovery::respond(path, accept, &custom).or_else(|| {
+            let mut kept = self.shared.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.respond(path, accept, &custom)
+        });
         let Some(answer) = answer else {
             let known = path.starts_with("/apis/") || path.starts_with("/api/");
             return if known {

@@ -57,6 +57,7 @@ use crate::kinds::{self, KindRef};
 use crate::state::selector::Selector;
 use crate::state::{Defects, Event, Limits, ListOptions, Match, Matched, Status, Store, Version, key, scale_of};
 use crate::tls::Authority;
+use crate::wire::openapi::Kept;
 
 /// The header of the flow schema that a request was of.
 const FLOW_SCHEMA: &str = "x-kubernetes-pf-flowschema-uid";
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     authority: Option<Arc<Authority>>,
     audit: Option<Audit>,
     version: String,
+    /// The documents that clients asked for.
+    documents: Mutex<Kept>,
 }
 
 /// What the lock guards: short sections, never held over an await.
@@ -152,6 +155,7 @@ impl Apiserver {
             authority: config.authority,
             audit: config.audit,
             version: config.version.unwrap_or_else(|| GIT_VERSION.to_owned()),
+            documents: Mutex::default(),
         }))
     }
 

@@ -13,7 +13,7 @@ use substrate::json::{Value, json};
 
 use super::respond::{deprecation, document, failure_to, warn_first};
 use super::{Server, accepted, body};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, index};
 use crate::state::rbac::Access;
 use crate::state::{Asking, Command, EVERYTHING, FieldError, Identity, Reply, Status, identify_review, value};
 use crate::wire::negotiate::{self, IncludeObject, Representation};
@@ -79,15 +79,15 @@ impl Server {
         }
         let mut review = body::read(parts, sent, || (kind.api_version(), kind.kind)).await?.value;
         identify_review(kind, namespace, &mut review)?;
-        let status = match kind.kind {
-            "SelfSubjectReview" => json!({"userInfo": self.caller(parts)?.user_info()}),
-            "TokenReview" => self.review_token(&review["spec"])?,
-            "Binding" => return self.bind(parts, namespace.unwrap_or_default(), review),
-            "SelfSubjectRulesReview" if self.shared.rbac.is_some() => {
+        let status = match kind.index {
+            index::SELF_SUBJECT_REVIEWS => json!({"userInfo": self.caller(parts)?.user_info()}),
+            index::TOKEN_REVIEWS => self.review_token(&review["spec"])?,
+            index::BINDINGS => return self.bind(parts, namespace.unwrap_or_default(), review),
+            index::SELF_SUBJECT_RULES_REVIEWS if self.shared.rbac.is_some() => {
                 let user = self.caller(parts)?;
                 rules(&self.shared.lock().store.rules_of(&user, value::text(&review, &["spec", "namespace"])))
             }
-            "SelfSubjectRulesReview" => json!({
+            index::SELF_SUBJECT_RULES_REVIEWS => json!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
                 "incomplete": false,

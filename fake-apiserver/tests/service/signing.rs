@@ -8,8 +8,8 @@ use fake_apiserver::tls::Authority;
 use fake_apiserver::{Config, Rbac, x509};
 use http::Request;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use substrate::body::full;
 use substrate::listen::PeerCertificate;
 
@@ -97,5 +97,28 @@ fn what_a_signer_does_not_sign_fails_and_nobody_becomes_a_master() {
         assert_eq!(code, 403);
         let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
         assert!(refused["message"].as_str().unwrap().ends_with(why), "{refused}");
+    });
+}
+
+#[test]
+fn a_request_that_another_key_signed_gets_no_certificate() {
+    story_with(guarded(), |client| async move {
+        let mut forged = request("forged", "ann", "team", "kube-apiserver-client", &["client auth"]);
+        let pem = STANDARD.decode(forged["spec"]["request"].as_str().unwrap()).unwrap();
+        let mut bytes = CertificateSigningRequestDer::from_pem_slice(&pem).unwrap().to_vec();
+        let name = bytes.windows(3).position(|part| part == b"ann").unwrap();
+        bytes[name..name + 3].copy_from_slice(b"eve");
+        let lines = format!(
+            "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
+            STANDARD.encode(bytes)
+        );
+        forged["spec"]["request"] = STANDARD.encode(lines).into();
+        assert_eq!(send(&client, Method::POST, REQUESTS, forged).await.0, 201);
+        approve(&client, "forged").await;
+        let told = send(&client, Method::GET, &format!("{REQUESTS}/forged"), Value::Null).await.1;
+        assert_eq!(told["status"].get("certificate"), None);
+        let failed = &told["status"]["conditions"][1];
+        assert_eq!((&failed["type"], &failed["reason"]), (&json!("Failed"), &json!("SigningError")));
+        assert_eq!(failed["message"], "unable to verify certificate request signature");
     });
 }

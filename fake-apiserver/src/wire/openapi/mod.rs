@@ -50,6 +50,35 @@ pub fn respond(path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
     }
 }
 
+/// The answers for the definitions that there are, which take longer to make than to keep.
+#[derive(Debug, Default)]
+pub struct Kept {
+    custom: Vec<KindRef>,
+    answers: BTreeMap<(String, String), Answer>,
+}
+
+/// How many answers are kept: clients ask for few documents, and in few ways.
+const MOST_KEPT: usize = 32;
+
+impl Kept {
+    /// The same as [`respond`], which is asked once as long as definitions stay as they are.
+    pub fn respond(&mut self, path: &str, accept: &str, custom: &[KindRef]) -> Option<Answer> {
+        if !path.starts_with("/openapi/") {
+            return None;
+        }
+        if self.custom != custom || self.answers.len() >= MOST_KEPT {
+            *self = Self { custom: custom.to_vec(), answers: BTreeMap::new() };
+        }
+        let asked = (path.to_owned(), accept.to_owned());
+        if let Some(kept) = self.answers.get(&asked) {
+            return Some(kept.clone());
+        }
+        let answer = respond(path, accept, custom)?;
+        self.answers.insert(asked, answer.clone());
+        Some(answer)
+    }
+}
+
 /// The documents by group and version: `api/v1`, `apis/storage.k8s.io/v1`.
 static V3: LazyLock<BTreeMap<String, Answer>> = LazyLock::new(|| {
     let mut documents = BTreeMap::new();
