@@ -12,7 +12,7 @@ use super::{Server, probe, query};
 use crate::kinds::KindRef;
 use crate::state::Status;
 use crate::text;
-use crate::wire::{discovery, openapi};
+use crate::wire::discovery;
 
 /// The members of `/version`, in the order of Go's struct.
 const VERSION: &[&str] =
