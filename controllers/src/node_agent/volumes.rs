@@ -48,6 +48,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
     let grid = Grid::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
     loop {
+        agent.tell();
         let retry = agent.volumes().retry_at();
         tokio::select! { biased;
             () = agent.reconcile_due() => {}
@@ -82,6 +83,7 @@ async fn tick(agent: &Arc<Agent>) {
     }
     let now = agent.ctx.now().mono;
     let done = agent.volumes().reconcile(now);
+    agent.tell();
     for operation in done.started {
         if substrate::mutant!(agent.ctx, "unmount-skipped") && matches!(operation, Operation::Unmount { .. }) {
             continue;

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use substrate::fault::Span;
 
 use super::explore_mutants::Hunt;
+use super::report;
 use super::search::{self, How};
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::report_html::{Page, RUNS as SHOWN, Table};
 use crate::search::bundle::Bundle;
 use crate::search::explore::{Finding, Found, Plan};
 use crate::search::judge::{Class, Verdict};
@@ -47,6 +49,9 @@ pub(super) struct Args {
     /// Write a scenario file for each finding, with its trace, into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Write a report to this file: one page with a run of each finding, for a browser.
+    #[arg(long, value_name = "FILE", conflicts_with = "mutants")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -139,6 +144,7 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
     for (id, runs) in &found.declared {
         text += &format!("{} {id} in {runs} runs\n", style.paint(Tone::Warning, "declared"));
     }
+    let mut files = Vec::new();
     for finding in found.ordered() {
         let number = plan.number(finding.at);
         let verdict = &finding.verdict;
@@ -151,10 +157,16 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
                 Ok(file) => {
                     let again = style.paint(Tone::Faint, "again:");
                     text += &format!("  {again} mooring replay {}\n", file.display());
+                    files.push(file);
                 }
                 Err(why) => return search::environment("explore", format, format!("--out {why}")),
             }
         }
+    }
+    if let Some(path) = &args.report
+        && let Err(why) = report::write(page(args, plan, found, &files), path)
+    {
+        return search::environment("explore", format, why);
     }
     let data = found.data(plan);
     let envelope = match (whole, found.findings.len()) {
@@ -172,6 +184,35 @@ fn conclude(args: &Args, plan: &Plan, found: &Found, whole: bool, format: Format
         }
     };
     output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+/// The report: what the runs came to, and the first run of each finding, whose files are `files` where they were written.
+fn page(args: &Args, plan: &Plan, found: &Found, files: &[PathBuf]) -> Page {
+    let total = ["all".to_owned(), found.runs.to_string()];
+    let rows = found.classes.iter().map(|(class, runs)| vec![class.word().to_owned(), runs.to_string()]);
+    let mut page = Page {
+        title: format!("exploration, seed {}", plan.seed),
+        command: format!("mooring explore --seed {} --runs {}", plan.seed, found.runs),
+        table: Some(Table {
+            columns: ["what became of it".to_owned(), "runs".to_owned()].into(),
+            rows: rows.chain([total.into()]).collect(),
+        }),
+        notes: found.declared.iter().map(|(id, runs)| format!("Declared: {id} in {runs} runs.")).collect(),
+        ..Page::default()
+    };
+    for (at, finding) in found.ordered().into_iter().enumerate() {
+        if at == SHOWN {
+            page.notes.push(format!("{} more findings are not shown.", found.findings.len() - SHOWN));
+            break;
+        }
+        let flags = search::flags(plan.number(finding.at), &plan.mutants);
+        let task = plan.task(finding.at);
+        let file = files.get(at).map(PathBuf::as_path);
+        let mut run = report::run(&finding.verdict.signature, &task, &finding.verdict, args.how.timeout.0);
+        (run.commands, run.file) = (report::commands(file, &flags), report::file(file, &task.text));
+        page.runs.push(run);
+    }
+    page
 }
 
 /// Writes the first run of a finding as a file.

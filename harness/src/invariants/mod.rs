@@ -41,6 +41,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fake_apiserver::events::Reset;
 use serde::Serialize;
 use substrate::Event;
 use substrate::clock::TimeScale;
@@ -131,7 +132,11 @@ impl Invariants {
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
         let i6 = durable_bytes.check(checked, event);
-        streams.learn(event);
+        streams.learn(event, checked);
+        if event.is::<Reset>() {
+            // All objects are gone, and the nodes begin anew.
+            return state.forget();
+        }
         for (id, found) in [(Id::I1, i1), (Id::I2, i2), (Id::I3, i3), (Id::I6, i6)] {
             state.at(event, id, found);
         }
@@ -206,6 +211,12 @@ impl Invariants {
         self.state().checked.clone()
     }
 
+    /// Counts from nothing again, after a reset of the whole cluster.
+    pub fn begin_anew(&self) {
+        let mut state = self.state();
+        (state.checked, state.violations, state.total) = (Checked::default(), Vec::new(), 0);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,6 +230,12 @@ fn broken(event: &Event) -> Option<String> {
 }
 
 impl State {
+    /// Knows nothing any more but which nodes there are.
+    fn forget(&mut self) {
+        self.facts = self.facts.of_a_reset();
+        (self.one_writer, self.detach_after_unstage, self.durable_bytes) = Default::default();
+    }
+
     fn at(&mut self, event: &Event, id: Id, found: Option<Found>) {
         if let Some(found) = found {
             self.add(event.ms, event.n, &event.process, id.name(), found);

@@ -17,6 +17,7 @@ use super::end_state::EndState;
 use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::invariants::{Violation, declared};
+use crate::report_html::Listener;
 use crate::runner::{self, Attendant, Outcome};
 use crate::scenario::{self, Scenario};
 
@@ -134,6 +135,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// A run that panicked, and what it said.
+    pub fn panicked(said: &str) -> Self {
+        Self::without_outcome(Class::Broke, &format!("the run panicked: {said}"))
+    }
+
     /// A run that has no outcome.
     pub fn without_outcome(class: Class, message: &str) -> Self {
         let line = message.lines().next().unwrap_or_default();
@@ -192,13 +198,34 @@ pub fn judge_and_trace(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<St
     (verdict, events.iter().map(|event| event.line().text()).collect())
 }
 
+/// Runs `task` in this process, and gives how it ended where it has an end.
+pub fn judge_and_keep(task: &Task, limit: Option<Duration>) -> (Verdict, Option<Outcome>) {
+    judge_with(task, limit, |_| {})
+}
+
+/// Runs `task` in this process, heard by `listener`, and gives how it ended where it has an end.
+pub fn judge_and_show(task: &Task, limit: Option<Duration>, listener: &Listener) -> (Verdict, Option<Outcome>) {
+    judge_with(task, limit, |world| listener.attach(world.trace()))
+}
+
 fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Event>>) {
+    let (verdict, outcome) = judge_with(task, limit, |_| {});
+    (verdict, outcome.map(|outcome| outcome.events).unwrap_or_default())
+}
+
+/// Runs `task` in this process; `opens` is called with its world before anything happens there.
+pub(super) fn judge_with(
+    task: &Task,
+    limit: Option<Duration>,
+    opens: impl FnOnce(&World),
+) -> (Verdict, Option<Outcome>) {
     let scenario = match scenario::parse("search.yaml", &task.text) {
         Ok(scenario) => scenario,
-        Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), Vec::new()),
+        Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), None),
     };
     let compare = task.ends.is_some() || task.tell_ends;
     let run = simulate(options(&scenario, task.seed, &task.mutants, limit), async |world| {
+        opens(&world);
         play(&scenario, &world, compare).await
     });
     match run {
@@ -207,9 +234,9 @@ fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Eve
             if task.tell_coverage {
                 verdict.coverage = Coverage::of(&scenario, &outcome.events);
             }
-            (verdict, outcome.events)
+            (verdict, Some(outcome))
         }
-        Err(why) => (Verdict::without_outcome(Class::Broke, &why), Vec::new()),
+        Err(why) => (Verdict::without_outcome(Class::Broke, &why), None),
     }
 }
 
@@ -227,7 +254,8 @@ async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outc
     Ok((outcome, ends.into_inner()))
 }
 
-fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
+/// What `outcome` comes to.
+pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
     let mut declared = Vec::new();
     let mut own: Vec<&Violation> = Vec::new();
     for violation in &outcome.violations {
