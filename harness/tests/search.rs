@@ -432,7 +432,7 @@ fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_runn
     };
     assert!(looks.into_iter().any(|look| runs(&look)), "no worker runs");
     // Time for a run to end, so that there is something to print.
-    std::thread::sleep(Duration::from_secs(10));
+    std::thread::sleep(Duration::from_secs(25));
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let mut said = String::new();
