@@ -39,9 +39,4 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a kubelet that starts does not look at what is on its disk",
         recreates: "kubernetes#60645",
     },
-    Mutant {
-        name: "mount-before-attached",
-        about: "a volume is staged without a look at the node's status and at the VolumeAttachment",
-        recreates: "kubernetes#27483",
-    },
 ];

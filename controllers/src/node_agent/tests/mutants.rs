@@ -90,14 +90,3 @@ fn reconstruction_skipped() {
         assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "nobody knows of it");
     });
 }
-
-#[test]
-fn mount_before_attached() {
-    with("mount-before-attached", async |world| {
-        let rig = Rig::new(&world, &MemoryDisks::new());
-        rig.until("ready", 1, || rig.ready()).await;
-        rig.claim_and_pod("p");
-        // The node's status does not list the volume.
-        rig.until("asked", 30, || rig.calls("NodeStageVolume") > 0).await;
-    });
-}
