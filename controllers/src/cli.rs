@@ -114,7 +114,7 @@ fn replica_name(text: &str) -> Result<String, String> {
 #[command(
     name = "controllers",
     version,
-    after_help = "Example:\n  controllers --kubernetes http://127.0.0.1:8080 --csi unix:///run/csi/controller.sock --without kube-scheduler"
+    after_help = "Example:\n  controllers --kubernetes http://127.0.0.1:8080 \\\n    --csi unix:///run/csi/controller.sock --without kube-scheduler"
 )]
 struct Controllers {
     #[command(flatten)]
@@ -256,7 +256,7 @@ impl DiskArgs {
 #[command(
     name = "node-agent",
     version,
-    after_help = "Example:\n  node-agent --kubernetes http://127.0.0.1:8080 --node-name node-a --instance-id i-0123456789abcdef0 --zone us-east-1a --root /tmp/node-a --volume-dir /tmp/volumes"
+    after_help = "Example:\n  node-agent --kubernetes http://127.0.0.1:8080 --node-name node-a \\\n    --instance-id i-0123456789abcdef0 --zone us-east-1a \\\n    --root /tmp/node-a --volume-dir /tmp/volumes"
 )]
 struct NodeAgent {
     #[command(flatten)]

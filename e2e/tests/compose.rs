@@ -162,9 +162,9 @@ impl Project {
         Ok(serde_json::from_str(&self.kubectl(&["get", what, "--output", "json"])?)?)
     }
 
-    /// Takes the variables over that `mooring compose env` prints.
+    /// Takes the variables over that `mooring env --compose` prints.
     fn source(&mut self) -> Result<()> {
-        for line in self.mooring(&["compose", "env", "--project", &self.name])?.lines() {
+        for line in self.mooring(&["env", "--compose", "--project", &self.name])?.lines() {
             let (name, value) = line.strip_prefix("export ").and_then(|l| l.split_once('=')).context("no export")?;
             self.env.insert(name.to_owned(), value.trim_matches('\'').to_owned());
         }
@@ -252,7 +252,7 @@ fn story(project: &mut Project) -> Result<()> {
     let begin = Instant::now();
     project.compose(&["up", "--detach", "--no-build"])?;
     let up = begin.elapsed();
-    project.mooring(&["compose", "wait", "--project", &project.name, "--timeout", "60s"])?;
+    project.mooring(&["wait", "--ready", "--compose", "--project", &project.name, "--timeout", "60s"])?;
     eprintln!("docker-compose up: {up:?}, ready after {:?}", begin.elapsed());
     project.source()?;
     nobody_is_privileged(project)?;
@@ -295,7 +295,7 @@ fn story(project: &mut Project) -> Result<()> {
     project.run("docker", &["kill", &node_a])?;
     no_loops_of(&cloud)?;
     project.run("docker", &["start", &node_a])?;
-    project.mooring(&["compose", "wait", "--project", &project.name, "--timeout", "60s"])?;
+    project.mooring(&["wait", "--ready", "--compose", "--project", &project.name, "--timeout", "60s"])?;
     eventually(Duration::from_secs(60), || {
         ensure!(loops_of(&cloud)?.len() == 1, "{:?} of {cloud}", loops_of(&cloud)?);
         running_on(project, "node-a")?;

@@ -314,7 +314,8 @@ fn rows_of_clocks() {
             tokio::time::sleep(Duration::from_secs(30)).await;
             let leases = cluster.objects().list(scenario::Kind::of_word("lease").unwrap()).await.unwrap();
             let fired = world.trace().events().iter().filter(|e| is_row(e)).count();
-            let time = |lease: &serde_json::Value| lease["spec"]["renewTime"].as_str()?.parse::<jiff::Timestamp>().ok();
+            let time =
+                |lease: &substrate::json::Value| lease["spec"]["renewTime"].as_str()?.parse::<jiff::Timestamp>().ok();
             (leases.iter().filter_map(time).map(|t| t.as_second()).collect::<Vec<_>>(), fired)
         })
     };

@@ -262,8 +262,8 @@ fn a_node_has_the_private_address_of_its_instance() {
             let node = cluster.objects().get(&node).await.unwrap().unwrap();
             let address = &node["status"]["addresses"][0];
             assert_eq!(address["type"], "InternalIP");
-            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-            found.push((text(&instance["privateIp"]), text(&address["address"])));
+            let text = |value: Option<&str>| value.unwrap().to_owned();
+            found.push((text(instance["privateIp"].as_str()), text(address["address"].as_str())));
         }
         found
     });

@@ -387,6 +387,76 @@ fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
     assert!(verdict.silent.is_empty());
 }
 
+/// What a search found once, and was mended or is upstream's, stays so.
+#[test]
+fn what_was_found_is_mended_or_declared() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/found");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 2);
+    for file in files {
+        let document = Document::load(&file).unwrap();
+        let declares = document.tree().get("violations").is_some();
+        for seed in 1..=3 {
+            let verdict = judge(&Task { text: document.text(), seed, ..Task::default() }, LIMIT);
+            let right = if declares { Class::Declared } else { Class::Survived };
+            assert_eq!(verdict.class, right, "{}, seed {seed}: {}", file.display(), verdict.message);
+            assert!(verdict.silent.is_empty(), "{}, seed {seed}: {:?}", file.display(), verdict.silent);
+        }
+    }
+}
+
+/// Processes that were started with this text among their arguments.
+#[cfg(target_os = "linux")]
+fn running(with: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    commands.filter(|line| String::from_utf8_lossy(line).contains(with)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_running() {
+    use std::io::Read;
+    // The limit of wall time names its workers.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
+        .args(["--output", "json", "explore", "--runs", "100000", "--jobs", "2", "--timeout", "98765ms"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let looks = 1..=600;
+    let runs = |_: &u32| {
+        std::thread::sleep(Duration::from_millis(100));
+        running("98765\0") == 2
+    };
+    assert!(looks.into_iter().any(|look| runs(&look)), "no worker runs");
+    // Time for a run to end, so that there is something to print.
+    std::thread::sleep(Duration::from_secs(10));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let runs = said["data"]["runs"].as_u64().unwrap();
+    assert!(runs > 0, "{said}");
+    assert!(
+        said["error"]["message"].as_str().unwrap().starts_with(&format!("interrupted after {runs} runs")),
+        "{said}"
+    );
+    assert!(!said["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{said}");
+    assert_eq!(running("98765\0"), 0);
+}
+
+#[test]
+fn drawn_runs_are_the_same_in_two_processes() {
+    let (code, said, _) = mooring(&["explore", "--runs", "4", "--twice"]);
+    assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
+    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
+    assert_eq!(said["data"]["runs"], 4, "{said}");
+}
+
 /// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
 /// points of the small story, and with the same fault and without the defect the run survives.
 #[cfg(feature = "mutants")]

@@ -13,8 +13,8 @@ use harness::output::Exit;
 use harness::runner::{self, Attendant, Outcome};
 use harness::scenario::{self, ObjectRef};
 use mock_ec2::events::{AttachmentChanged, AttachmentPhase, VolumeChanged};
-use serde_json::Value;
 use substrate::World;
+use substrate::json::Value;
 use substrate::world::{Options, simulate};
 
 /// Runs a scenario text in virtual time, and reads an object afterwards.

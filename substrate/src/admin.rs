@@ -45,6 +45,8 @@ pub struct FaultsApi {
     ctx: Ctx,
     planes: &'static [Plane],
     changed: Option<OnChange>,
+    /// Who serves it ends faults whose `when.until` holds.
+    watches: bool,
 }
 
 impl std::fmt::Debug for FaultsApi {
@@ -57,13 +59,20 @@ impl FaultsApi {
     /// The API of process `ctx`, for faults of `planes`: several servers of one world share a book, and each shows its
     /// own.
     pub fn new(ctx: &Ctx, planes: &'static [Plane]) -> Self {
-        Self { ctx: ctx.clone(), planes, changed: None }
+        Self { ctx: ctx.clone(), planes, changed: None, watches: false }
     }
 
     /// Calls `changed` when faults have ended by a request.
     #[must_use]
     pub fn on_end(self, changed: impl Fn() + Send + Sync + 'static) -> Self {
         Self { changed: Some(Arc::new(changed)), ..self }
+    }
+
+    /// Takes faults with a condition on the cluster (`when.until`): who serves it ends them. A server that shares the book
+    /// of such a one does not, and nobody would end a fault that it took.
+    #[must_use]
+    pub fn watching(self) -> Self {
+        Self { watches: true, ..self }
     }
 
     /// Whether `path` belongs to it.
@@ -154,6 +163,11 @@ impl FaultsApi {
             let own: Vec<&str> = self.planes.iter().map(|p| p.name()).collect();
             let message = format!("this server acts on faults of the plane {}, not {}", own.join(", "), plane.name());
             return Err(Box::new(refusal(&Mistake::new("match.plane", message))));
+        }
+        if fault.when.until.is_some() && !self.watches {
+            let message = "this server does not look at the cluster: add the fault at the admin API of the whole \
+                           cluster (`mooring fault add`), or end it by deleting it or with a lease.ttl";
+            return Err(Box::new(refusal(&Mistake::key("when.until", message))));
         }
         let name = fault.name.clone();
         self.ctx.faults().add(self.ctx.clock().mono(), fault).map_err(|mistake| Box::new(refusal(&mistake)))?;
@@ -323,6 +337,21 @@ mod tests {
         let status = response.status().as_u16();
         let bytes = collect(response.into_body(), 1 << 20).await.unwrap();
         (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[test]
+    fn a_condition_on_the_cluster_is_taken_only_where_somebody_looks_at_the_cluster() {
+        simulate(Options::default(), async |world| {
+            // As in a cluster, whose servers share one book.
+            world.faults().watch();
+            let until = r#"{"name": "f", "match": {"plane": "link", "op": "request"},
+                            "when": {"until": "pvc/data=Bound"}, "effect": {"drop_request": true}}"#;
+            let server = api(&world);
+            let (status, said) = json_of(send(&server, "POST", ROOT, until)).await;
+            assert_eq!((status, said["field"].as_str()), (400, Some("when.until")), "{said}");
+            assert!(said["error"].as_str().is_some_and(|said| said.contains("mooring fault add")), "{said}");
+            assert_eq!(send(&server.watching(), "POST", ROOT, until).status(), 201);
+        });
     }
 
     const LOST: &str = r#"{"name": "lost", "match": {"plane": "link", "op": "request"},

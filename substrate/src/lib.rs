@@ -17,7 +17,6 @@ pub mod guard;
 pub mod host;
 pub mod ids;
 mod inbox;
-pub mod json;
 pub mod latest;
 pub mod link;
 pub mod listen;
@@ -35,6 +34,8 @@ pub mod world;
 
 pub use body::{Body, BoxError, HttpService};
 pub use clock::{Clock, Now};
+/// The tree of objects of the API.
+pub use json_tree as json;
 pub use process::{Ctx, Process};
 pub use scale::TimeScale;
 pub use seed::Seed;

@@ -50,9 +50,9 @@ const fn left(what: &'static str, note: &'static str) -> Rule {
 }
 
 /// The smallest factor: a minute takes most of a day.
-const LEAST: f64 = 0.001;
+pub const LEAST: f64 = 0.001;
 /// The largest factor: a minute takes less than a tenth of a millisecond.
-const MOST: f64 = 1_000_000.0;
+pub const MOST: f64 = 1_000_000.0;
 /// The least that [`TimeScale::patience`] leaves of a deadline.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 

@@ -91,7 +91,8 @@ impl Trace {
         self.0.level
     }
 
-    /// Keeps only the newest `events`; for servers that run for days.
+    /// Keeps only the newest `events`, and none that [`Level::Trace`] alone has, which would soon be all that is kept;
+    /// for servers that run for days.
     pub fn keep(&self, events: usize) {
         self.state().keep = Some(events);
         self.listen();
@@ -141,13 +142,13 @@ impl Trace {
 
     /// Records a domain event.
     pub fn info(&self, process: &Arc<str>, event: impl EventType) {
-        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event);
+        self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event, Level::Info);
     }
 
     /// Records an event that only [`Level::Trace`] keeps; `event` is not called otherwise.
     pub fn trace<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.0.level == Level::Trace {
-            self.info(process, event());
+            self.record(self.0.clock.mono().as_millis() as u64, process.clone(), event(), Level::Trace);
         }
     }
 
@@ -155,7 +156,7 @@ impl Trace {
     /// `event` is not called when nobody observes.
     pub fn whisper<T: EventType>(&self, process: &Arc<str>, event: impl FnOnce() -> T) {
         if self.0.level == Level::Trace {
-            return self.info(process, event());
+            return self.trace(process, event);
         }
         let observers = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if observers.is_empty() {
@@ -200,7 +201,7 @@ impl Trace {
         kind.record(self, line).map_err(|error| AdoptError::Malformed(kind.kind.to_owned(), error))
     }
 
-    fn record<T: EventType>(&self, ms: u64, process: Arc<str>, content: T) {
+    fn record<T: EventType>(&self, ms: u64, process: Arc<str>, content: T, level: Level) {
         if !self.is_heard() {
             self.state().n += 1;
             return;
@@ -213,7 +214,9 @@ impl Trace {
                 // A trace file that cannot be written must not change the run; `flush` reports it.
                 let _ = writeln!(sink, "{}", event.line().text());
             }
-            state.events.push_back(event.clone());
+            if state.keep.is_none() || level == Level::Info {
+                state.events.push_back(event.clone());
+            }
             if let Some(keep) = state.keep {
                 while state.events.len() > keep {
                     state.events.pop_front();

@@ -26,7 +26,7 @@ use crate::cli::{DiskArgs, socket, wait};
 #[command(
     name = "machine",
     version,
-    after_help = "Example:\n  machine --endpoint unix:///tmp/node-a/runtime.sock --node-name node-a --root /tmp/node-a --volume-dir /tmp/volumes"
+    after_help = "Example:\n  machine --endpoint unix:///tmp/node-a/runtime.sock \\\n    --node-name node-a --root /tmp/node-a --volume-dir /tmp/volumes"
 )]
 struct Args {
     /// Where a kubelet reaches it: a unix socket, which is made.

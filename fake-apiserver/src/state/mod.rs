@@ -15,7 +15,6 @@ mod default;
 mod definitions;
 mod delete;
 mod event_view;
-mod field;
 mod flaw;
 mod flow;
 mod history;
@@ -31,7 +30,6 @@ mod namespace;
 mod object;
 mod pod_security;
 mod policies;
-pub(crate) mod quantity;
 mod quota;
 pub mod rbac;
 mod roles;
@@ -47,7 +45,6 @@ mod subresource;
 mod token;
 mod update;
 mod validate;
-pub mod value;
 mod view;
 mod warnings;
 mod watch;
@@ -57,16 +54,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use command::{Asking, Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 use compactor::Compactor;
 pub use complete::complete;
 pub use create::identify_review;
-pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
 pub use flow::Matched;
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};
+pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use scale::scale_of;
 use shelf::Shelf;
@@ -78,6 +75,8 @@ pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
 use crate::custom::Registry;
+pub(crate) use crate::fields::quantity;
+pub use crate::fields::{FieldError, FieldFault, value};
 use crate::keys::PublicKey;
 use crate::kinds::{self, Kind};
 
@@ -169,6 +168,10 @@ pub struct Store {
     defects: Defects,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
+    /// In whose name the present command is done; none for what the server does by itself.
+    asking: Option<Asking>,
+    /// Whether roles say who may do what; otherwise everybody may do everything.
+    checks_access: bool,
 }
 
 impl std::fmt::Debug for Store {
@@ -204,7 +207,14 @@ impl Store {
             flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
+            asking: None,
+            checks_access: false,
         }
+    }
+
+    /// Roles say who may do what, to policies that ask.
+    pub fn check_access(&mut self) {
+        self.checks_access = true;
     }
 
     /// Keeps the managers of every object's fields from its creation on, and what Go writes of fields that are not set,
@@ -227,6 +237,17 @@ impl Store {
     /// The revision of the last commit.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The same as [`apply`](Self::apply), in somebody's name, which policies see.
+    ///
+    /// # Errors
+    /// The failure as the client sees it.
+    pub fn apply_for(&mut self, now: Now, asking: Option<&Asking>, command: Command) -> Result<Reply, Status> {
+        self.asking = asking.cloned();
+        let reply = self.apply(now, command);
+        self.asking = None;
+        reply
     }
 
     /// Does what `command` says, after everything that fell due up to `now`.
@@ -311,6 +332,14 @@ impl Store {
     /// Takes what is to be warned of since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
+    }
+
+    /// Whether there are policies or webhooks, which are told who asks.
+    pub fn has_admission(&self) -> bool {
+        [kinds::MUTATING_ADMISSION_POLICY_BINDINGS, kinds::VALIDATING_ADMISSION_POLICY_BINDINGS]
+            .iter()
+            .any(|kind| !self.shelf(kind).objects().is_empty())
+            || self.has_webhooks()
     }
 
     /// Whether there are webhooks that could be asked.

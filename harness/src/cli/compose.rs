@@ -1,11 +1,11 @@
-//! `mooring compose`: how one reaches, and waits for, a cluster of containers that docker has started.
+//! A cluster of containers that docker has started, for the commands that reach one and wait for it: `mooring env
+//! --compose` and `mooring wait --ready --compose`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use http::Request;
-use serde_json::{Value, json};
+use serde_json::Value;
 use substrate::body::{call, collect, empty};
 use substrate::dial;
 use substrate::fault::Span;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::announce;
 use super::day::place;
+use super::refusal::{Refusal, lacking, late, next};
 use crate::cluster::compose::project::{Doors, Project};
-use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 
 /// The region of the cloud in the compose file.
 const REGION: &str = "us-east-1";
@@ -23,72 +23,41 @@ const LOOK: Duration = Duration::from_millis(100);
 /// More than a list of the nodes of a compose file has.
 const LIMIT: usize = 16 << 20;
 
-/// What is asked of a project.
-#[derive(Debug, clap::Subcommand)]
-pub(super) enum Command {
-    /// Write a kubeconfig for this machine and print the variables with which kubectl and aws find the cluster.
-    #[command(after_help = "Example:\n  eval \"$(mooring compose env)\"\n  kubectl get nodes")]
-    Env(Args),
-    /// Wait until every container is well, every node is Ready, and the driver is registered on each.
-    #[command(after_help = "Example:\n  docker-compose up -d && mooring compose wait")]
-    Wait(Waiting),
-}
+/// The hint of what docker knows.
+const HINT: &str = "see `docker compose ps` and `docker compose logs`";
 
-/// Which project.
+/// A cluster of containers, where a command takes one instead of a Mooring.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
-    /// The compose project; the only one that runs mock-ec2 or fake-apiserver when absent.
-    #[arg(long, value_name = "NAME")]
-    project: Option<String>,
+pub(super) struct Containers {
+    /// The cluster of containers that docker has started from compose.yaml, instead of a Mooring.
+    #[arg(long, conflicts_with = "name")]
+    pub compose: bool,
+    /// Its compose project; the only one that runs mock-ec2 or fake-apiserver when absent.
+    #[arg(long, value_name = "NAME", requires = "compose")]
+    pub project: Option<String>,
 }
 
-/// Which project, and how long.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct Waiting {
-    #[command(flatten)]
-    of: Args,
-    /// How long to wait; after it the exit code is 4.
-    #[arg(long, value_name = "DURATION", default_value = "2m")]
-    timeout: Span,
+fn failed(why: impl Into<String>) -> Refusal {
+    next(lacking(why), HINT)
 }
 
-pub(super) fn main(command: &Command, format: Format) -> ExitCode {
-    let (data, text) = match command {
-        Command::Env(args) => match env(args) {
-            Ok((data, text)) => (data, text),
-            Err(why) => return refuse(format, Exit::Environment, "environment", why),
-        },
-        Command::Wait(args) => match wait(args) {
-            Ok(waited) => {
-                let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-                (json!({ "waitedMs": ms }), format!("ready after {:.1} s\n", waited.as_secs_f64()))
-            }
-            Err((exit, why)) => {
-                let code = if exit == Exit::Timeout { "timeout" } else { "environment" };
-                return refuse(format, exit, code, why);
-            }
-        },
-    };
-    output::finish(format, &Envelope::passed("compose", data), &text, Style::stderr()).into()
+/// Whether docker runs one project that a command can mean which names nothing.
+pub(super) fn is_there() -> bool {
+    Project::find(None).is_ok()
 }
 
-fn refuse(format: Format, exit: Exit, code: &str, why: String) -> ExitCode {
-    let failure = Failure::new(code, why).action("see `docker-compose ps` and `docker-compose logs`");
-    output::finish(format, &Envelope::failed("compose", exit, failure), "", Style::stderr()).into()
-}
-
-/// Writes the kubeconfig of a project and gives the variables, as data and for a shell.
-fn env(args: &Args) -> Result<(Value, String), String> {
-    let project = Project::find(args.project.as_deref())?;
-    let doors = project.doors()?;
-    let path = kubeconfig(&project)?;
+/// Writes a kubeconfig for this machine and gives the variables with which kubectl and aws find the cluster.
+///
+/// # Errors
+/// When docker does not answer, or the servers do not run.
+pub(super) fn variables(of: &Containers) -> Result<Vec<(&'static str, String)>, Refusal> {
+    let project = Project::find(of.project.as_deref()).map_err(failed)?;
+    let doors = project.doors().map_err(failed)?;
+    let path = kubeconfig(&project).map_err(failed)?;
     let text = serde_json::to_string_pretty(&doors.kubeconfig).unwrap_or_default() + "\n";
-    fake_apiserver::kubeconfig::write(&path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
-    let variables = announce::variables(&path.display().to_string(), &doors.ec2, REGION);
-    let exports =
-        variables.iter().map(|(name, value)| format!("export {name}={}\n", announce::quoted(value))).collect();
-    let data = variables.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
-    Ok((Value::Object(data), exports))
+    let written = fake_apiserver::kubeconfig::write(&path, &text);
+    written.map_err(|e| lacking(format!("{}: {e}", path.display())))?;
+    Ok(announce::variables(&path.display().to_string(), &doors.ec2, REGION))
 }
 
 /// Where the kubeconfig of a project goes: beside the directories of those that `mooring up` starts.
@@ -99,22 +68,25 @@ fn kubeconfig(project: &Project) -> Result<PathBuf, String> {
     Ok(directory.join("kubeconfig"))
 }
 
-/// Waits until all is ready; says how long it took.
-fn wait(args: &Waiting) -> Result<Duration, (Exit, String)> {
-    let environment = |why: String| (Exit::Environment, why);
+/// Waits until every container is well, every node is Ready, and the driver is registered on each. Gives the name of the
+/// project.
+///
+/// # Errors
+/// When docker does not answer, and what is missing when `timeout` is over.
+pub(super) fn wait(of: &Containers, timeout: Span) -> Result<String, Refusal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| environment(format!("the runtime does not start: {e}")))?;
-    let project = Project::find(args.of.project.as_deref()).map_err(environment)?;
+    let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
+    let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let begin = Instant::now();
     loop {
         let missing = match runtime.block_on(missing(&project)) {
-            Ok(missing) if missing.is_empty() => return Ok(begin.elapsed()),
+            Ok(missing) if missing.is_empty() => return Ok(project.name().to_owned()),
             Ok(missing) => missing.join("; "),
             Err(why) => why,
         };
-        if begin.elapsed() > args.timeout.0 {
-            let why = format!("project {} is not ready within {}: {missing}", project.name(), args.timeout);
-            return Err((Exit::Timeout, why));
+        if begin.elapsed() > timeout.0 {
+            let why = format!("project {} is not ready after {timeout}: {missing}", project.name());
+            return Err(next(late(why), HINT));
         }
         std::thread::sleep(LOOK);
     }

@@ -6,6 +6,7 @@ mod compose;
 mod day;
 mod doctor;
 mod explore;
+mod explore_mutants;
 mod health;
 mod pause;
 mod refusal;
@@ -74,7 +75,7 @@ enum Command {
     /// The exit code is 0 when it went as recorded, whatever the finding is, 5 with the first event that differs, 2 for a
     /// mistake in the file or on the command line. A file without a record is run twice, and the two are compared.
     #[command(
-        after_help = "Example:\n  mooring replay found/leaked.yaml\n  mooring replay scenarios/migration.yaml --seed 7 --at 'volumeattachment/csi-* attached' --state"
+        after_help = "Example:\n  mooring replay found/leaked.yaml\n  mooring replay scenarios/migration.yaml --seed 7 \\\n    --at 'volumeattachment/csi-* attached' --state"
     )]
     Replay(Box<replay::Args>),
     /// Take out of a finding what it does not need, until a person can read it.
@@ -104,9 +105,6 @@ enum Command {
     /// Say what this machine can do for the live world, and what to install.
     #[command(after_help = "Example:\n  mooring doctor --output json")]
     Doctor(doctor::Args),
-    /// Reach a cluster of containers that docker has started from compose.yaml.
-    #[command(subcommand)]
-    Compose(compose::Command),
     /// Ask components whether they answer: what the health checks of containers run. Exit code 1 when one does not.
     #[command(after_help = "Example:\n  mooring health http://127.0.0.1:4566/admin/v1/health")]
     Health(health::Args),
@@ -142,9 +140,34 @@ pub fn main_with(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Up(args) => up::main(&args, format),
         Command::Day(command) => day::main(command, format),
         Command::Doctor(args) => doctor::main(&args, format),
-        Command::Compose(command) => compose::main(&command, format),
         Command::Health(args) => health::main(&args),
         Command::Schema(args) => schema::main(&args, format),
         Command::Component(args) => component::main(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    /// What is wider than a terminal of 80 columns, with the command whose help it stands in.
+    fn wide(command: &Command, path: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        // Examples are copied: they are not wrapped, but short.
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for text in [command.clone().term_width(80).render_long_help().to_string(), examples] {
+            lines.extend(text.lines().filter(|line| line.chars().count() > 80).map(|line| format!("{path}: {line}")));
+        }
+        for inner in command.get_subcommands() {
+            lines.extend(wide(inner, &format!("{path} {}", inner.get_name())));
+        }
+        lines
+    }
+
+    #[test]
+    fn help_fits_into_80_columns() {
+        let mut command = super::Cli::command();
+        command.build();
+        assert_eq!(wide(&command, "mooring"), Vec::<String>::new());
     }
 }

@@ -111,7 +111,7 @@ pub(in crate::cli) fn carry_out_branches(
 /// Writes a finding into `folder`, with its trace where it has one, and gives its path.
 pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit: Duration) -> Result<PathBuf, String> {
     // A run that breaks the program would break this one, too.
-    if matches!(bundle.record.class, Class::Broke | Class::Hung) {
+    if matches!(bundle.record.class, Class::Broke | Class::Hung | Class::Diverged) {
         return bundle.write(folder, name, &[]);
     }
     let task = task_of(&bundle.document, &bundle.record, Some(limit));

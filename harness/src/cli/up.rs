@@ -25,7 +25,7 @@ use super::announce::{self, Access};
 use super::day::place::{self, Held, Place, Record};
 use super::refusal::{Refusal, lacking, usage};
 use crate::cluster::spec::node_name;
-use crate::cluster::{Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
+use crate::cluster::{Checks, Cluster, ClusterSpec, Endpoints, NodeSpec, Secret, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
 use crate::runner::defaults;
 
@@ -71,6 +71,9 @@ pub(super) struct Args {
     /// the current one. `mooring down` takes it out again.
     #[arg(long)]
     merge: bool,
+    /// Check the invariants all the time; `mooring check` says what they have seen.
+    #[arg(long)]
+    check: bool,
     /// Write the trace to this file as JSON lines, with every message of every link; - is standard output.
     #[arg(long, value_name = "PATH")]
     trace: Option<PathBuf>,
@@ -254,6 +257,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let world = World::live(options);
         world.trace().keep(EVENTS);
         write_trace(args, &world)?;
+        let checks = args.check.then(|| Checks::begin(&world));
         let cluster = {
             // Others of this user choose theirs once these are taken.
             let _turn = turn()?;
@@ -264,7 +268,7 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
         let heard = if args.quiet { Progress::silent() } else { progress.clone() };
         let teller = tell::Teller::start(&world, &heard);
         let told = teller.clone();
-        cluster.serve_admin(args.token.clone(), move |begins| told.still(begins)).map_err(lacking)?;
+        cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
         defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
         progress.note(&site.describe());
         announce(args, (&held, &mut record), &endpoints, format)?;
@@ -297,8 +301,8 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     code
 }
 
-/// As many events as are kept for `mooring timeline` and `mooring collect`.
-const EVENTS: usize = 50_000;
+/// As many events as are kept for `mooring timeline` and `mooring collect`: those of some hundred volumes, in some ten MB.
+const EVENTS: usize = 20_000;
 
 /// Writes the trace where the user wants it.
 fn write_trace(args: &Args, world: &World) -> Result<(), Refusal> {

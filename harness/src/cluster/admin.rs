@@ -7,6 +7,8 @@
 //! | `GET /admin/v1/state` | `{"cluster", "cloud", "kubernetes", "faults"}`: everything |
 //! | `GET /admin/v1/trace` | the newest events since the last reset, as JSON lines |
 //! | `GET /admin/v1/logs?component=NAME…` | what components have said, with the parameters of pods/log |
+//! | `GET /admin/v1/checks` | what the invariants have seen, where they are checked |
+//! | `POST /admin/v1/checks`, `{"rest": true, "empty": true, "within": "5m"}` | the same, once nothing has to be done any more, and nothing is left |
 //! | `POST /admin/v1/reset` | everything begins anew, at the same addresses |
 //! | `/admin/v1/faults…` | [`substrate::admin`], for the faults of all planes |
 //! | `GET /admin/v1/crashes` | `{"crashes": [process, …]}` that were crashed here and are down |
@@ -33,6 +35,7 @@ use substrate::fault::{Fault, Mistake, Plane};
 use substrate::{Ctx, HttpService, body};
 use tokio::sync::Mutex as Turn;
 
+use super::checks::{Asked, Checks};
 use super::{Cluster, names};
 use crate::runner::defaults;
 use crate::scenario::object::Condition;
@@ -49,6 +52,8 @@ struct App {
     cluster: Arc<Cluster>,
     faults: FaultsApi,
     token: Option<Secret>,
+    /// The invariants, where they are checked.
+    checks: Option<Checks>,
     /// What was crashed here and not started again.
     crashed: Mutex<BTreeSet<String>>,
     /// The ordinal of the last event before the last reset.
@@ -60,20 +65,22 @@ struct App {
 }
 
 impl Cluster {
-    /// The admin API of this cluster, as part of process `ctx`; `on_reset` is told when a reset begins and when it is
+    /// The admin API of this cluster, as part of process `ctx`, with its invariants; `on_reset` is told when a reset begins and when it is
     /// over.
     pub fn admin(
         self: &Arc<Self>,
         ctx: &Ctx,
         token: Option<Secret>,
+        checks: Option<Checks>,
         on_reset: impl Fn(bool) + Send + Sync + 'static,
     ) -> HttpService {
         let cluster = self.clone();
-        let faults = FaultsApi::new(ctx, PLANES).on_end(move || cluster.refresh_cloud());
+        let faults = FaultsApi::new(ctx, PLANES).watching().on_end(move || cluster.refresh_cloud());
         let app = Arc::new(App {
             cluster: self.clone(),
             faults,
             token,
+            checks,
             crashed: Mutex::default(),
             since: AtomicU64::new(0),
             turn: Turn::new(()),
@@ -85,6 +92,7 @@ impl Cluster {
             .route("/admin/v1/state", get(state))
             .route("/admin/v1/trace", get(trace))
             .route("/admin/v1/logs", get(logs))
+            .route("/admin/v1/checks", get(checked).post(checked))
             .route("/admin/v1/reset", post(reset))
             .route("/admin/v1/faults", axum::routing::any(faults_of))
             .route("/admin/v1/faults/{*name}", axum::routing::any(faults_of))
@@ -239,6 +247,9 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
     let done = async {
         app.cluster.reset().await?;
         app.crashed().clear();
+        if let Some(checks) = &app.checks {
+            checks.begin_anew();
+        }
         app.since.store(app.cluster.world().trace().len(), Ordering::Relaxed);
         defaults::apply_more(app.cluster.objects()).await.map_err(|e| e.to_string())
     };
@@ -247,6 +258,22 @@ async fn reset(State(app): State<Arc<App>>) -> Response {
     match done {
         Ok(()) => reply(StatusCode::OK, &json!({ "status": "reset" })),
         Err(why) => error(StatusCode::INTERNAL_SERVER_ERROR, &why),
+    }
+}
+
+async fn checked(State(app): State<Arc<App>>, request: Request) -> Response {
+    let Some(checks) = &app.checks else {
+        return error(StatusCode::NOT_FOUND, "nothing is checked here: start it with `mooring up --check`");
+    };
+    let reads = *request.method() != Method::POST;
+    let sent = axum::body::to_bytes(request.into_body(), BODY_LIMIT).await.unwrap_or_default();
+    let asked = if reads { Ok(Asked::default()) } else { serde_json::from_slice(&sent) };
+    match asked {
+        Err(why) => error(StatusCode::BAD_REQUEST, &why.to_string()),
+        Ok(asked) => match checks.look(&app.cluster, asked).await {
+            Ok(report) => reply(StatusCode::OK, &report),
+            Err(why) => error(StatusCode::CONFLICT, &why),
+        },
     }
 }
 

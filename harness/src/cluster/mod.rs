@@ -3,6 +3,7 @@
 pub mod addresses;
 mod admin;
 pub mod assemble;
+mod checks;
 pub mod compose;
 mod driver_flags;
 mod faults;
@@ -37,6 +38,7 @@ use substrate::{Ctx, HttpService, World, WorldKind};
 
 use crate::runner::Objects;
 pub use assemble::ClusterError;
+pub use checks::Checks;
 pub use forgetful::check_processes;
 use member::Member;
 pub use spec::{ClusterSpec, NodeSpec};
@@ -223,17 +225,19 @@ impl Cluster {
     }
 
     /// Serves the admin API of the whole cluster where it listens, until the cluster is gone; says nothing of a cluster
-    /// that has no such address. `on_reset` is told when a reset begins and when it is over.
+    /// that has no such address. `checks` are the invariants, where they are checked; `on_reset` is told when a reset
+    /// begins and when it is over.
     ///
     /// # Errors
     /// When it cannot listen.
     pub fn serve_admin(
         self: &Arc<Self>,
         token: Option<Secret>,
+        checks: Option<Checks>,
         on_reset: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<(), String> {
         let Some(sockets) = &self.sockets else { return Ok(()) };
-        let service = self.admin(&self.user, token, on_reset);
+        let service = self.admin(&self.user, token, checks, on_reset);
         wiring::Wiring::publish(&**sockets, &self.user, sockets::ADMIN, service)
     }
 

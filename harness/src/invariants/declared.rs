@@ -66,6 +66,15 @@ impl Deviation {
     }
 }
 
+/// Marks in `violations` those that are known of upstream, whoever expects them.
+///
+/// # Errors
+/// When a declaration cannot be read.
+pub fn mark_known(violations: &mut [Violation]) -> Result<(), String> {
+    let known: Vec<String> = all()?.into_iter().map(|deviation| deviation.id).collect();
+    mark(violations, &known).map(drop)
+}
+
 /// Marks in `violations` those that a scenario expects, and says which of the expected ones did not occur.
 ///
 /// # Errors
@@ -136,6 +145,9 @@ mod tests {
             assert_eq!(mark(&mut other, &expected).unwrap(), expected);
             assert_eq!(other[0].declared, None, "{other:?}");
         }
+        let mut any = [violation(), Violation { id: "I1", ..violation() }];
+        mark_known(&mut any).unwrap();
+        assert_eq!(any.map(|v| v.declared.is_some()), [true, false]);
         assert!(mark(&mut [], &["no-such".to_owned()]).unwrap_err().contains("no-such"));
     }
 }

@@ -202,6 +202,11 @@ impl Facts {
         self.made.len() as u64
     }
 
+    /// What still holds when everything was wiped.
+    pub(super) fn of_a_reset(&self) -> Self {
+        Self { scale: self.scale, instances: self.instances.clone(), ..Self::default() }
+    }
+
     pub fn observe(&mut self, event: &Event) {
         if let Some(commit) = event.get::<Commit>() {
             return self.on_commit(commit, event.ms);

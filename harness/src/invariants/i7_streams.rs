@@ -12,6 +12,9 @@
 //!
 //! Streams that select by labels, and those of Leases and Events, whose commits the trace has only at its trace level,
 //! are judged by their order alone. What a fault did to a stream (`watch: gap`) is told by the server and excused.
+//!
+//! Commits are kept for [`KEPT`], three times as long as the API server keeps its history; a stream that is further
+//! behind than that is judged by its order alone from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +26,16 @@ use substrate::events::{ProcessCrashed, ProcessStarted};
 
 use super::{Checked, Found, Id};
 
+/// How long a commit is kept, in milliseconds.
+const KEPT: u64 = 15 * 60 * 1000;
+/// How often those that are older are looked for, in milliseconds.
+const SWEEP: u64 = 60 * 1000;
+
 /// A commit as a list of selected commits has it.
 #[derive(Debug)]
 struct Entry {
     rv: u64,
+    ms: u64,
     object: Arc<str>,
     told: Told,
 }
@@ -61,6 +70,10 @@ pub(super) struct Streams {
     commits: BTreeMap<Of, Vec<Entry>>,
     /// The node that a pod was on at its last commit.
     nodes: BTreeMap<Arc<str>, Option<String>>,
+    /// The newest revision that was forgotten.
+    forgotten: u64,
+    /// When old commits were last looked for, in milliseconds.
+    swept: u64,
 }
 
 impl Streams {
@@ -70,11 +83,15 @@ impl Streams {
     }
 
     /// Takes in what is committed, and that streams end.
-    pub(super) fn learn(&mut self, event: &Event) {
+    pub(super) fn learn(&mut self, event: &Event, checked: &mut Checked) {
         if let Some(commit) = event.get::<Commit>() {
-            self.on_commit(commit);
+            self.on_commit(commit, event.ms);
+            if event.ms >= self.swept + SWEEP {
+                self.swept = event.ms;
+                self.forget(event.ms.saturating_sub(KEPT), checked);
+            }
         } else if event.is::<Load>() || event.is::<Reset>() {
-            *self = Self::default();
+            *self = Self { swept: event.ms, ..Self::default() };
         } else if event.is::<ProcessCrashed>() || event.is::<ProcessStarted>() {
             self.open.retain(|(process, _), _| *process != event.process);
         }
@@ -116,7 +133,8 @@ impl Streams {
         let resource = opened.resource.to_string();
         let text = |text: &Option<substrate::json::Text>| text.as_deref().map(str::to_owned);
         let namespace = text(&opened.namespace);
-        let judged = !opened.filtered && !matches!(resource.as_str(), "leases" | "events");
+        let judged =
+            !opened.filtered && !matches!(resource.as_str(), "leases" | "events") && opened.from_rv >= self.forgotten;
         if !judged {
             checked.unjudged_streams += 1;
         }
@@ -143,14 +161,36 @@ impl Streams {
         self.open.insert((event.process.clone(), opened.stream), stream);
     }
 
-    fn on_commit(&mut self, commit: &Commit) {
+    /// Forgets the commits from before `before`, in milliseconds.
+    fn forget(&mut self, before: u64, checked: &mut Checked) {
+        for (of, commits) in &mut self.commits {
+            let old = commits.partition_point(|entry| entry.ms < before);
+            if old == 0 {
+                continue;
+            }
+            for stream in self.open.values_mut().filter(|stream| stream.of == *of) {
+                let untold = commits.get(stream.next..old).unwrap_or_default();
+                let owes = |e: &Entry| stream.selects(&e.object) && !stream.excused.contains(&e.rv);
+                if stream.judged && untold.iter().any(owes) {
+                    stream.judged = false;
+                    checked.unjudged_streams += 1;
+                }
+                stream.next = stream.next.saturating_sub(old);
+            }
+            let last = commits.drain(..old).last();
+            self.forgotten = self.forgotten.max(last.map_or(0, |entry| entry.rv));
+        }
+        self.commits.retain(|_, commits| !commits.is_empty());
+    }
+
+    fn on_commit(&mut self, commit: &Commit, ms: u64) {
         let resource = commit.resource.as_str();
         let told = match commit.r#type {
             EventType::Added => Told::Added,
             EventType::Deleted => Told::Deleted,
             _ => Told::Modified,
         };
-        let entry = |told| Entry { rv: commit.rv, object: commit.object.clone(), told };
+        let entry = |told| Entry { rv: commit.rv, ms, object: commit.object.clone(), told };
         self.commits.entry(Of::All(resource.to_owned())).or_default().push(entry(told));
         let by_name = Of::Object(resource.to_owned(), commit.object.to_string());
         self.commits.entry(by_name).or_default().push(entry(told));
@@ -217,5 +257,93 @@ impl Stream {
     fn selects(&self, object: &str) -> bool {
         let namespace = object.split_once('/').map(|(namespace, _)| namespace);
         self.namespace.as_deref().is_none_or(|wanted| namespace == Some(wanted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::{Value, json};
+    use substrate::{Clock, Level, Line, Trace};
+
+    use super::*;
+
+    /// What the streams come to after `lines`: what was found, what was counted, and how many commits are kept.
+    fn after(lines: &[Value]) -> (Vec<String>, Checked, usize) {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let state = Arc::new(Mutex::new((Streams::default(), Checked::default(), Vec::new())));
+        let into = state.clone();
+        trace.observe(move |event| {
+            let (streams, checked, found) = &mut *into.lock().unwrap();
+            if streams.sees(event) {
+                found.extend(streams.check(event, checked).map(|found| found.message));
+            } else {
+                streams.learn(event, checked);
+            }
+        });
+        for line in lines {
+            let line: Line = serde_json::from_value(line.clone()).unwrap();
+            trace.adopt(&crate::events::all(), line).unwrap();
+        }
+        let (streams, checked, found) = std::mem::take(&mut *state.lock().unwrap());
+        let kept = streams.commits.values().map(Vec::len).sum();
+        (found, checked, kept)
+    }
+
+    fn commit(minute: u64, rv: u64, object: &str) -> Value {
+        json!({
+            "ms": minute * 60_000, "n": 1, "process": "fake-apiserver", "kind": "api.commit", "object": object,
+            "resource": "configmaps", "rv": rv, "type": "MODIFIED", "user": "u", "verb": "update",
+        })
+    }
+
+    fn opened(minute: u64, stream: u64, from_rv: u64, namespace: Option<&str>) -> Value {
+        let mut line = json!({
+            "ms": minute * 60_000, "n": 1, "process": "fake-apiserver", "kind": "watch.opened", "caller": "c",
+            "from_rv": from_rv, "group": "", "resource": "configmaps", "stream": stream,
+        });
+        if let Some(namespace) = namespace {
+            line["namespace"] = namespace.into();
+        }
+        line
+    }
+
+    fn sent(minute: u64, stream: u64, rv: u64, object: &str) -> Value {
+        json!({
+            "ms": minute * 60_000, "n": 1, "process": "fake-apiserver", "kind": "watch.sent", "object": object,
+            "rv": rv, "stream": stream, "type": "MODIFIED",
+        })
+    }
+
+    #[test]
+    fn commits_of_a_long_run_are_forgotten_and_streams_are_judged_as_before() {
+        let mut lines = vec![opened(0, 1, 0, None), opened(0, 2, 0, Some("quiet"))];
+        for minute in 1..=200 {
+            lines.extend([commit(minute, minute, "busy/a"), sent(minute, 1, minute, "busy/a")]);
+        }
+        lines.extend([commit(201, 201, "quiet/a"), sent(201, 2, 201, "quiet/a"), sent(201, 1, 201, "quiet/a")]);
+        let (found, checked, kept) = after(&lines);
+        assert!(found.is_empty(), "{found:?}");
+        assert_eq!((checked.get(Id::I7), checked.unjudged_streams), (202, 0));
+        // Each commit is in the list of its resource and in that of its object.
+        assert!(kept < 2 * 20, "{kept}");
+        // What is left out is found after a long time, too.
+        let (found, ..) = after(
+            &[&lines[..], &[commit(202, 202, "b/b"), commit(203, 203, "b/b"), sent(203, 1, 203, "b/b")]].concat(),
+        );
+        assert!(found[0].contains("has left out revision 202"), "{found:?}");
+    }
+
+    #[test]
+    fn a_stream_that_is_far_behind_is_judged_by_its_order_alone() {
+        let mut lines = vec![opened(0, 1, 0, None)];
+        lines.extend((1..=60).map(|minute| commit(minute, minute, "busy/a")));
+        lines.extend([sent(60, 1, 60, "busy/a"), opened(60, 2, 5, None), sent(60, 2, 60, "busy/a")]);
+        let (found, checked, _) = after(&lines);
+        assert!(found.is_empty(), "{found:?}");
+        assert_eq!(checked.unjudged_streams, 2);
+        let (found, ..) = after(&[&lines[..], &[sent(60, 1, 59, "busy/a")]].concat());
+        assert!(found[0].contains("tells of revision 59 after 60"), "{found:?}");
     }
 }

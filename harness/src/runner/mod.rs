@@ -11,9 +11,9 @@ mod metrics;
 mod mirror;
 mod nevers;
 pub mod objects;
-mod settle;
+pub(crate) mod settle;
 mod steps;
-mod teardown;
+pub(crate) mod teardown;
 mod watchman;
 
 use std::sync::Arc;

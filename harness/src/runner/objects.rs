@@ -95,20 +95,8 @@ impl Objects {
     /// Reads an object; nothing when it does not exist.
     ///
     /// # Errors
-    /// What the API server says.
-    pub async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, ObjectError> {
-        match self.send(Method::GET, &object.path(), None).await {
-            Ok(answer) => Ok(Some(decode(&answer))),
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
-
-    /// Reads an object as a tree; nothing when it does not exist.
-    ///
-    /// # Errors
     /// What the API server says, and an answer that is no object.
-    pub async fn tree(&self, object: &ObjectRef) -> Result<Option<Tree>, ObjectError> {
+    pub async fn get(&self, object: &ObjectRef) -> Result<Option<Tree>, ObjectError> {
         match self.send(Method::GET, &object.path(), None).await {
             Ok(answer) => serde_json::from_slice(&answer).map(Some).map_err(|e| ObjectError::Transport(e.into())),
             Err(e) if e.is_not_found() => Ok(None),
@@ -176,15 +164,15 @@ impl Objects {
     ///
     /// # Errors
     /// What the API server says.
-    pub async fn list(&self, kind: Kind) -> Result<Vec<Value>, ObjectError> {
+    pub async fn list(&self, kind: Kind) -> Result<Vec<Tree>, ObjectError> {
         let root = if kind.api_version().contains('/') { "apis" } else { "api" };
         self.list_path(&format!("/{root}/{}/{}", kind.api_version(), kind.resource())).await
     }
 
-    async fn list_path(&self, path: &str) -> Result<Vec<Value>, ObjectError> {
+    async fn list_path(&self, path: &str) -> Result<Vec<Tree>, ObjectError> {
         let mut list = decode(&self.send(Method::GET, path, None).await?);
         match list["items"].take() {
-            Value::Array(items) => Ok(items),
+            Tree::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
         }
     }
@@ -277,12 +265,12 @@ fn asking(method: Method, path: &str) -> request::Builder {
 }
 
 /// An answer's tree; null when it is none.
-fn decode(bytes: &[u8]) -> Value {
+fn decode(bytes: &[u8]) -> Tree {
     // One look at all bytes is cheaper than one at each string.
     std::str::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-fn status_error(status: StatusCode, value: &Value, bytes: &[u8]) -> ObjectError {
+fn status_error(status: StatusCode, value: &Tree, bytes: &[u8]) -> ObjectError {
     let message = value["message"].as_str().map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), str::to_owned);
     let reason = value["reason"].as_str().unwrap_or_default().to_owned();
     ObjectError::Status { code: status.as_u16(), reason, message }

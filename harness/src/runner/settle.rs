@@ -8,6 +8,7 @@ use crate::cluster::Cluster;
 use crate::invariants::{Invariants, Machines};
 use crate::scenario::object::{Kind, ObjectRef};
 use csi_mock::disk::MountKind;
+use substrate::fault::Span;
 
 /// How long a cluster without faults may take to converge: a forced detach after six minutes, twice the longest backoff
 /// of a loop, and room.
@@ -46,10 +47,15 @@ async fn untaint(cluster: &Cluster, node: &str) {
 
 /// Waits until the cluster rests and agrees, and tells `invariants` how that went.
 pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
+    converge_within(cluster, invariants, cluster.scaled(PATIENCE)).await;
+}
+
+/// The same in a time of the world.
+pub(crate) async fn converge_within(cluster: &Cluster, invariants: &Invariants, patience: Duration) {
     let now = || cluster.world().clock().mono();
     let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
     let rest = cluster.scaled(PAUSE);
-    let deadline = now() + cluster.scaled(PATIENCE);
+    let deadline = now() + patience;
     loop {
         let pending = invariants.pending();
         let (last_ms, last) = invariants.unrest();
@@ -66,7 +72,8 @@ pub(super) async fn converge(cluster: &Cluster, invariants: &Invariants) {
         } else if now() >= deadline {
             let mut waiting: Vec<String> = pending.iter().map(ToString::to_string).collect();
             if waiting.is_empty() {
-                waiting.push(format!("it never came to rest within {PATIENCE:?}: at the end, {last}"));
+                let within = Span(cluster.unscaled(patience));
+                waiting.push(format!("it never came to rest within {within}: at the end, {last}"));
             }
             return invariants.converged(waiting);
         }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use substrate::json::Value;
 
+use controllers::mirror_pod::{MOORING, SOURCE};
 use controllers::node_agent::names::Paths;
 
 use super::cloud;
@@ -38,6 +39,20 @@ pub(super) async fn tear_down(cluster: &Cluster) -> Leftovers {
     }
 }
 
+/// Waits until nothing is left of what somebody else has deleted, at most `patience`; and returns what is.
+pub(crate) async fn until_empty(cluster: &Cluster, patience: Duration) -> Leftovers {
+    let look = cluster.scaled(LOOK).max(Duration::from_millis(20));
+    let mut waited = Duration::ZERO;
+    loop {
+        let left = leftovers(cluster).await;
+        if left.is_empty() || waited >= patience {
+            return left;
+        }
+        tokio::time::sleep(look).await;
+        waited += look;
+    }
+}
+
 async fn delete_all(cluster: &Cluster, kind: Kind) {
     for object in cluster.objects().list(kind).await.unwrap_or_default() {
         if let Some(name) = object["metadata"]["name"].as_str() {
@@ -61,6 +76,10 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Leftovers {
     left.persistent_volumes = names(cluster.objects().list(Kind::volume()).await);
     for kind in [Kind::pod(), Kind::claim()] {
         for object in cluster.objects().list(kind).await.unwrap_or_default() {
+            // What stands for a component of ours stays.
+            if object["metadata"]["annotations"][SOURCE] == MOORING {
+                continue;
+            }
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let finalizers = object["metadata"]["finalizers"].to_string();
             left.finalizers.push(format!("{}/{name}: {finalizers}", kind.short()));

@@ -31,7 +31,7 @@ pub static DOCUMENT: Map = Map {
         may(
             "time-scale",
             Of::Either(&[
-                (Of::Above, "In both worlds: 1 leaves time as it is, 60 makes a minute a second."),
+                (Of::Scale, "In both worlds: 1 leaves time as it is, 60 makes a minute a second."),
                 (Of::Map(&SCALES), "In each world."),
             ]),
             "What divides waits and latencies; 1 when absent.",
@@ -137,8 +137,8 @@ static SCALES: Map = Map {
     name: "scales",
     about: "What divides waits and latencies in each of the worlds.",
     keys: &[
-        may("simulated", Of::Above, "In simulation; 1 when absent."),
-        may("live", Of::Above, "In the live world; 1 when absent."),
+        may("simulated", Of::Scale, "In simulation; 1 when absent."),
+        may("live", Of::Scale, "In the live world; 1 when absent."),
     ],
 };
 

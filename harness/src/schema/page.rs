@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use substrate::scale;
+
 use super::header::DOCUMENT;
 use super::shape::{Key, Map, Need, Of, Row, RowOf};
 
@@ -119,6 +121,7 @@ fn describe(of: &Of) -> String {
         Of::Whole(least, Some(most)) if *most == u64::from(u32::MAX) => format!("whole number from {least}"),
         Of::Whole(least, Some(most)) => format!("whole number from {least} to {most}"),
         Of::Above => "number above 0".to_owned(),
+        Of::Scale => format!("number from {} to {}", scale::LEAST, scale::MOST),
         Of::Number => "number".to_owned(),
         Of::Span => "duration".to_owned(),
         Of::Cel => "condition".to_owned(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map as Object, Value, json};
+use substrate::scale;
 
 use super::cloud;
 use super::fault;
@@ -65,6 +66,7 @@ impl Writer {
                 self.plain("integer", bounds)
             }
             Of::Above => self.plain("number", json!({ "exclusiveMinimum": 0 })),
+            Of::Scale => self.plain("number", json!({ "minimum": scale::LEAST, "maximum": scale::MOST })),
             Of::Number => self.plain("number", json!({ "minimum": 0 })),
             Of::Span => self.text(SPAN),
             Of::Cel => json!({ "type": "string", "pattern": r"\bself\b" }),

@@ -55,6 +55,8 @@ pub enum Of {
     Whole(u64, Option<u64>),
     /// A number above zero.
     Above,
+    /// A number that divides time.
+    Scale,
     /// A number of at least zero.
     Number,
     /// A duration.

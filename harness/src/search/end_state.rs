@@ -135,7 +135,7 @@ impl Raw {
         for resource in resources {
             let Some(kind) = Kind::of_word(&resource) else { continue };
             match cluster.objects().list(kind).await {
-                Ok(objects) => all.extend(objects.into_iter().map(|object| (kind, object))),
+                Ok(objects) => all.extend(objects.into_iter().map(|object| (kind, Value::from(object)))),
                 Err(error) => self.found.push((format!("{}/", kind.short()), format!("unknown: {error}"))),
             }
         }

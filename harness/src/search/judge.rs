@@ -11,6 +11,7 @@ use substrate::world::{Options, simulate};
 use substrate::{Event, World};
 
 use super::bundle::Record;
+use super::coverage::Coverage;
 use super::document::Document;
 use super::end_state::EndState;
 use super::signature;
@@ -36,6 +37,9 @@ pub struct Task {
     /// Also tell where it ended.
     #[serde(default)]
     pub tell_ends: bool,
+    /// Also tell what it came by.
+    #[serde(default)]
+    pub tell_coverage: bool,
 }
 
 /// What a run came to. The order is that of a table.
@@ -59,6 +63,8 @@ pub enum Class {
     Broke,
     /// It did not end in its time.
     Hung,
+    /// The same run in another process was another one.
+    Diverged,
     /// The scenario cannot be read.
     Unreadable,
 }
@@ -74,6 +80,7 @@ impl Class {
         Self::EndDiffers,
         Self::Broke,
         Self::Hung,
+        Self::Diverged,
         Self::Unreadable,
     ];
 
@@ -88,6 +95,7 @@ impl Class {
             Self::EndDiffers => "end differs",
             Self::Broke => "broke",
             Self::Hung => "hung",
+            Self::Diverged => "diverged",
             Self::Unreadable => "unreadable",
         }
     }
@@ -121,6 +129,9 @@ pub struct Verdict {
     /// Where it ended, if that was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<EndState>,
+    /// What it came by, if that was asked.
+    #[serde(default, skip_serializing_if = "Coverage::is_empty")]
+    pub coverage: Coverage,
 }
 
 impl Verdict {
@@ -142,6 +153,7 @@ impl Verdict {
             digest: String::new(),
             world_ms: 0,
             ends: Vec::new(),
+            coverage: Coverage::default(),
         }
     }
 }
@@ -166,6 +178,7 @@ pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) ->
         mutants: record.mutants.clone(),
         ends: None,
         tell_ends: true,
+        tell_coverage: false,
     };
     let ends = (record.class == Class::EndDiffers).then(|| {
         let unbroken = document.clone().without_faults(&record.breaks);
@@ -216,7 +229,13 @@ pub(super) fn judge_with(
         play(&scenario, &world, compare).await
     });
     match run {
-        Ok((outcome, ends)) => (verdict(task, &outcome, ends), Some(outcome)),
+        Ok((outcome, ends)) => {
+            let mut verdict = verdict(task, &outcome, ends);
+            if task.tell_coverage {
+                verdict.coverage = Coverage::of(&scenario, &outcome.events);
+            }
+            (verdict, Some(outcome))
+        }
         Err(why) => (Verdict::without_outcome(Class::Broke, &why), None),
     }
 }
@@ -276,6 +295,7 @@ pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Ve
         digest: digest(outcome.events.iter().map(|event| &**event)),
         world_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
         ends: if task.tell_ends { ends } else { Vec::new() },
+        coverage: Coverage::default(),
     }
 }
 

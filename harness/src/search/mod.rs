@@ -11,6 +11,7 @@
 //! | `draw` | a cluster, a workload and faults, drawn from a seed |
 //! | `explore` | one run for each of many draws, and one line for each bug |
 //! | `replay` | a run again, to its end or to a moment |
+//! | `coverage` | what runs have come by |
 //! | `knowledge` | what each process was told beside what is stored, and what loops want and take for true |
 //! | `step` | a debugger: forward and back through a run |
 //! | `shrink` | a finding without what it does not need |
@@ -21,6 +22,7 @@
 
 pub mod branch;
 pub mod bundle;
+pub mod coverage;
 pub mod document;
 pub mod draw;
 pub mod end_state;

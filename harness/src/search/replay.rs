@@ -186,7 +186,7 @@ pub(super) async fn state(cluster: &Cluster) -> Value {
     let kinds = ["pod", "pvc", "pv", "volumeattachment", "node"];
     for kind in kinds.into_iter().filter_map(Kind::of_word) {
         match cluster.objects().list(kind).await {
-            Ok(list) => objects.extend(list.iter().map(|object| short(kind, object))),
+            Ok(list) => objects.extend(list.into_iter().map(|object| short(kind, &object.into()))),
             Err(error) => objects.push(json!({ "object": kind.short(), "error": error.to_string() })),
         }
     }

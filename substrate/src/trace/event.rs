@@ -66,7 +66,7 @@ impl Debug for EventKind {
 }
 
 fn adopt<T: EventType>(trace: &Trace, ms: u64, process: Arc<str>, fields: Value) -> Result<(), serde_json::Error> {
-    trace.record(ms, process, from_value::<T>(fields)?);
+    trace.record(ms, process, from_value::<T>(fields)?, super::Level::Info);
     Ok(())
 }
 
@@ -252,6 +252,23 @@ mod tests {
         let other = Line { fields: json!({ "by": "me", "colour": 1 }).as_object().cloned().unwrap().into(), ..line };
         let error = here.adopt(EVENTS, other).unwrap_err().to_string();
         assert!(error.contains("door.opened") && error.contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn messages_do_not_push_out_what_a_server_keeps_for_days() {
+        let trace = Trace::new(Clock::live(), Level::Trace);
+        trace.keep(2);
+        trace.info(&"house".into(), Opened { by: "me".into(), key: None });
+        for _ in 0..5 {
+            trace.trace(&"house".into(), || Closed {});
+            trace.whisper(&"house".into(), || Closed {});
+        }
+        assert!(trace.events().len() == 1 && trace.events()[0].is::<Opened>());
+        assert_eq!(trace.len(), 11);
+        // A run that keeps all keeps these, too.
+        let all = Trace::new(Clock::live(), Level::Trace);
+        all.trace(&"house".into(), || Closed {});
+        assert_eq!(all.events().len(), 1);
     }
 
     #[test]

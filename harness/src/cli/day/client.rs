@@ -1,5 +1,7 @@
 //! The client of a running Mooring's admin API.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -16,7 +18,7 @@ use crate::runner::Objects;
 /// The longest answer that is read: the whole state, or the whole trace.
 const LIMIT: usize = 512 << 20;
 /// How long an answer may take; a reset waits for nobody.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A Mooring that is up.
 pub(in crate::cli) struct Running {
@@ -97,6 +99,7 @@ pub(in crate::cli) struct Client {
     runtime: tokio::runtime::Runtime,
     service: HttpService,
     token: Option<Secret>,
+    patience: Duration,
 }
 
 impl Client {
@@ -106,7 +109,13 @@ impl Client {
             let _inside = runtime.enter();
             substrate::dial::http(base).map_err(|e| lacking(format!("the admin API: {e}")))?
         };
-        Ok(Self { runtime, service, token })
+        Ok(Self { runtime, service, token, patience: PATIENCE })
+    }
+
+    /// The same client, which waits longer for its answers by `more`.
+    pub(in crate::cli) fn patient(mut self, more: Duration) -> Self {
+        self.patience += more;
+        self
     }
 
     /// Sends a request below `/admin/v1` and gives the answer's bytes.
@@ -121,8 +130,8 @@ impl Client {
             Ok((status, collect(answer.into_body(), LIMIT).await.map_err(silent)?))
         };
         let (status, bytes) = self.runtime.block_on(async {
-            let answer = tokio::time::timeout(PATIENCE, sending).await;
-            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {PATIENCE:?}"))))
+            let answer = tokio::time::timeout(self.patience, sending).await;
+            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {:?}", self.patience))))
         })?;
         if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
     }

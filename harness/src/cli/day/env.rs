@@ -6,6 +6,7 @@ use super::Done;
 use super::client::Running;
 use super::place::{self, Which};
 use crate::cli::announce;
+use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, usage};
 
 /// A shell.
@@ -27,6 +28,8 @@ enum Shell {
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// The shell that reads it; the one of $SHELL when absent, where it is fish, else bash.
     #[arg(long, value_enum, value_name = "SHELL", conflicts_with_all = ["github", "json"])]
     shell: Option<Shell>,
@@ -42,10 +45,11 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
-    let all = match args.unset {
+    let all = match (args.unset, args.containers.compose) {
         // Also of one that is down by now.
-        true => variables_of("", "", "", "", ""),
-        false => variables(&Running::at(args.which.place()?)?),
+        (true, _) => variables_of("", "", "", "", ""),
+        (false, true) => compose::variables(&args.containers)?,
+        (false, false) => variables(&Running::at(args.which.place()?)?),
     };
     let data: Map<String, Value> = all.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into())).collect();
     if args.json {

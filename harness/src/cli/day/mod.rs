@@ -1,6 +1,7 @@
 //! What a user does with a Mooring that is up, day by day; a file for each command.
 
 mod bundle;
+mod check;
 mod clean;
 mod client;
 mod collect;
@@ -64,6 +65,11 @@ pub(super) enum Command {
     /// Print everything that a Mooring knows, as JSON: objects, the cloud, faults, processes.
     #[command(after_help = "Example:\n  mooring state | jq '.cloud.volumes'")]
     State(state::Args),
+    /// Say what the invariants have seen of a Mooring that was started with `mooring up --check`.
+    ///
+    /// The exit code is 0 when all held, 1 when one did not, 6 when something is left over.
+    #[command(after_help = "Example:\n  mooring check --rest\n  mooring check --rest --empty --output json")]
+    Check(check::Args),
     /// Remove what killed Moorings left behind.
     #[command(after_help = "Example:\n  mooring clean")]
     Clean(clean::Args),
@@ -110,6 +116,7 @@ pub(super) fn main(command: Command, format: Format) -> ExitCode {
         Command::Fault(args) => (args.name(), fault::main(&args)),
         Command::Reset(args) => ("reset", reset::main(&args)),
         Command::State(args) => ("state", state::main(&args)),
+        Command::Check(args) => ("check", check::main(&args)),
         Command::Clean(args) => ("clean", clean::main(&args)),
         Command::Timeline(args) => ("timeline", timeline::main(&args)),
         Command::Logs(args) => ("logs", logs::main(&args, format)),

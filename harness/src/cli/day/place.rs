@@ -54,6 +54,11 @@ pub(in crate::cli) struct Which {
 }
 
 impl Which {
+    /// Whether somebody named one.
+    pub(in crate::cli) fn is_named(&self) -> bool {
+        self.name.is_some() || std::env::var_os(NAME).is_some_and(|name| !name.is_empty())
+    }
+
     /// Its place.
     ///
     /// # Errors

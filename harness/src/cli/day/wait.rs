@@ -5,10 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use substrate::fault::Span;
+use substrate::json::Value as Tree;
 
 use super::Done;
 use super::client::Running;
 use super::place::{Place, State, Which};
+use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
 use crate::runner::{Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
@@ -21,11 +23,14 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(in crate::cli) struct Args {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    containers: Containers,
     /// An object and its state, as in pvc/data=Bound, pod/team-a/web=Running, node/node-a=NotReady, va/NAME=Attached,
     /// pod/web=gone; may be repeated, and then all must hold.
-    #[arg(long = "for", value_name = "KIND/NAME=STATE", required_unless_present = "ready")]
+    #[arg(long = "for", value_name = "KIND/NAME=STATE", required_unless_present = "ready", conflicts_with = "compose")]
     conditions: Vec<Condition>,
-    /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for.
+    /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
+    /// the driver is registered on each node.
     #[arg(long)]
     ready: bool,
     /// How long to wait.
@@ -53,8 +58,16 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
         return Err(usage("--timeout: must be more than nothing"));
     }
-    let clock = Clock::start(args.timeout.0);
     let place = args.which.place()?;
+    // Who starts containers with docker-compose and then waits means those.
+    let means_containers =
+        || args.conditions.is_empty() && !args.which.is_named() && !place.is_there() && compose::is_there();
+    if args.containers.compose || means_containers() {
+        let project = compose::wait(&args.containers, args.timeout)?;
+        let text = format!("the compose project {project} is ready\n");
+        return Ok(Done::new(json!({ "project": project, "held": [] }), text));
+    }
+    let clock = Clock::start(args.timeout.0);
     let running = if args.ready { up(place, &clock)? } else { Running::at(place)? };
     let mut conditions = Vec::new();
     if args.ready {
@@ -141,7 +154,7 @@ fn too_late(
     let object = &condition.object;
     let mut message = format!("{object} is not {} after {}: {seen}", condition.is, Span(clock.within));
     let events = runtime.block_on(objects.list(Kind::event())).unwrap_or_default();
-    let about = |event: &&Value| {
+    let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()
             && of["name"] == object.name.as_str()

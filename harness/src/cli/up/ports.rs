@@ -104,7 +104,12 @@ fn holder(port: u16) -> Holder {
             return Holder::Mooring(format!("the Mooring called {} (pid {})", other.name(), ready["pid"]));
         }
     }
-    let Some((pid, program)) = listener(port) else { return Holder::Unseen };
+    let Some((pid, program)) = listener(port) else {
+        return match owner(&sockets(), port).and_then(|user| Some((user, mooring_of(Path::new("/proc"), user)?))) {
+            Some((user, pid)) => Holder::Mooring(format!("the Mooring of another user (uid {user}, pid {pid})")),
+            None => Holder::Unseen,
+        };
+    };
     match is_ours(&program) {
         true => Holder::Mooring(format!("another Mooring (pid {pid})")),
         false => {
@@ -126,11 +131,8 @@ fn is_ours(program: &Path) -> bool {
 
 /// The process that listens on `port`, and its program, as far as this user may look.
 fn listener(port: u16) -> Option<(u32, std::path::PathBuf)> {
-    let sockets: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .into_iter()
-        .flat_map(|table| inodes(&fs::read_to_string(table).unwrap_or_default(), port))
-        .map(|inode| format!("socket:[{inode}]"))
-        .collect();
+    let sockets: Vec<String> =
+        listening(&sockets(), port).into_iter().map(|(_, inode)| format!("socket:[{inode}]")).collect();
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     for pid in pids {
@@ -143,16 +145,38 @@ fn listener(port: u16) -> Option<(u32, std::path::PathBuf)> {
     None
 }
 
-/// The inodes of the sockets that listen on `port`, of the kernel's table of TCP sockets.
-fn inodes(table: &str, port: u16) -> Vec<String> {
+/// The kernel's tables of TCP sockets, which every user may read.
+fn sockets() -> String {
+    ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default()).concat()
+}
+
+/// The user whose socket listens on `port`.
+fn owner(table: &str, port: u16) -> Option<u32> {
+    listening(table, port).into_iter().next()?.0.parse().ok()
+}
+
+/// A process of the user `uid` that is called as this program is: what it does is not for others to see, its name is.
+fn mooring_of(proc: &Path, uid: u32) -> Option<u32> {
+    let pids = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let read = |pid: &u32, file: &str| fs::read_to_string(proc.join(pid.to_string()).join(file)).unwrap_or_default();
+    let of_user = |pid: &u32| {
+        let status = read(pid, "status");
+        let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        ids.split_whitespace().next() == Some(uid.to_string().as_str())
+    };
+    pids.into_iter().filter(|pid| read(pid, "comm").trim() == "mooring").find(of_user)
+}
+
+/// The users and the inodes of the sockets that listen on `port`, of the kernel's table of TCP sockets.
+fn listening(table: &str, port: u16) -> Vec<(String, String)> {
     /// The state of a socket that listens.
     const LISTEN: &str = "0A";
     let own = format!("{port:04X}");
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
+        let (local, state, user, inode) = (words.get(1)?, words.get(3)?, words.get(7)?, words.get(9)?);
         let (_, at) = local.rsplit_once(':')?;
-        (*state == LISTEN && at == own).then(|| (*inode).to_owned())
+        (*state == LISTEN && at == own).then(|| ((*user).to_owned(), (*inode).to_owned()))
     };
     table.lines().skip(1).filter_map(row).collect()
 }
@@ -164,10 +188,25 @@ mod tests {
     #[test]
     fn a_listener_is_found_in_the_kernels_table() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
-            0: 0100007F:11D6 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 424242 1 0 100 0 0 10 0\n   \
+            0: 0100007F:11D6 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1042        0 424242 1 0 100 0 0 10 0\n   \
             1: 0100007F:11D6 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 7 1 0 20 4 30 10 -1\n";
-        assert_eq!(inodes(table, 4566), ["424242"]);
-        assert!(inodes(table, 4567).is_empty());
+        assert_eq!(listening(table, 4566), [("1042".to_owned(), "424242".to_owned())]);
+        assert!(listening(table, 4567).is_empty());
+        assert_eq!((owner(table, 4566), owner(table, 4567)), (Some(1042), None));
+    }
+
+    #[test]
+    fn the_mooring_of_another_user_is_known_by_its_name_and_its_user() {
+        let proc = tempfile::tempdir().unwrap();
+        for (pid, comm, uid) in [("7", "nginx", 1042), ("8", "mooring", 0), ("9", "mooring", 1042)] {
+            let dir = proc.path().join(pid);
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join("comm"), format!("{comm}\n")).unwrap();
+            fs::write(dir.join("status"), format!("Name:\t{comm}\nUid:\t{uid}\t0\t0\t0\n")).unwrap();
+        }
+        fs::create_dir(proc.path().join("net")).unwrap();
+        assert_eq!(mooring_of(proc.path(), 1042), Some(9));
+        assert_eq!(mooring_of(proc.path(), 1), None);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! One line when something happens that the user waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use controllers::events::{NodeNotReady, NodeReady, NodeUnknown};
+use csi_mock::events::CsiDone;
 use fake_apiserver::events::Commit;
 use fake_apiserver::state::EventType;
 use substrate::events::{FaultFired, ProcessCrashed, ProcessPanicked, ProcessStarted};
@@ -52,6 +53,10 @@ struct Story {
     told: BTreeMap<(String, String), String>,
     /// The claim of a volume.
     claims: BTreeMap<String, String>,
+    /// The volume that the driver knows by a handle.
+    handles: BTreeMap<String, String>,
+    /// Volumes that are attached.
+    attached: BTreeSet<String>,
     /// How often each fault fired.
     hits: BTreeMap<String, u64>,
     /// Nodes that have been Ready, and whether they are.
@@ -62,6 +67,9 @@ impl Story {
     fn line(&mut self, event: &Event) -> Option<String> {
         if let Some(commit) = event.get::<Commit>() {
             return self.commit(commit);
+        }
+        if let Some(done) = event.get::<CsiDone>() {
+            return self.expanded(done);
         }
         if let Some(FaultFired { fault, op, .. }) = event.get() {
             let hits = self.hits.entry(fault.clone()).or_default();
@@ -98,6 +106,19 @@ impl Story {
         std::mem::replace(ready, false).then(|| says.replace("{}", node))
     }
 
+    /// A volume has its new size in the cloud, or on its node: in between a minute or more can pass.
+    fn expanded(&self, done: &CsiDone) -> Option<String> {
+        let volume = self.handles.get(done.volume.as_deref()?).filter(|_| done.code == "OK")?;
+        let claim = self.claims.get(volume)?;
+        match done.rpc.as_str() {
+            "ControllerExpandVolume" if self.attached.contains(volume) => Some(format!(
+                "the volume of pvc/{claim} is larger in the cloud; its filesystem grows when kubelet next looks at the pod"
+            )),
+            "NodeExpandVolume" => Some(format!("the filesystem of pvc/{claim} has grown")),
+            _ => None,
+        }
+    }
+
     fn commit(&mut self, commit: &Commit) -> Option<String> {
         if commit.object.starts_with(SYSTEM) {
             return None;
@@ -118,7 +139,12 @@ impl Story {
                 _ => return None,
             },
             (_, _, Some(volume), _) => {
-                if let Some(claim) = &volume.claim {
+                let handle = volume.handle.as_deref().unwrap_or_default();
+                if is_gone {
+                    self.claims.remove(&*commit.object);
+                    self.handles.remove(handle);
+                } else if let Some(claim) = &volume.claim {
+                    self.handles.insert(handle.to_owned(), commit.object.to_string());
                     let claim = claim.strip_prefix("default/").unwrap_or(claim);
                     self.claims.insert(commit.object.to_string(), claim.to_owned());
                 }
@@ -130,6 +156,10 @@ impl Story {
                     Some(claim) => format!("the volume of pvc/{claim}"),
                     None => format!("pv/{pv}"),
                 };
+                match attachment.attached && !is_gone {
+                    true => drop(self.attached.insert(pv.to_owned())),
+                    false => drop(self.attached.remove(pv)),
+                }
                 let is = match (is_gone, attachment.attached) {
                     (true, _) => "is detached from",
                     (false, true) => "is attached to",
@@ -236,6 +266,48 @@ mod tests {
                 "pod/team/web is gone",
                 "pod/team/web is Running on node-a",
                 "the volume of pvc/data is detached from node-a",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_expansion_of_a_volume_that_is_in_use_says_what_it_waits_for() {
+        let lines = told(|trace| {
+            let process = Arc::from("fake-apiserver");
+            let volume = |claim: &str| Volume {
+                claim: Some(claim.into()),
+                handle: Some(format!("vol-{claim}").into()),
+                ..Volume::default()
+            };
+            let done = |rpc: &str, volume: &str, code: &str| CsiDone {
+                code: code.into(),
+                message: None,
+                node: None,
+                ordinal: 1,
+                rpc: rpc.into(),
+                took_ms: 1,
+                volume: Some(volume.into()),
+            };
+            for (pv, claim) in [("pvc-1", "default/data"), ("pvc-2", "default/idle")] {
+                trace.info(&process, Commit { pv: Some(Box::new(volume(claim))), ..commit("persistentvolumes", pv) });
+            }
+            let is = Attachment { attached: true, node: Some("n".into()), pv: Some("pvc-1".into()), deleting: false };
+            let attached = Commit { volumeattachment: Some(Box::new(is)), ..commit("volumeattachments", "csi-1") };
+            trace.info(&process, attached);
+            for (rpc, claim, code) in [
+                ("ControllerExpandVolume", "default/data", "INTERNAL"),
+                ("ControllerExpandVolume", "default/data", "OK"),
+                ("NodeExpandVolume", "default/data", "OK"),
+                ("ControllerExpandVolume", "default/idle", "OK"),
+            ] {
+                trace.info(&process, done(rpc, &format!("vol-{claim}"), code));
+            }
+        });
+        assert_eq!(
+            lines[1..],
+            [
+                "the volume of pvc/data is larger in the cloud; its filesystem grows when kubelet next looks at the pod",
+                "the filesystem of pvc/data has grown",
             ]
         );
     }

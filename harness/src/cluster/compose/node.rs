@@ -21,6 +21,8 @@ use crate::cluster::names;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long the servers may take to be there.
 const NAME_LIMIT: Duration = Duration::from_secs(60);
+/// How often is looked whether they are.
+const NAME_LOOK: Duration = Duration::from_millis(50);
 /// How long a part is down that has ended, as a container that kubelet starts again for the first time.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// How often the node looks at its address.
@@ -33,7 +35,7 @@ const ENVIRONMENT: u8 = 3;
 #[command(
     name = "node",
     version,
-    after_help = "Example:\n  node --node-name node-a --instance-id i-0123456789abcdef0 --ec2-endpoint http://mock-ec2:4566 --kubernetes http://fake-apiserver:8080"
+    after_help = "Example:\n  node --node-name node-a --instance-id i-0123456789abcdef0 \\\n    --ec2-endpoint http://mock-ec2:4566 --kubernetes http://fake-apiserver:8080"
 )]
 struct Args {
     /// Name of the Node object.
@@ -201,26 +203,25 @@ fn gone(path: &Path) -> Result<(), String> {
 
 /// Waits for the directory of the volumes' bytes: the cloud makes it, which could not write to one of ours.
 async fn there(dir: &Path) -> Result<(), String> {
-    let step = Duration::from_millis(50);
-    for _ in 0..NAME_LIMIT.as_millis() / step.as_millis() {
+    for _ in 0..NAME_LIMIT.as_millis() / NAME_LOOK.as_millis() {
         if dir.is_dir() {
             return Ok(());
         }
-        tokio::time::sleep(step).await;
+        tokio::time::sleep(NAME_LOOK).await;
     }
     Err(format!("--volume-dir {}: is not there; mock-ec2 with the same --volume-dir makes it", dir.display()))
 }
 
 /// The address from which this machine reaches `endpoint`, whose name is known only once its container runs.
 async fn own_address(endpoint: &str) -> Result<IpAddr, String> {
-    let tries = NAME_LIMIT.as_millis() / RESTART_AFTER.as_millis();
+    let tries = NAME_LIMIT.as_millis() / NAME_LOOK.as_millis();
     let mut last = String::new();
     for _ in 0..tries {
         match address_towards(endpoint) {
             Ok(address) => return Ok(address),
             Err(why) => last = why,
         }
-        tokio::time::sleep(RESTART_AFTER).await;
+        tokio::time::sleep(NAME_LOOK).await;
     }
     Err(format!("--kubernetes: {last}"))
 }

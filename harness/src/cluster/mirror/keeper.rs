@@ -123,7 +123,7 @@ impl Keeper {
     async fn tell(&self, recorder: &EventRecorder, created: &Created) {
         let Created { row, key } = created;
         let Ok(bytes) = self.client.get(&row.path(key)).await else { return };
-        let object: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let object: substrate::json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let of = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
         let reference = ObjectReference {
             api_version: Some(row.api_version()),

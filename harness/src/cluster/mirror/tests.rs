@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use substrate::World;
+use substrate::json::Value as Tree;
 use substrate::world::{Options, simulate};
 
-use crate::cluster::{Cluster, ClusterSpec};
+use crate::cluster::{Checks, Cluster, ClusterSpec};
 use crate::runner::defaults;
 use crate::scenario::model::Manifest;
 use crate::scenario::object::{Kind, ObjectRef};
@@ -47,7 +48,7 @@ async fn use_a_volume(cluster: &Cluster) {
     seconds(60).await;
 }
 
-async fn pod(cluster: &Cluster, key: &str) -> Option<Value> {
+async fn pod(cluster: &Cluster, key: &str) -> Option<Tree> {
     let (namespace, name) = key.split_once('/').unwrap();
     cluster.objects().get(&ObjectRef::new(Kind::pod(), Some(namespace), name)).await.unwrap()
 }
@@ -136,6 +137,29 @@ fn no_loop_starts_places_or_removes_them() {
 }
 
 #[test]
+fn the_invariants_wait_for_none_of_them_and_take_none_for_a_leftover() {
+    story(async |world, cluster| {
+        let checks = Checks::begin(&world);
+        use_a_volume(&cluster).await;
+        let all = cluster.objects().list(Kind::pod()).await.unwrap();
+        assert!(all.iter().filter(|pod| pod["metadata"]["namespace"] == "kube-system").count() > 3);
+        for (word, name) in [("pod", "web"), ("pvc", "data")] {
+            let object = ObjectRef::new(Kind::of_word(word).unwrap(), Some("default"), name);
+            cluster.objects().delete(&object, None).await.unwrap();
+        }
+        let asked = serde_json::from_value(json!({ "rest": true, "empty": true })).unwrap();
+        let report = checks.look(&cluster, asked).await.unwrap();
+        assert_eq!((&report["total"], &report["violations"]), (&json!(0), &json!([])), "{report}");
+        assert!(report["leftovers"].as_object().unwrap().values().all(|list| list == &json!([])), "{report}");
+        assert!(report["checked"]["I3"].as_u64() >= Some(2) && report["checked"]["I5"] == 1, "{report}");
+        // What is broken on purpose is ended first.
+        cluster.crash("node-a").await.unwrap();
+        let asked = serde_json::from_value(json!({ "rest": true })).unwrap();
+        assert!(checks.look(&cluster, asked).await.unwrap_err().starts_with("node-a was crashed"));
+    });
+}
+
+#[test]
 fn what_a_user_deletes_comes_back_and_what_has_no_node_does_not() {
     story(async |_, cluster| {
         let node_pod = "kube-system/ebs-csi-node-node-a";
@@ -173,12 +197,12 @@ fn an_object_that_no_loop_works_on_gets_an_event() {
             .await;
         seconds(2).await;
         let events = cluster.objects().list(Kind::event()).await.unwrap();
-        let told: Vec<&Value> = events.iter().filter(|e| e["reason"] == "NoController").collect();
+        let told: Vec<&Tree> = events.iter().filter(|e| e["reason"] == "NoController").collect();
         assert_eq!(told.len(), 1);
         let about = &told[0]["involvedObject"];
         assert_eq!(
-            (&about["kind"], &about["name"], &about["apiVersion"]),
-            (&json!("Deployment"), &json!("web"), &json!("apps/v1"))
+            ["kind", "name", "apiVersion"].map(|key| about[key].as_str().unwrap_or_default()),
+            ["Deployment", "web", "apps/v1"]
         );
         assert!(
             about["uid"].is_string() && told[0]["message"].as_str().unwrap().contains("it makes no pods"),

@@ -1,6 +1,6 @@
 //! What is done to the cloud past Kubernetes.
 
-use serde_json::Value;
+use substrate::json::Value as Tree;
 
 use super::{Failure, Run};
 use crate::runner::ec2::{self, Answer};
@@ -96,7 +96,7 @@ impl Run<'_> {
     /// The volume of a claim, or of a PersistentVolume.
     pub(super) async fn known_volume(&self, object: &ObjectRef) -> Result<Known, Failure> {
         let expected = format!("{object} has a volume");
-        let read = async |object: &ObjectRef| -> Result<Value, Failure> {
+        let read = async |object: &ObjectRef| -> Result<Tree, Failure> {
             let value = self.api(&format!("get {object}"), self.objects.get(object).await)?;
             value.ok_or_else(|| self.failure(&*expected, format!("{object} does not exist")))
         };

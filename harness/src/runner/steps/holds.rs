@@ -21,7 +21,7 @@ impl Run<'_> {
         };
         self.until(*within, sign, async || {
             let value = match of {
-                Subject::Object(object) => self.api(&format!("get {object}"), self.objects.tree(object).await)?,
+                Subject::Object(object) => self.api(&format!("get {object}"), self.objects.get(object).await)?,
                 Subject::List(..) => {
                     let listed = self.objects.list_tree(&of.collection_path()).await;
                     let (items, _) = self.api(&format!("list for {of}"), listed)?;
@@ -47,7 +47,7 @@ impl Run<'_> {
         let object = &wait.object;
         let expected = wait.to_string();
         self.until(wait.within, Sign::Object(object.clone(), object.key()), async || {
-            let tree = self.api(&format!("get {object}"), self.objects.tree(object).await)?;
+            let tree = self.api(&format!("get {object}"), self.objects.get(object).await)?;
             self.satisfied(&expected, that, tree.as_ref())?;
             let look: Look = tree.and_then(|tree| from_value(tree).ok()).unwrap_or_default();
             let is = wait.is.is_none_or(|state| condition::holds(object.kind, Some(&look), state));

@@ -16,7 +16,7 @@ impl Run<'_> {
         let object = ObjectRef::new(Kind::node(), None, node);
         let value = self.api(&format!("get {object}"), self.objects.get(&object).await)?;
         let taints = value.and_then(|n| n["spec"]["taints"].as_array().cloned()).unwrap_or_default();
-        Ok((object, taints))
+        Ok((object, taints.into_iter().map(Value::from).collect()))
     }
 
     pub(super) async fn taint(&self, taint: &Taint) -> Result<(), Failure> {

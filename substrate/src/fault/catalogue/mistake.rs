@@ -35,7 +35,7 @@ impl std::error::Error for Mistake {}
 
 impl Mistake {
     /// A mistake in what stands under the key at the end of `field`.
-    pub(super) fn key(field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn key(field: impl Into<String>, message: impl Into<String>) -> Self {
         let mistake = Self::new(field, message);
         let word = mistake.field.rsplit('.').next().map(str::to_owned);
         Self { word, ..mistake }

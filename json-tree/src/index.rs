@@ -2,7 +2,7 @@
 
 use std::ops;
 
-use super::{Map, Text, Value};
+use crate::{Map, Text, Value};
 
 /// What a value can be asked for: the name of a member, or the number of an item.
 pub trait Index {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Map, Value, from_value, json, to_value};
+use crate::{Map, Value, from_value, json, to_value};
 
 fn tree() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![

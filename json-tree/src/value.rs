@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Index, Map, Number, Text};
+use crate::{Index, Map, Number, Text};
 
 /// A JSON value.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

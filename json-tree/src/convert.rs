@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Map, Number, Text, Value};
+use crate::{Map, Number, Text, Value};
 
 macro_rules! from_integer {
     ($($of:ty),*) => {$(

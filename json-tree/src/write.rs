@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::ser::{self, Error as _, Serialize, SerializeMap, Serializer};
 
-use super::{Map, Number, Text, Value};
+use crate::{Map, Number, Text, Value};
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

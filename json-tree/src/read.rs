@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-use super::{Map, Number, Text, Value};
+use crate::{Map, Number, Text, Value};
 
 /// The most members or items that are made room for on the word of a format alone.
 const TRUSTED: usize = 64;

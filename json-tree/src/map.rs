@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::{fmt, mem, slice, vec};
 
-use super::{Text, Value};
+use crate::{Text, Value};
 
 /// Up to this many members are looked through from the first; more are searched by halves.
 const FEW: usize = 16;

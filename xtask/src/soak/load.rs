@@ -1,0 +1,271 @@
+//! A load like a StatefulSet's: pods with ordered names, each with a claim of its own, made again when they are gone;
+//! and what users and operators do to them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::bail;
+use harness::runner::{ObjectError, Objects};
+use harness::scenario::model::Manifest;
+use harness::scenario::object::{Kind, ObjectRef};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+use substrate::Seed;
+use substrate::json::Value as Tree;
+use substrate::seed::between;
+
+use super::running::Running;
+
+/// The name of the set.
+const SET: &str = "web";
+/// The largest volume, in GiB.
+const LARGEST: u64 = 8;
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done {
+    pods: u64,
+    claims: u64,
+    deleted: u64,
+    drained: u64,
+    grown: u64,
+    /// Requests that failed, as they do while servers are broken.
+    failed: u64,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pods, claims, deleted, drained, grown, failed } = self;
+        write!(
+            f,
+            "{pods} pods and {claims} claims made, {deleted} deleted, {drained} drains, {grown} expansions, {failed} requests failed"
+        )
+    }
+}
+
+/// The set, and whoever changes it.
+pub struct Load<'a> {
+    runtime: tokio::runtime::Runtime,
+    objects: Objects,
+    running: &'a Running,
+    rng: ChaCha8Rng,
+    replicas: u64,
+    /// The size that each claim was last given, in GiB.
+    sizes: BTreeMap<u64, u64>,
+    done: Done,
+}
+
+impl<'a> Load<'a> {
+    /// A set of `replicas` that does not run yet.
+    ///
+    /// # Errors
+    /// When the API server's address cannot be read.
+    pub fn begin(running: &'a Running, seed: &Seed, replicas: u64) -> Result<Self, anyhow::Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let service = {
+            let _inside = runtime.enter();
+            substrate::dial::http(running.says("kubernetesHttp")).map_err(|e| anyhow::anyhow!("{e}"))?
+        };
+        let (objects, rng) = (Objects::new(service), seed.child("load").rng());
+        Ok(Self { runtime, objects, running, rng, replicas, sizes: BTreeMap::new(), done: Done::default() })
+    }
+
+    /// What was done so far.
+    pub fn done(&self) -> Done {
+        self.done
+    }
+
+    /// Does what a StatefulSet's controller does, and, where it `acts`, something that a user does.
+    pub fn tick(&mut self, acts: bool) {
+        let pods = self.pods();
+        self.tend(&pods);
+        if acts {
+            self.act(&pods);
+        }
+    }
+
+    /// Whether every replica runs.
+    pub fn runs(&self) -> bool {
+        let pods = self.pods();
+        (0..self.replicas).all(|at| pods.get(&at).is_some_and(runs))
+    }
+
+    /// Which replicas do not run, and how they are.
+    pub fn missing(&self) -> String {
+        let pods = self.pods();
+        let missing = (0..self.replicas).filter(|at| !pods.get(at).is_some_and(runs));
+        let is = |at: u64| match pods.get(&at) {
+            None => format!("{SET}-{at} is not there"),
+            Some(pod) => format!("{SET}-{at} is {} on {}", pod["status"], pod["spec"]["nodeName"]),
+        };
+        missing.map(is).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Lets pods onto all nodes again.
+    pub fn uncordon(&mut self) {
+        for node in self.running.nodes() {
+            self.cordon(&node, false);
+        }
+    }
+
+    /// Deletes the Event objects, which the API server keeps for an hour, as upstream's does: they are no leak, and would
+    /// hide one.
+    pub fn forget_events(&mut self) {
+        let events = self.runtime.block_on(self.objects.list(Kind::event())).unwrap_or_default();
+        for event in &events {
+            let part = |key: &str| event["metadata"][key].as_str().unwrap_or_default().to_owned();
+            let event = ObjectRef::new(Kind::event(), Some(&part("namespace")), &part("name"));
+            let deleted = self.runtime.block_on(self.objects.delete(&event, None));
+            self.note(deleted);
+        }
+    }
+
+    /// Deletes everything.
+    ///
+    /// # Errors
+    /// When it stays.
+    pub fn end(&mut self) -> Result<(), anyhow::Error> {
+        for at in 0..self.replicas {
+            self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
+            self.delete(Kind::claim(), &claim(at), None);
+        }
+        match self.pods().values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()) {
+            true => Ok(()),
+            false => bail!("pods cannot be deleted"),
+        }
+    }
+
+    /// The pods of the set, by their number.
+    fn pods(&self) -> BTreeMap<u64, Tree> {
+        let all = self.runtime.block_on(self.objects.list(Kind::pod())).unwrap_or_default();
+        let number = |pod: &Tree| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
+        all.into_iter().filter_map(|pod| Some((number(&pod)?, pod))).collect()
+    }
+
+    /// Makes the first replica that is missing; a later one waits until all before it run.
+    fn tend(&mut self, pods: &BTreeMap<u64, Tree>) {
+        for at in 0..self.replicas {
+            match pods.get(&at) {
+                Some(pod) if runs(pod) => {}
+                Some(pod) if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) => {
+                    return self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
+                }
+                Some(_) => return,
+                None => return self.make(at),
+            }
+        }
+    }
+
+    fn make(&mut self, at: u64) {
+        let size = *self.sizes.entry(at).or_insert(1);
+        let made = self.create(Kind::claim(), json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": claim(at) },
+            "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": format!("{size}Gi") } } },
+        }));
+        self.done.claims += u64::from(made);
+        let grace = [1, 2, 5][self.up_to(3) as usize - 1];
+        let made = self.create(Kind::pod(), json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("{SET}-{at}"), "labels": { "app": SET } },
+            "spec": {
+                "terminationGracePeriodSeconds": grace,
+                "containers": [{
+                    "name": "writer", "image": "mooring/writer",
+                    "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+                }],
+                "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": claim(at) } }],
+            },
+        }));
+        self.done.pods += u64::from(made);
+    }
+
+    /// Something that a user or an operator does.
+    fn act(&mut self, pods: &BTreeMap<u64, Tree>) {
+        let at = self.up_to(self.replicas) - 1;
+        let nodes = self.running.nodes();
+        let node = nodes[self.up_to(nodes.len() as u64) as usize - 1].clone();
+        match self.up_to(24) {
+            1..=4 => self.delete(Kind::pod(), &format!("{SET}-{at}"), None),
+            5 => self.delete(Kind::pod(), &format!("{SET}-{at}"), Some(0)),
+            6 => self.cordon(&node, true),
+            7 | 8 => self.cordon(&node, false),
+            9 | 10 => self.drain(&node, pods),
+            11 | 12 => self.grow(at),
+            13 => {
+                // As a set that grows smaller and deletes the claims of those that go.
+                let last = self.replicas - 1;
+                self.delete(Kind::pod(), &format!("{SET}-{last}"), None);
+                self.delete(Kind::claim(), &claim(last), None);
+                self.sizes.remove(&last);
+            }
+            _ => {}
+        }
+    }
+
+    fn drain(&mut self, node: &str, pods: &BTreeMap<u64, Tree>) {
+        self.cordon(node, true);
+        for (at, _) in pods.iter().filter(|(_, pod)| pod["spec"]["nodeName"] == node) {
+            self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
+        }
+        self.done.drained += 1;
+    }
+
+    fn grow(&mut self, at: u64) {
+        let Some(size) = self.sizes.get_mut(&at).filter(|size| **size < LARGEST) else { return };
+        *size += 1;
+        let with = json!({ "spec": { "resources": { "requests": { "storage": format!("{size}Gi") } } } });
+        let object = reference(Kind::claim(), &claim(at));
+        let grown = self.runtime.block_on(self.objects.patch(&object, &with));
+        self.done.grown += u64::from(grown.is_ok());
+        self.note(grown);
+    }
+
+    fn cordon(&mut self, node: &str, is: bool) {
+        let with = json!({ "spec": { "unschedulable": is } });
+        let patched = self.runtime.block_on(self.objects.patch(&ObjectRef::new(Kind::node(), None, node), &with));
+        self.note(patched);
+    }
+
+    fn delete(&mut self, kind: Kind, name: &str, grace: Option<i64>) {
+        let deleted = self.runtime.block_on(self.objects.delete(&reference(kind, name), grace));
+        self.done.deleted += u64::from(deleted.is_ok());
+        self.note(deleted);
+    }
+
+    /// Creates an object, and says whether it was not there.
+    fn create(&mut self, kind: Kind, value: Value) -> bool {
+        let object = reference(kind, value["metadata"]["name"].as_str().unwrap_or_default());
+        match self.runtime.block_on(self.objects.get(&object)) {
+            Ok(None) => {}
+            Ok(Some(_)) => return false,
+            Err(error) => {
+                self.note(Err(error));
+                return false;
+            }
+        }
+        let made = self.runtime.block_on(self.objects.apply(&Manifest { object, value }));
+        let is_made = made.is_ok();
+        self.note(made);
+        is_made
+    }
+
+    fn note(&mut self, result: Result<(), ObjectError>) {
+        self.done.failed += u64::from(result.is_err_and(|error| !error.is_not_found()));
+    }
+
+    fn up_to(&mut self, most: u64) -> u64 {
+        between(&mut self.rng, 1, most)
+    }
+}
+
+fn claim(at: u64) -> String {
+    format!("data-{SET}-{at}")
+}
+
+fn reference(kind: Kind, name: &str) -> ObjectRef {
+    ObjectRef::new(kind, Some("default"), name)
+}
+
+/// Whether a pod runs and is not being deleted.
+fn runs(pod: &Tree) -> bool {
+    pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+}
