@@ -229,7 +229,7 @@ fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
     for wanted in [
         "#20 ",
         "desired",
-        "attached",
+        "behind: what they were told is older than what is stored",
         "kube-controller-manager attach-detach",
         "wants",
         "f is in force",

@@ -235,7 +235,9 @@ pub fn state_text(state: &Value) -> String {
         let word = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
         out += &format!("  {} {}\n", word("process"), word("of"));
         for key in ["desired", "actual"] {
-            for line in one[key].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let lines = one[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let lines: Vec<&str> = if one[key][0].is_null() { vec!["nothing"] } else { lines.collect() };
+            for line in lines {
                 out += &format!("    {} {line}\n", style.paint(Tone::Faint, &format!("{key:<8}")));
             }
         }
