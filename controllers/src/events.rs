@@ -84,6 +84,16 @@ substrate::events! {
         pub error: String,
     }
 
+    /// What a loop wants, and what it takes for true. Only at the trace level, and for observers that ask for it.
+    pub struct LoopState = "loop.state" {
+        /// The loop.
+        pub of: Text,
+        /// What it wants, sorted.
+        pub desired: Vec<String>,
+        /// What it takes for true, sorted.
+        pub actual: Vec<String>,
+    }
+
     /// Pod GC deleted a pod, or tried to. Only at the trace level, and for observers that ask for it.
     pub struct PodCollected = "pod-gc.deleted" {
         /// Namespace and name.

@@ -13,6 +13,7 @@ pub mod events;
 pub mod expander;
 pub mod flags;
 pub mod grid;
+mod insight;
 pub mod kube;
 pub mod machine;
 pub mod metrics;

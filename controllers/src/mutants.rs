@@ -59,6 +59,41 @@ pub const MUTANTS: &[Mutant] = &[
         about: "external-provisioner removes a released PersistentVolume without DeleteVolume",
         recreates: "kubernetes-csi/external-provisioner#195",
     },
+    Mutant {
+        name: "provision-name-anew",
+        about: "external-provisioner asks for the volume of a claim under another name with each try",
+        recreates: "kubernetes-csi/external-provisioner#63",
+    },
+    Mutant {
+        name: "detach-error-is-success",
+        about: "external-attacher takes a volume for detached when ControllerUnpublishVolume fails",
+        recreates: "kubernetes-csi/external-attacher#164",
+    },
+    Mutant {
+        name: "released-by-cache",
+        about: "the binder releases a volume whose claim its cache lacks, without asking the API server",
+        recreates: "kubernetes#66287",
+    },
+    Mutant {
+        name: "resize-target-kept",
+        about: "external-resizer keeps the size that it asked for first, whatever the claim asks for later",
+        recreates: "kubernetes-csi/external-resizer#132",
+    },
+    Mutant {
+        name: "limit-race",
+        about: "kube-scheduler counts a pod on its node only when the API server tells of it, so several take the last place",
+        recreates: "kubernetes-sigs/aws-ebs-csi-driver#1163",
+    },
+    Mutant {
+        name: "informer-keeps-deleted",
+        about: "a cache that is listed anew keeps objects that were deleted meanwhile",
+        recreates: "kubernetes#115658",
+    },
+    Mutant {
+        name: "lease-never-expires",
+        about: "a replica waits for ever for the lease of one that is gone",
+        recreates: "no public issue is known",
+    },
 ];
 
 #[cfg(test)]

@@ -199,3 +199,67 @@ fn a_volume_outlives_its_object() {
     });
     assert_eq!(deleted, (1, 0));
 }
+
+#[test]
+fn a_failed_detach_counts_as_a_detach() {
+    let attached = both("detach-error-is-success", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        fault(&rig, "ControllerUnpublishVolume", 1);
+        rig.force_delete("one").await;
+        rig.sleep(S(60)).await;
+        assert!(rig.attachments().await.is_empty());
+        count(&rig, "ec2.attachment", "detaching")
+    });
+    assert_eq!(attached, (1, 0));
+}
+
+#[test]
+fn a_claim_gets_a_volume_with_each_try() {
+    let made = both("provision-name-anew", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], SCHEDULER).await;
+        let lost: Value = json!({
+            "name": "lost", "match": { "plane": "csi", "op": "CreateVolume" },
+            "when": { "first": 1 }, "effect": { "grpc": "DEADLINE_EXCEEDED" }, "at": "after_effect",
+        });
+        let lost: Fault = substrate::json::from_value(lost).expect("a fault");
+        rig.world.faults().add(rig.world.clock().mono(), lost).expect("in force");
+        rig.claim("data").await;
+        rig.sleep(S(30)).await;
+        count(&rig, "ec2.volume", "creating")
+    });
+    assert_eq!(made, (1, 2));
+}
+
+#[test]
+fn a_standby_never_takes_over() {
+    let leads = both("lease-never-expires", |world| async move {
+        let rig = Rig::new(&world, &["node-a"], controllers::LOOPS).await;
+        let manager = rig.replica("kube-controller-manager", "manager-0");
+        rig.sleep(S(20)).await;
+        manager.crash();
+        rig.sleep(S(5)).await;
+        manager.restart();
+        rig.sleep(S(120)).await;
+        rig.events("leader.elected").len()
+    });
+    assert_eq!(leads, (2, 1));
+}
+
+#[test]
+fn an_object_that_was_deleted_while_nobody_watched_stays_in_the_cache() {
+    let left = both("informer-keeps-deleted", |world| async move {
+        let rig = attached(world, &["node-a"]).await;
+        rig.in_use("node-a", &[]).await;
+        let gone: Value = json!({
+            "name": "gone", "match": { "plane": "k8s", "op": "watch-event", "where": { "resource": "pods" } },
+            "when": { "first": 1 }, "effect": { "watch": "gone" },
+        });
+        let gone: Fault = substrate::json::from_value(gone).expect("a fault");
+        rig.world.faults().add(rig.world.clock().mono(), gone).expect("in force");
+        rig.force_delete("one").await;
+        rig.sleep(S(300)).await;
+        rig.attachments().await.len()
+    });
+    assert_eq!(left, (0, 1));
+}

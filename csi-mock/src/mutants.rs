@@ -34,4 +34,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "ControllerUnpublishVolume answers OK as soon as the cloud has begun to detach",
         recreates: "kubernetes-sigs/aws-ebs-csi-driver#375",
     },
+    Mutant {
+        name: "publish-trusts-directory",
+        about: "NodePublishVolume takes a volume for published when the target directory exists, mounted or not",
+        recreates: "kubernetes-csi/csi-driver-nfs#762",
+    },
+    Mutant {
+        name: "formats-after-error",
+        about: "NodeStageVolume takes a device that it could not look at for empty, and makes a new filesystem",
+        recreates: "kubernetes#95183",
+    },
 ];

@@ -1,7 +1,8 @@
 //! The device plug: makes block devices appear and vanish on a node as the cloud attaches and detaches.
 //!
 //! It follows the cloud's device stream of one instance. Each (re)connection begins with all current attachments
-//! and a `synced` line, so that a plug which was away catches up: what is not among them is pulled.
+//! and a `synced` line, so that a plug which was away catches up: what is not among them is pulled. What the disk fails
+//! at is tried again in the same way, on a new connection.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,26 +84,27 @@ enum Line {
 pub async fn run(ctx: Ctx, config: PlugConfig) {
     let mut wait = FIRST_WAIT;
     loop {
-        match follow(&ctx, &config).await {
-            Ok(()) => wait = FIRST_WAIT,
-            Err(error) => {
-                ctx.trace().mention(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
-                if error.is::<Synced>() {
-                    wait = FIRST_WAIT;
-                }
-            }
+        let mut caught_up = false;
+        let ended = follow(&ctx, &config, &mut caught_up).await;
+        if let Err(error) = &ended {
+            ctx.trace().mention(ctx.name(), || PlugDisconnected { node: config.node(), error: error.to_string() });
+        }
+        if ended.is_ok() || caught_up {
+            wait = FIRST_WAIT;
         }
         ctx.sleep(wait).await;
         wait = (wait * 2).min(LAST_WAIT);
     }
 }
 
-/// the device stream broke: {0}
+/// the disk failed at what the cloud told
 #[derive(Debug, displaydoc::Display, thiserror::Error)]
-struct Synced(BoxError);
+struct NotDone;
 
-/// Runs one connection to its end. An error of type [`Synced`] means that it was of use before it broke.
-async fn follow(ctx: &Ctx, config: &PlugConfig) -> Result<(), BoxError> {
+/// Runs one connection to its end. Sets `caught_up` once the disk is as the cloud told when the connection began.
+///
+/// What the disk fails at holds up nothing else, but ends the connection: the next one tells it again.
+async fn follow(ctx: &Ctx, config: &PlugConfig, caught_up: &mut bool) -> Result<(), BoxError> {
     let uri = format!("/admin/v1/devices?instance={}", config.instance_id);
     let mut request =
         Request::get(uri).header(header::HOST, "localhost").header(header::ACCEPT, "application/x-ndjson");
@@ -116,29 +118,31 @@ async fn follow(ctx: &Ctx, config: &PlugConfig) -> Result<(), BoxError> {
         return Err(format!("the cloud answered {}", response.status()).into());
     }
     let mut seen = Some(BTreeSet::new());
+    let mut done = true;
     let mut lines = Lines { body: response.into_body(), partial: BytesMut::new() };
-    loop {
-        let line = match lines.next().await {
-            Ok(Some(line)) => line,
-            Ok(None) => return Ok(()),
-            Err(error) if seen.is_none() => return Err(Synced(error).into()),
-            Err(error) => return Err(error),
-        };
+    while let Some(line) = lines.next().await? {
         let line: Line = serde_json::from_slice(&line)?;
         if let (Line::Attached { volume, .. }, Some(seen)) = (&line, &mut seen) {
             seen.insert(volume.clone());
         }
         if line == Line::Synced {
             if let Some(seen) = seen.take() {
-                pull_strangers(ctx, config, &seen).await;
+                done &= pull_strangers(ctx, config, &seen).await;
+                *caught_up = done;
             }
         } else {
-            apply(ctx, config, line).await;
+            done &= apply(ctx, config, line).await;
+        }
+        // Until all is told, others may wait for their first line.
+        if !done && seen.is_none() {
+            return Err(NotDone.into());
         }
     }
+    Ok(())
 }
 
-async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
+/// Does what a line says; false when the disk fails at it.
+async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) -> bool {
     let (volume, done) = match line {
         Line::Attached { volume, device, file, size_bytes } => {
             let plug = Plug { volume, device, file, size_bytes };
@@ -147,7 +151,7 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
         }
         Line::Detaching { volume } => match pull(ctx, config, &volume, false).await {
             // Mounted: the cloud says `busy` until it is not; `detached` comes when it is forced.
-            Err(DiskError::Busy { .. }) => return,
+            Err(DiskError::Busy { .. }) => return true,
             done => (volume, done),
         },
         Line::Detached { volume } => {
@@ -158,12 +162,13 @@ async fn apply(ctx: &Ctx, config: &PlugConfig, line: Line) {
             let done = grow(ctx, config, &volume, size_bytes).await;
             (volume, done)
         }
-        Line::Synced | Line::Other => return,
+        Line::Synced | Line::Other => return true,
     };
-    if let Err(error) = done {
+    if let Err(error) = &done {
         let (volume, node) = (volume.into(), config.node());
         ctx.emit(events::DiskError { volume, node, error: error.to_string() });
     }
+    done.is_ok()
 }
 
 async fn plug_in(ctx: &Ctx, config: &PlugConfig, plug: &Plug) -> Result<(), DiskError> {
@@ -195,12 +200,14 @@ async fn pull(ctx: &Ctx, config: &PlugConfig, volume: &str, force: bool) -> Resu
     Ok(())
 }
 
-/// Pulls the devices of volumes that the cloud does not list any more.
-async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String>) {
-    let Ok(devices) = config.disk.devices().await else { return };
+/// Pulls the devices of volumes that the cloud does not list any more; false when the disk fails at it.
+async fn pull_strangers(ctx: &Ctx, config: &PlugConfig, listed: &BTreeSet<String>) -> bool {
+    let Ok(devices) = config.disk.devices().await else { return false };
+    let mut done = true;
     for device in devices.iter().filter(|d| !listed.contains(&d.volume)) {
-        apply(ctx, config, Line::Detached { volume: device.volume.clone() }).await;
+        done &= apply(ctx, config, Line::Detached { volume: device.volume.clone() }).await;
     }
+    done
 }
 
 /// A body cut into lines.

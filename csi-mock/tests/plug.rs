@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use csi_mock::disk::{MemoryDisks, Stage};
+use csi_mock::disk::{Disk, MemoryDisks, Stage, faulty};
 use csi_mock::plug::{self, PlugConfig};
 use futures_util::StreamExt;
 use http::Uri;
@@ -116,6 +116,61 @@ fn after_a_break_the_plug_catches_up() {
         ctx.sleep(Duration::from_millis(200)).await;
         assert_eq!(disk.find(VOLUME).await.unwrap(), None, "detached while the plug was away");
         assert!(disk.find(OTHER).await.unwrap().is_some());
+    });
+}
+
+/// A disk whose operation `op` on [`VOLUME`] fails the first `times` times.
+fn failing(ctx: &Ctx, disk: Arc<dyn Disk>, op: &str, times: u32) -> Arc<dyn Disk> {
+    let fault = serde_json::json!({
+        "name": "fails", "match": { "plane": "disk", "op": op, "where": { "volume": VOLUME } },
+        "when": { "first": times }, "effect": { "io_error": "EBUSY" },
+    });
+    let disk = faulty(ctx, disk);
+    ctx.faults().add(Duration::ZERO, serde_json::from_value(fault).unwrap()).unwrap();
+    disk
+}
+
+#[test]
+fn what_the_disk_fails_at_is_tried_again_and_holds_up_nothing_else() {
+    run(async |world, ctx| {
+        let disk = MemoryDisks::new().node("node-a");
+        let told = attached(VOLUME, "/dev/xvdaa") + &attached(OTHER, "/dev/xvdab") + "{\"type\":\"synced\"}\n";
+        let (tell, streams): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::unbounded_channel()).unzip();
+        tell.iter().for_each(|tell| tell.send(told.clone()).unwrap());
+        let (ec2, asked) = cloud(streams);
+        let disk = failing(&ctx, disk, "find", 3);
+        ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, NODE_A, "node-a", disk.clone())));
+        settle(&ctx).await;
+        let plugged = async || disk.devices().await.unwrap().into_iter().map(|d| d.volume).collect::<Vec<_>>();
+        assert_eq!(plugged().await, [OTHER]);
+        assert_eq!(events(&world, "disk.error").len(), 1);
+        // More and more slowly: after 100, 200 and 400 ms.
+        ctx.sleep(Duration::from_millis(650)).await;
+        assert_eq!((asked.lock().unwrap().len(), plugged().await.len()), (3, 1));
+        ctx.sleep(Duration::from_millis(100)).await;
+        assert_eq!((asked.lock().unwrap().len(), plugged().await), (4, vec![VOLUME.to_owned(), OTHER.to_owned()]));
+        ctx.sleep(Duration::from_secs(60)).await;
+        assert_eq!(asked.lock().unwrap().len(), 4, "nothing is left to be tried");
+    });
+}
+
+#[test]
+fn a_device_that_could_not_be_pulled_is_pulled_on_the_next_connection() {
+    run(async |_, ctx| {
+        let disk = MemoryDisks::new().node("node-a");
+        let (first, stream_1) = mpsc::unbounded_channel();
+        let (second, stream_2) = mpsc::unbounded_channel();
+        let (ec2, asked) = cloud(vec![stream_1, stream_2]);
+        let disk = failing(&ctx, disk, "unplug", 1);
+        ctx.spawn(plug::run(ctx.clone(), PlugConfig::new(ec2, NODE_A, "node-a", disk.clone())));
+        first.send(attached(VOLUME, "/dev/xvdaa") + "{\"type\":\"synced\"}\n").unwrap();
+        second.send("{\"type\":\"synced\"}\n".to_owned()).unwrap();
+        settle(&ctx).await;
+        first.send(line("detached", VOLUME)).unwrap();
+        settle(&ctx).await;
+        assert!(disk.find(VOLUME).await.unwrap().is_some());
+        ctx.sleep(Duration::from_millis(200)).await;
+        assert_eq!((asked.lock().unwrap().len(), disk.find(VOLUME).await.unwrap()), (2, None));
     });
 }
 

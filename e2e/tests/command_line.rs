@@ -160,3 +160,67 @@ fn every_port_checks_host_and_origin_and_unsigned_calls_are_refused_live() {
     let refused = status(up.ready("ec2"), &unsigned);
     assert!(refused.contains(" 401 ") || refused.contains(" 403 ") || refused.contains(" 400 "), "{refused}");
 }
+
+/// A page in headless Chromium: the document once its script has run, and what its console said.
+fn page(html: &str) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.html");
+    std::fs::write(&file, html).unwrap();
+    let profile = format!("--user-data-dir={}", dir.path().join("profile").display());
+    let quiet = [
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ];
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", &profile])
+        .args(quiet)
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let console = error.lines().filter(|line| line.contains("CONSOLE")).collect::<Vec<_>>().join("\n");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), console)
+}
+
+#[test]
+fn a_report_draws_itself_in_a_browser_without_a_word_in_its_console() {
+    if !have("chromium") {
+        return;
+    }
+    let evil = "</script><img src=x onerror=alert(1)>";
+    let scenario = format!(
+        "name: x
+description: \"{evil}\"
+nodes: {{count: 1}}
+steps:
+  - claim: {{name: data}}
+  - patch: {{object: pvc/data, with: {{metadata: {{annotations: {{x: \"{evil}\"}}}}}}}}
+  - pod: {{name: web, claim: data, node: node-a, grace: 1s}}
+  - wait: {{object: pod/web, is: Running}}
+  - wait: {{object: pod/web, is: gone, within: 5s}}
+"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.html");
+    let output = run_text(&scenario, &["--report", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = std::fs::read_to_string(&file).unwrap();
+    assert!(html.len() < 2_000_000 && html.contains("onerror=alert(1)"), "{}", html.len());
+    let (drawn, console) = page(&html);
+    assert_eq!(console, "");
+    for wanted in
+        ["data-drawn=\"", "NodeStage · node-a", "node-a kubelet", "pod/web is gone within 5s", "mooring replay"]
+    {
+        assert!(drawn.contains(wanted), "{wanted} is missing in\n{drawn}");
+    }
+    assert!(!drawn.contains("<img"), "a name became markup");
+    // What would be said if something were wrong is heard: the policy allows no other script than the page's own.
+    let (drawn, console) = page(&html.replace("\"use strict\";", "\"use strict\";;"));
+    assert!(console.contains("Content Security Policy") && !drawn.contains("data-drawn"), "{console}");
+}

@@ -42,8 +42,14 @@ async fn watch(service: HttpService, uri: String, lines: Arc<AtomicU64>) {
 }
 
 fn main() {
-    simulate(Options::default(), |world| async move {
-        let apiserver = Apiserver::new(&Seed::root(1), Config::default());
+    day(false);
+    println!("and with the managers of fields, and what Go writes of fields that are not set:");
+    day(true);
+}
+
+fn day(track_managers: bool) {
+    simulate(Options::default(), move |world| async move {
+        let apiserver = Apiserver::new(&Seed::root(1), Config { track_managers, ..Config::default() });
         let slot: Arc<Mutex<Option<HttpService>>> = Arc::default();
         let given = slot.clone();
         let process = Process::start(&world, "fake-apiserver", move |ctx| {

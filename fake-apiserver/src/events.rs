@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use substrate::json::{Text, Value};
 
-use crate::kinds::Kind;
+use crate::kinds::{Kind, index};
 use crate::state::EventType;
 
 substrate::events! {
@@ -276,19 +276,26 @@ impl Commit {
     /// Adds the few words of a storage object by which a reader follows a volume without the API: claims, volumes, pods,
     /// attachments and nodes say what they are bound to and how far they are; other kinds nothing.
     pub(crate) fn say(&mut self, kind: &Kind, object: &Value) {
-        match kind.kind {
-            "PersistentVolumeClaim" => self.pvc = Some(Box::new(Claim::of(object))),
-            "PersistentVolume" => self.pv = Some(Box::new(Volume::of(object))),
-            "Pod" => self.pod = Some(Box::new(Pod::of(object))),
-            "Node" => self.node = Some(Node::of(object)).filter(|node| *node != Node::default()).map(Box::new),
-            "VolumeAttachment" => self.volumeattachment = Some(Box::new(Attachment::of(object))),
+        match kind.index {
+            index::PERSISTENT_VOLUME_CLAIMS => self.pvc = Some(Box::new(Claim::of(object))),
+            index::PERSISTENT_VOLUMES => self.pv = Some(Box::new(Volume::of(object))),
+            index::PODS => self.pod = Some(Box::new(Pod::of(object))),
+            index::NODES => self.node = Some(Node::of(object)).filter(|node| *node != Node::default()).map(Box::new),
+            index::VOLUME_ATTACHMENTS => self.volumeattachment = Some(Box::new(Attachment::of(object))),
             _ => {}
         }
     }
 
     /// Whether an object of `kind` has something to say.
     pub(crate) fn says(kind: &Kind) -> bool {
-        matches!(kind.kind, "PersistentVolumeClaim" | "PersistentVolume" | "Pod" | "Node" | "VolumeAttachment")
+        matches!(
+            kind.index,
+            index::PERSISTENT_VOLUME_CLAIMS
+                | index::PERSISTENT_VOLUMES
+                | index::PODS
+                | index::NODES
+                | index::VOLUME_ATTACHMENTS
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
 };
 
-use crate::der;
+use crate::x509;
 
 /// Why a file has no keys.
 #[derive(Clone, Debug, PartialEq, Eq, displaydoc::Display, thiserror::Error)]
@@ -65,7 +65,7 @@ impl PublicKey {
             let pair = |pair: KeyPair| rsa(pair.public_key().as_ref().to_vec());
             keys.push(match label {
                 "PUBLIC KEY" => Self::of_info(&bytes, label)?,
-                "CERTIFICATE" => Self::of_info(der::certificate_key(&bytes).ok_or_else(damaged)?, label)?,
+                "CERTIFICATE" => Self::of_info(&x509::certificate_key(&bytes).ok_or_else(damaged)?, label)?,
                 "RSA PUBLIC KEY" => rsa(bytes),
                 "RSA PRIVATE KEY" => pair(KeyPair::from_der(&bytes).map_err(|_| damaged())?),
                 "PRIVATE KEY" => pair(KeyPair::from_pkcs8(&bytes).map_err(|_| KeyError::Unknown(label.to_owned()))?),
@@ -78,14 +78,14 @@ impl PublicKey {
 
     /// The key of a SubjectPublicKeyInfo (RFC 5280 §4.1).
     fn of_info(info: &[u8], label: &str) -> Result<Self, KeyError> {
-        let info = der::public_key(info).ok_or_else(|| KeyError::Damaged(label.to_owned()))?;
-        let algorithm = match (info.algorithm, info.curve) {
-            (der::RSA, _) => Algorithm::Rs256,
-            (der::EC, Some(der::P256)) => Algorithm::Es256,
-            (der::EC, Some(der::P384)) => Algorithm::Es384,
+        let info = x509::public_key(info).ok_or_else(|| KeyError::Damaged(label.to_owned()))?;
+        let algorithm = match (info.algorithm.as_str(), info.curve.as_deref()) {
+            (x509::RSA, _) => Algorithm::Rs256,
+            (x509::EC, Some(x509::P256)) => Algorithm::Es256,
+            (x509::EC, Some(x509::P384)) => Algorithm::Es384,
             _ => return Err(KeyError::Unknown(label.to_owned())),
         };
-        Ok(Self { algorithm, bytes: info.key.to_vec() })
+        Ok(Self { algorithm, bytes: info.key })
     }
 
     /// Whether `signature` of `signed` by the algorithm of that name (`RS256`) is by this key.

@@ -3,11 +3,11 @@
 pub mod cel;
 mod cli;
 pub mod custom;
-pub mod der;
 pub mod dial;
 pub mod events;
 pub mod faults;
 mod field_path;
+pub mod fields;
 pub mod fuzz;
 mod go_json;
 pub mod keys;
@@ -21,6 +21,7 @@ pub mod state;
 mod text;
 pub mod tls;
 pub mod wire;
+pub mod x509;
 
 pub use cli::main_with;
 pub use service::{

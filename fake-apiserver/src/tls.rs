@@ -17,7 +17,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
 use sha2::{Digest, Sha256};
 
-use crate::der::{Purposes, SigningRequest};
+use crate::x509::{Purposes, SigningRequest};
 
 /// Names that clients inside and outside of a cluster use for the API server.
 const NAMES: [&str; 5] =
@@ -90,7 +90,7 @@ impl Authority {
     /// When the key does not sign.
     pub fn sign(
         &self,
-        request: &SigningRequest<'_>,
+        request: &SigningRequest,
         serial: [u8; 16],
         life: (Timestamp, Timestamp),
         purposes: Purposes,
@@ -209,7 +209,7 @@ mod tests {
         verifier.verify_server_cert(&made, &[], &host, &[], at).unwrap();
         let shown = authority.client("bob", "team").unwrap();
         let shown = CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap();
-        let subject = crate::der::certificate_subject(&shown).unwrap();
+        let subject = crate::x509::certificate_subject(&shown).unwrap();
         assert_eq!((subject.common_name.as_str(), subject.organizations), ("bob", vec!["team".to_owned()]));
     }
 

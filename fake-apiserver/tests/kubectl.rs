@@ -109,6 +109,13 @@ const STORY: &[(&str, &[&str])] = &[
     ("api-versions", &["v1", "storage.k8s.io/v1", "coordination.k8s.io/v1", "events.k8s.io/v1"]),
     ("explain pvc.spec", &["storageClassName", "<string>", "VERSION:    v1"]),
     ("explain volumeattachment.spec.source", &["persistentVolumeName"]),
+    (
+        "explain pod.spec.containers",
+        &["DESCRIPTION:", "Entrypoint array. Not executed within a shell.", "env\t<[]EnvVar>"],
+    ),
+    ("explain pvc.spec.resources", &["limits\t<map[string]Quantity>", "maximum amount of compute resources allowed"]),
+    ("explain service.spec.ports", &["targetPort\t<IntOrString>"]),
+    ("explain pod.metadata", &["creationTimestamp\t<string>"]),
     ("get namespaces", &["NAME", "STATUS", "AGE", "default", "Active", "kube-system"]),
     (
         "apply -f objects.yaml",

@@ -8,6 +8,7 @@ pub mod invariants;
 pub mod mutants;
 pub mod output;
 pub mod report;
+pub mod report_html;
 pub mod runner;
 pub mod scenario;
 pub mod schema;

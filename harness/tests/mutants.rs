@@ -73,6 +73,11 @@ const CASES: &[Case] = &[
     case(&["watch-duplicate"], moved, Id::I7, "tells of revision"),
     case(&["watch-out-of-order"], moved, Id::I7, "tells of revision"),
     case(&["bookmark-ahead"], stayed_long, Id::I7, "tells of revision"),
+    case(&["detach-error-is-success"], unpublish_fails, Id::I4, "is attached in the cloud, and not"),
+    case(&["reconstruction-skipped"], kubelet_down, Id::I2, "ControllerUnpublishVolume was called"),
+    case(&["mount-before-attached"], slow_attach, Id::I3, "where it is not attached"),
+    case(&["provision-name-anew"], provisioned_twice, Id::I5, "a cloud volume is left over"),
+    case(&["formats-after-error"], stage_fails, Id::I6, "found 0 records"),
     case(&["never-retries-detach"], unpublish_fails, Id::I8, "waits for the detach of"),
     case(&["unmount-skipped"], left, Id::I8, "waits for NodeUnstageVolume"),
     case(&["unmount-skipped"], || unstaged(&left()), Id::I8, "waits for NodeUnpublishVolume"),
@@ -90,6 +95,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "detach-is-not-waited-for",
         "the cloud refuses the next attach until the detach is over, so all is well in the end",
     ),
+    ("publish-trusts-directory", "a target directory outlives its mount only where a machine loses its power"),
+    ("released-by-cache", "the volume goes with its object, and a pod that waits for its claim is a step's business"),
+    ("resize-target-kept", "a claim that is too small is a step's business"),
+    ("limit-race", "a pod that waits for a place on its node is a step's business"),
+    ("informer-keeps-deleted", "it takes a watch that ends with 410 Gone"),
+    ("lease-never-expires", "it takes leader election"),
     ("populated-too-early", "what is taken down under a container is mounted again, and synced bytes stay"),
     ("unmount-before-stop", "the container fails to write for a moment and is stopped, and synced bytes stay"),
 ];
@@ -248,6 +259,19 @@ fn create_reply_lost() -> String {
     let fault = "{name: lost, match: {plane: ec2, op: CreateVolume}, when: {first: 1}, effect: {drop_reply: true}, \
                  at: after_effect}";
     story(fault, &up())
+}
+
+fn provisioned_twice() -> String {
+    let fault = "{name: lost, match: {plane: csi, op: CreateVolume}, when: {first: 1}, \
+                 effect: {grpc: DEADLINE_EXCEEDED}, at: after_effect}";
+    story(fault, &up())
+}
+
+/// The node that the pod moves to cannot read the device at first.
+fn stage_fails() -> String {
+    let fault = "{name: unreadable, match: {plane: disk, op: stage, where: {node: node-b}}, when: {first: 1}, \
+                 effect: {io_error: EIO}}";
+    story(fault, &moves())
 }
 
 fn kubelet_cut_off() -> String {

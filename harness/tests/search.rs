@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -12,9 +13,10 @@ use harness::cluster::{Cluster, ClusterSpec};
 use harness::runner::{self, Attendant};
 use harness::search::document::Document;
 use harness::search::end_state::EndState;
-use harness::search::judge::{Class, Task, judge, judge_and_trace, options};
+use harness::search::judge::{Class, Task, Verdict, judge, judge_and_trace, options};
 use harness::search::patience::patient;
 use harness::search::points;
+use harness::search::sweep::{Plan, Sweep};
 use serde_json::Value;
 use substrate::world::simulate;
 
@@ -147,6 +149,135 @@ fn a_sweep_is_the_same_with_one_job_and_with_two() {
 }
 
 #[test]
+fn branches_of_one_run_come_to_what_runs_from_the_start_come_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = file(folder.path(), MOVE);
+    let sweep = |more: &[&str]| {
+        let (code, said, output) = mooring(&[&["sweep", &file, "--points", "16", "--jobs", "2"][..], more].concat());
+        assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
+        assert_eq!(said["data"]["ended"], 16, "{said}");
+        output.stdout
+    };
+    assert_eq!(sweep(&[]), sweep(&["--from-start"]));
+    // Each verdict, with the digest of its events, in this process and as a branch.
+    let document = Document::of_text("t", MOVE).unwrap();
+    let plan = Plan { seed: 2, sample: Some(9), ..Plan::default() };
+    let sweep = Sweep::prepare(&document, plan, LIMIT).unwrap();
+    let branches = (0..sweep.len()).map(|run| (run, sweep.branch(run).unwrap())).collect();
+    let late: Vec<_> = (0..2).map(|run| (run, sweep.branch(run).unwrap())).collect();
+    let told = branches_of(&sweep.trunk(), branches, "60000");
+    assert_eq!(told.len(), sweep.len());
+    for (run, verdict) in told {
+        assert_eq!(verdict, judge(&sweep.task(run), LIMIT), "{}", sweep.about(run));
+    }
+    // A copy that says nothing for a millisecond is ended, and the run that it is a copy of goes on to the next point.
+    let told = branches_of(&sweep.trunk(), late, "1");
+    assert_eq!(
+        told.iter().map(|(run, verdict)| (*run, verdict.class)).collect::<Vec<_>>(),
+        [(0, Class::Hung), (1, Class::Hung)]
+    );
+}
+
+/// What branches come to in a process of the program.
+fn branches_of(trunk: &Task, branches: Vec<(usize, substrate::fault::Fault)>, limit: &str) -> Vec<(usize, Verdict)> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
+        .args(["search-worker", "--limit-ms", limit, "--memory", "4294967296"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let order = serde_json::json!({ "branches": [trunk, branches] });
+    writeln!(child.stdin.take().unwrap(), "{order}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let news = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told = news.filter_map(|news| serde_json::from_value(news["ended"].clone()).ok()).collect();
+    assert!(lines.ends_with("\"over\"\n"), "{lines}");
+    told
+}
+
+/// What the debugger says to these lines.
+fn step(story: &str, more: &[&str], lines: &str) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
+        .args(["replay", story, "--step"])
+        .args(more)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_debugger_goes_forward_and_back_and_on_with_another_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let lines = "step 3\nbreak kind disk.staged\ncontinue\nback\nback kind csi.call\ngo #20\n\nreverse\ncontinue\n\
+        continue\nunbreak 1\ngo #240\nback 130\nstate\nknows kube-controller-manager\n\
+        go 'pvc/data Bound'\nadd {name: f, match: {plane: csi, op: NodeStageVolume}, effect: {error: INTERNAL}}\n\
+        faults\nstep kind fault.fired\ndrop f\nstep kind disk.staged\nback\ngo #2\ncontinue\nstpe\nback 2\nquit\n";
+    let said = step(&story, &[], lines);
+    let all: Vec<&str> = said.lines().collect();
+    let place =
+        |text: &str| all.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("{text}:\n{said}"));
+    assert!(all[0].contains("#1 ") && all[1].contains("#4 "), "{said}");
+    let stopped = place("breakpoint 1: kind disk.staged");
+    assert!(all[stopped + 1].contains(" disk.staged ") && all[stopped + 2].contains(" csi.call "), "{said}");
+    for wanted in [
+        "#20 ",
+        "desired",
+        "attached",
+        "kube-controller-manager attach-detach",
+        "wants",
+        "f is in force",
+        "f fired 0 times",
+        "fault=f op=NodeStageVolume",
+        "f is over; it fired 1 times",
+        "taken back: 2 of your changes",
+        "the end of the run: survived",
+        "`stpe` is no command; did you mean step?",
+    ] {
+        place(wanted);
+    }
+    assert_eq!(step(&story, &["--from-start"], lines), said, "without copies it is the same");
+}
+
+#[test]
+fn a_report_is_the_same_for_the_same_run_and_shows_what_a_search_came_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = file(folder.path(), MOVE);
+    let report = |name: &str, args: &[&str]| {
+        let path = folder.path().join(name).display().to_string();
+        let (code, said, _) = mooring(&[args, &["--report", &path]].concat());
+        assert_eq!(code, Some(0), "{said}");
+        let html = std::fs::read_to_string(&path).unwrap();
+        let data = html.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+        (serde_json::from_str::<Value>(data).unwrap(), html)
+    };
+    let (data, html) = report("one.html", &["replay", &story]);
+    assert_eq!(html, report("two.html", &["replay", &story]).1);
+    let events = data["runs"][0]["events"].as_array().unwrap();
+    let title = |event: &Value| event["title"].as_str().unwrap_or_default().to_owned();
+    // From the mount back to what asked for it.
+    let staged = events.iter().find(|event| title(event).contains("formatted and staged")).unwrap();
+    let mut chain = Vec::new();
+    let mut now = staged;
+    while let Some(cause) = now["cause"][0].as_u64() {
+        now = &events[usize::try_from(cause).unwrap()];
+        chain.push(title(now));
+    }
+    assert_eq!(chain[..2], ["NodeStageVolume".to_owned(), "asks NodeStageVolume".to_owned()]);
+    assert!(chain.iter().any(|title| title.contains("ControllerPublishVolume OK")), "{chain:?}");
+    let (data, _) = report("sweep.html", &["sweep", &story, "--points", "2", "--only", "lose-reply"]);
+    assert_eq!(data["table"]["columns"][0], "what breaks");
+    assert_eq!(data["table"]["rows"][0][1], "2", "{}", data["table"]);
+    assert_eq!(data["runs"][0]["name"], "the unbroken run");
+}
+
+#[test]
 fn an_exploration_is_the_same_with_one_job_and_with_two_and_its_parts_are_the_whole() {
     let explore = |more: &[&str]| mooring(&[&["explore"][..], more].concat()).1;
     let one = explore(&["--runs", "6", "--jobs", "1"]);
@@ -229,6 +360,13 @@ fn a_replay_stops_at_a_moment_and_shows_what_there_is() {
     let attached = objects.iter().find(|o| o["object"].as_str().unwrap().starts_with("volumeattachment/")).unwrap();
     assert_eq!(attached["status/attached"], true, "{attached}");
     assert_eq!(state["ec2"].as_array().unwrap().len(), 1, "{state}");
+    let wants = state["loops"].as_array().unwrap().iter().find(|one| one["of"] == "attach-detach").unwrap();
+    assert!(wants["desired"][0].as_str().unwrap().ends_with("on node-a for default/web"), "{wants}");
+    // The attachment has just been written: nobody who watches has been told.
+    let behind = state["behind"].as_array().unwrap();
+    let attacher = behind.iter().find(|one| one["who"] == "csi-attacher").unwrap_or_else(|| panic!("{state}"));
+    assert!(attacher["object"].as_str().unwrap().starts_with("volumeattachments/csi-"), "{attacher}");
+    assert_eq!((&attacher["knows"]["is"], &attacher["stored"]["is"]), (&"not attached".into(), &"attached".into()));
     let (code, said, _) = mooring(&["replay", &story, "--until", "#50"]);
     assert_eq!((code, &said["data"]["events"]), (Some(0), &50.into()));
     let (code, said, _) = mooring(&["replay", &story, "--at", "pvc/data Lost"]);
@@ -249,12 +387,81 @@ fn a_driver_that_ends_between_mounting_and_telling_breaks_nothing() {
     assert!(verdict.silent.is_empty());
 }
 
+/// What a search found once, and was mended or is upstream's, stays so.
+#[test]
+fn what_was_found_is_mended_or_declared() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/found");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 2);
+    for file in files {
+        let document = Document::load(&file).unwrap();
+        let declares = document.tree().get("violations").is_some();
+        for seed in 1..=3 {
+            let verdict = judge(&Task { text: document.text(), seed, ..Task::default() }, LIMIT);
+            let right = if declares { Class::Declared } else { Class::Survived };
+            assert_eq!(verdict.class, right, "{}, seed {seed}: {}", file.display(), verdict.message);
+            assert!(verdict.silent.is_empty(), "{}, seed {seed}: {:?}", file.display(), verdict.silent);
+        }
+    }
+}
+
+/// Processes that were started with this text among their arguments.
+#[cfg(target_os = "linux")]
+fn running(with: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let commands = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    commands.filter(|line| String::from_utf8_lossy(line).contains(with)).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_exploration_that_is_interrupted_prints_what_it_has_and_leaves_nothing_running() {
+    use std::io::Read;
+    // The limit of wall time names its workers.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mooring"))
+        .args(["--output", "json", "explore", "--runs", "100000", "--jobs", "2", "--timeout", "98765ms"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let looks = 1..=600;
+    let runs = |_: &u32| {
+        std::thread::sleep(Duration::from_millis(100));
+        running("98765\0") == 2
+    };
+    assert!(looks.into_iter().any(|look| runs(&look)), "no worker runs");
+    // Time for a run to end, so that there is something to print.
+    std::thread::sleep(Duration::from_secs(10));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let runs = said["data"]["runs"].as_u64().unwrap();
+    assert!(runs > 0, "{said}");
+    assert!(
+        said["error"]["message"].as_str().unwrap().starts_with(&format!("interrupted after {runs} runs")),
+        "{said}"
+    );
+    assert!(!said["data"]["coverage"]["transitions"].as_array().unwrap().is_empty(), "{said}");
+    assert_eq!(running("98765\0"), 0);
+}
+
+#[test]
+fn drawn_runs_are_the_same_in_two_processes() {
+    let (code, said, _) = mooring(&["explore", "--runs", "4", "--twice"]);
+    assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
+    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
+    assert_eq!(said["data"]["runs"], 4, "{said}");
+}
+
 /// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
 /// points of the small story, and with the same fault and without the defect the run survives.
 #[cfg(feature = "mutants")]
 mod planted {
     use harness::search::points::PointKind;
-    use harness::search::sweep::{Plan, Sweep};
 
     use super::*;
 

@@ -160,15 +160,16 @@ pub fn render(resources: &[Resource]) -> String {
     out
 }
 
-/// The module `named.rs`: the stored kinds by name, and their positions.
+/// The module `named.rs`: the kinds by name, and their positions.
 pub fn render_names(resources: &[Resource]) -> String {
     let mut out = String::from(
-        "//! The kinds that are stored, by name.\n//!\n//! Written by `cargo run -p xtask -- kinds`.\n\n\
+        "//! The kinds, by name; of those that are kept as others only these others.\n//!\n//! Written by `cargo run -p xtask -- kinds`.\n\n\
          use super::{Kind, table::KINDS};\n\n/// The positions of the kinds among all kinds.\npub mod index {\n",
     );
     let mut kinds = String::new();
-    let is_own = |of: &&Resource| of.is_stored() && !VIEWS.iter().any(|(view, _)| of.is(*view));
-    for (index, of) in resources.iter().filter(|r| r.is_stored()).enumerate().filter(|(_, of)| is_own(of)) {
+    let is_own = |of: &&Resource| !VIEWS.iter().any(|(view, _)| of.is(*view));
+    let (stored, answered): (Vec<&Resource>, Vec<&Resource>) = resources.iter().partition(|r| r.is_stored());
+    for (index, of) in stored.into_iter().chain(answered).enumerate().filter(|(_, of)| is_own(of)) {
         let name = constant(&of.kind, &of.plural);
         let group = if of.group.is_empty() { String::new() } else { format!("{}/", of.group) };
         let _ = writeln!(out, "    /// Of {}.\n    pub const {name}: usize = {index};", of.kind);

@@ -1,5 +1,6 @@
 //! Work on the repository itself: generators, whose output is committed, and replays.
 
+mod descriptions;
 mod docs;
 mod go;
 mod image;
@@ -26,8 +27,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// The tables of fake-apiserver's kinds: `table.rs` from the recorded discovery documents and, where the API types
-    /// are at hand, `schema.txt` from the tags of their fields
+    /// The tables of fake-apiserver's kinds: `table.rs` from the recorded discovery documents, `descriptions.gz` from the
+    /// documentation of the crate k8s-openapi and, where the API types are at hand, `schema.txt` from the tags of their
+    /// fields
     Kinds {
         /// Directory with checkouts of kubernetes/{api,apimachinery,apiextensions-apiserver,kube-aggregator}, all at
         /// the tag that the head of schema.rs names
@@ -79,10 +81,13 @@ fn main() -> Result<ExitCode, anyhow::Error> {
             let resources = kinds::read(&serde_json::from_str(&text)?)?;
             put(&root.join("src/kinds/table.rs"), &kinds::render(&resources), check, "kinds")?;
             put(&root.join("src/kinds/named.rs"), &kinds::render_names(&resources), check, "kinds")?;
+            let of_types = root.join("src/kinds/schema.txt");
             if let Some(types) = types {
-                let text = schema::render(&types, &resources)?;
-                put(&root.join("src/kinds/schema.txt"), &text, check, "kinds")?;
+                put(&of_types, &schema::render(&types, &resources)?, check, "kinds")?;
             }
+            let own = std::fs::read_to_string(root.join("src/kinds/descriptions.txt"))?;
+            let text = descriptions::render(&std::fs::read_to_string(&of_types)?, &own)?;
+            put_packed(&root.join("src/kinds/descriptions.gz"), &text, check)?;
         }
         Task::Image { mooring, context, tag, context_only } => {
             let mooring = mooring.unwrap_or_else(|| target(&repository).join("release/mooring"));
@@ -111,6 +116,21 @@ fn target(repository: &Path) -> PathBuf {
 
 fn verdict(good: bool) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The same for a text that is packed: what is in it is compared, not how it is packed.
+fn put_packed(path: &Path, text: &str, check: bool) -> Result<(), anyhow::Error> {
+    let shown = path.display();
+    let there = std::fs::read(path).ok().and_then(|bytes| descriptions::unpack(&bytes).ok());
+    if there.as_deref() == Some(text) {
+        println!("{shown}: as generated");
+    } else if check {
+        bail!("{shown} is not what the generator writes: run `cargo run -p xtask -- kinds`");
+    } else {
+        std::fs::write(path, descriptions::pack(text)?).with_context(|| shown.to_string())?;
+        println!("{shown}: written");
+    }
+    Ok(())
 }
 
 fn put(path: &Path, text: &str, check: bool, task: &str) -> Result<(), anyhow::Error> {

@@ -12,6 +12,7 @@ mod histories;
 mod operation;
 mod reconcile;
 mod shell;
+mod told;
 mod volume;
 
 pub use actual::{ActualStateOfWorld, AttachState};

@@ -20,6 +20,7 @@ use super::reconcile::{Action, ForcedReason, Reconciler};
 use super::volume::{VolumeSpec, attachment_name};
 use crate::events::{Attach, Detach};
 use crate::grid::Grid;
+use crate::insight::Insight;
 use crate::kube::{Client, Delta, EventRecorder, Informer, Kind, ListParams, reference};
 use crate::metrics::Metrics;
 use crate::pending::{OperationKey, PendingOperations};
@@ -87,6 +88,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers, metrics: Metrics) {
         done,
         dirty: true,
         flapped: false,
+        insight: Insight::default(),
     };
     shell.populate();
     shell.serve(ended).await;
@@ -111,6 +113,7 @@ struct Shell {
     dirty: bool,
     /// Which way a planted defect writes node statuses now.
     flapped: bool,
+    insight: Insight,
 }
 
 impl Shell {
@@ -170,6 +173,7 @@ impl Shell {
         let mut next: Option<Duration> = None;
         let mut last: Option<Duration> = None;
         loop {
+            self.insight.tell(&self.ctx, || self.world.state());
             let mut wake = verify_at.min(populate_at);
             if let Some(next) = next {
                 wake = wake.min(next);

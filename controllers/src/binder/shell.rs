@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
+use substrate::mutant;
 use substrate::process::Ctx;
 
 use super::claim::sync_claim;
@@ -238,6 +239,7 @@ impl Binder {
                 let claim = claims.replace_status(&claim).await?;
                 self.world().store_claim(claim);
             }
+            Call::ReadClaim(_) if mutant!(self.ctx, "released-by-cache") => return Ok(Some(Live::Missing)),
             Call::ReadClaim(key) => {
                 let claims = self.client.namespaced::<PersistentVolumeClaim>(&key.namespace);
                 return match claims.get(&key.name).await {

@@ -5,11 +5,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use rand_core::Rng;
 use substrate::clock::Now;
+use substrate::mutant;
 use substrate::process::Ctx;
 use substrate::seed::unit;
 
 use super::elector::{Action, Elector};
 use super::lock::Lock;
+use super::record::Record;
 use crate::events::{LeaderElected, LeaderLost};
 use crate::kube::client::patience;
 use crate::kube::{ApiError, Client, EventRecorder, reference};
@@ -129,6 +131,7 @@ impl Candidate {
                 self.lock.create(&record).await?;
                 record
             }
+            Action::Update(_) if self.waits_for_ever(found.as_ref()) => return Ok(false),
             Action::Update(record) => {
                 self.lock.update(&record).await?;
                 record
@@ -136,6 +139,12 @@ impl Candidate {
         };
         self.elector.written(self.ctx.now().mono, record);
         Ok(true)
+    }
+
+    /// A planted defect: the lease of who is gone is never taken over.
+    fn waits_for_ever(&self, found: Option<&Record>) -> bool {
+        let other = |found: &Record| !found.holder.is_empty() && found.holder != self.elector.identity();
+        mutant!(self.ctx, "lease-never-expires") && found.is_some_and(other)
     }
 
     async fn release(&mut self) {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rand_core::Rng;
 use substrate::json::Text;
 use substrate::latest;
+use substrate::mutant;
 use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
@@ -177,8 +178,9 @@ impl<K: Kind> Informer<K> {
         state.tell(Delta::Deleted(object));
     }
 
-    /// Takes over a list: what is missing in it is gone, what has another version is changed.
-    fn replace(&self, items: Vec<K>) {
+    /// Takes over a list: what is missing in it is gone, what has another version is changed. `keeps`: a planted defect has
+    /// what is missing stay.
+    fn replace(&self, items: Vec<K>, keeps: bool) {
         let mut next: Objects<K> = BTreeMap::new();
         let mut state = self.state();
         let mut changes = Vec::new();
@@ -194,7 +196,12 @@ impl<K: Kind> Informer<K> {
             };
             next.entry(object.namespace().into()).or_default().insert(object.name().into(), object);
         }
-        let gone = std::mem::replace(&mut state.objects, next);
+        let mut gone = std::mem::replace(&mut state.objects, next);
+        if keeps {
+            for (namespace, names) in std::mem::take(&mut gone) {
+                state.objects.entry(namespace).or_default().extend(names);
+            }
+        }
         changes.extend(gone.into_values().flat_map(BTreeMap::into_values).map(Delta::Deleted));
         for change in changes {
             state.tell(change);
@@ -226,7 +233,7 @@ impl<K: Kind> Reflector<K> {
         loop {
             match self.api.list_at(&self.params, from).await {
                 Ok(list) => {
-                    self.informer.replace(list.items);
+                    self.informer.replace(list.items, mutant!(self.ctx, "informer-keeps-deleted"));
                     self.follow(list.resource_version).await;
                     from = None;
                 }

@@ -17,6 +17,7 @@ use super::names::Paths;
 use super::pods::Pods;
 use super::runtime::Runtime;
 use super::volume_manager::VolumeManager;
+use crate::insight::Insight;
 use crate::kube::{Client, EventRecorder, Informer, ListParams};
 
 /// The shared part of one running node agent.
@@ -46,6 +47,7 @@ pub struct Agent {
     pods: Mutex<Pods>,
     reconcile_due: Notify,
     changes: latest::Sender<()>,
+    insight: Insight,
 }
 
 impl Agent {
@@ -73,6 +75,7 @@ impl Agent {
             pods: Mutex::default(),
             reconcile_due: Notify::new(),
             changes: latest::Sender::new(()),
+            insight: Insight::default(),
             config,
         })
     }
@@ -87,6 +90,11 @@ impl Agent {
 
     pub(super) fn drivers(&self) -> MutexGuard<'_, BTreeMap<String, Driver>> {
         self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever asks what the volume manager wants and knows.
+    pub(super) fn tell(&self) {
+        self.insight.tell(&self.ctx, || self.volumes().state());
     }
 
     /// Something about volumes or pods is different: the reconciler and all who wait for volumes look again.

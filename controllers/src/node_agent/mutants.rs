@@ -34,4 +34,14 @@ pub const MUTANTS: &[Mutant] = &[
         about: "a kubelet that starts empties volumesInUse before it knows what is still on its disk",
         recreates: "kubernetes#101791",
     },
+    Mutant {
+        name: "reconstruction-skipped",
+        about: "a kubelet that starts does not look at what is on its disk",
+        recreates: "kubernetes#60645",
+    },
+    Mutant {
+        name: "mount-before-attached",
+        about: "a volume is staged without a look at the node's status and at the VolumeAttachment",
+        recreates: "kubernetes#27483",
+    },
 ];

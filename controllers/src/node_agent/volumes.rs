@@ -34,6 +34,8 @@ pub(super) async fn run(agent: Arc<Agent>) {
     loop {
         match scan(&agent).await {
             Ok((found, failed)) => {
+                let skipped = substrate::mutant!(agent.ctx, "reconstruction-skipped");
+                let (found, failed) = if skipped { Default::default() } else { (found, failed) };
                 agent.volumes().reconstruct(&found, failed);
                 break;
             }
@@ -46,6 +48,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
     let grid = Grid::new(agent.ctx.now().mono, agent.ctx.scaled(agent.config.timers.reconciler_loop));
     agent.changed();
     loop {
+        agent.tell();
         let retry = agent.volumes().retry_at();
         tokio::select! { biased;
             () = agent.reconcile_due() => {}
@@ -80,6 +83,7 @@ async fn tick(agent: &Arc<Agent>) {
     }
     let now = agent.ctx.now().mono;
     let done = agent.volumes().reconcile(now);
+    agent.tell();
     for operation in done.started {
         if substrate::mutant!(agent.ctx, "unmount-skipped") && matches!(operation, Operation::Unmount { .. }) {
             continue;
@@ -181,7 +185,8 @@ async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepErr
         .get(&agent.config.node_name)
         .await
         .map_err(|e| StepError::Transient(format!("failed fetching node: {e}")))?;
-    if Agent::attached(&node).contains(spec.name.as_str()) {
+    let unverified = substrate::mutant!(agent.ctx, "mount-before-attached");
+    if unverified || Agent::attached(&node).contains(spec.name.as_str()) {
         Ok(())
     } else {
         Err(StepError::Transient("Volume not attached according to node status".to_owned()))
@@ -190,6 +195,9 @@ async fn verify_attached(agent: &Agent, spec: &VolumeSpec) -> Result<(), StepErr
 
 /// One GET of the VolumeAttachment; it must be attached. Answers the publish_context.
 async fn attachment(agent: &Agent, spec: &VolumeSpec) -> Result<PublishContext, StepError> {
+    if substrate::mutant!(agent.ctx, "mount-before-attached") {
+        return Ok(PublishContext::new());
+    }
     let name = attachment_name(&spec.handle, &spec.driver, &agent.config.node_name);
     let attachment = agent.client.all::<VolumeAttachment>().get(&name).await.map_err(|e| {
         StepError::Transient(format!("volume {} has GET error for volume attachment {name}: {e}", spec.handle))

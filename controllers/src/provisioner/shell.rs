@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use rand_core::Rng;
 use substrate::HttpService;
+use substrate::mutant;
 use substrate::process::Ctx;
 use tonic::{Code, Status};
 
@@ -385,7 +386,11 @@ impl Controller {
         if let Some(name) = &prepared.attributes_class {
             prepared.request.mutable_parameters = self.mutable_parameters(name).await?;
         }
-        let volume = self.create_volume(prepared.request.clone()).await.map_err(|e| {
+        let mut request = prepared.request.clone();
+        if mutant!(self.ctx, "provision-name-anew") {
+            request.name += &format!("-{}", self.ctx.now().mono.as_millis());
+        }
+        let volume = self.create_volume(request).await.map_err(|e| {
             let code = e.code().unwrap_or(Code::Unknown);
             (Failure::Rpc(e.to_string(), code), outcome::classify(code, capabilities.topology && node.is_some()))
         })?;

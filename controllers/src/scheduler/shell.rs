@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodStatus};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
+use substrate::mutant;
 use substrate::process::Ctx;
 use tokio::sync::Notify;
 
@@ -189,7 +190,9 @@ impl Scheduler {
             }
             Ok(Placement { node, volumes }) => {
                 let assumed = reserve(&mut state.world, &volumes, &node);
-                state.world.place(pod.clone(), &node);
+                if !mutant!(self.ctx, "limit-race") {
+                    state.world.place(pod.clone(), &node);
+                }
                 drop(state);
                 let scheduler = self.clone();
                 self.ctx.spawn(async move { scheduler.bind(pod, node, assumed).await });

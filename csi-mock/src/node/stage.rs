@@ -14,7 +14,7 @@ use super::service::{NodeService, status};
 use super::table::{StageArguments, Verdict};
 use crate::calls::Call;
 use crate::check::{self, Capability};
-use crate::disk::{DiskError, MountKind, Stage};
+use crate::disk::{DiskError, MountKind, Stage, Staged};
 use crate::events::{CsiWrongDevice, DiskDoubleMount, DiskStaged, DiskUnstaged, Rule};
 
 /// The key of the publish context under which the device name travels from the controller (EBS driver).
@@ -127,7 +127,11 @@ impl NodeService {
             readonly,
             group: capability.group,
         };
-        let staged = self.disk().stage(&stage).await.map_err(|e| self.refused(call, &e))?;
+        let mut staged = self.disk().stage(&stage).await;
+        if mutant!(self.calls.ctx(), "formats-after-error") && matches!(staged, Err(DiskError::Io { .. })) {
+            staged = self.format_anew(&stage).await;
+        }
+        let staged = staged.map_err(|e| self.refused(call, &e))?;
         if !staged.already {
             let (readonly, formatted, node) = (staged.readonly, staged.formatted, self.node());
             let (ctx, volume) = (self.calls.ctx(), Text::from(volume));
@@ -168,6 +172,16 @@ impl NodeService {
         self.table().unstaged(volume);
         self.calls.note_staged(volume, &self.config.node_id, false);
         Ok(NodeUnstageVolumeResponse {})
+    }
+
+    /// What a planted defect does: a device that could not be looked at counts as empty.
+    async fn format_anew(&self, stage: &Stage) -> Result<Staged, DiskError> {
+        let disk = self.disk();
+        let staged = disk.stage(stage).await?;
+        for name in disk.list_dir(&stage.path).await?.unwrap_or_default() {
+            disk.remove_file(&stage.path.join(name)).await?;
+        }
+        Ok(Staged { formatted: true, ..staged })
     }
 
     /// What a planted defect does: a path that is to go stays, with a file in it.

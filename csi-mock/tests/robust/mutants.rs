@@ -103,6 +103,8 @@ fn each_does_what_it_says_and_nothing_else() {
         let wrong = match mutant.name {
             // The machine keeps a device that is mounted, so the cloud detaches it only when it is forced.
             "unstage-forgets-unmount" => continue,
+            // They show where something was left or went wrong before.
+            "publish-trusts-directory" | "formats-after-error" => continue,
             "unstage-leaves-directory" => Seen { staging_goes: false, ..right() },
             "unpublish-leaves-directory" => Seen { target_goes: false, ..right() },
             "sync-does-nothing" => Seen { bytes: None, ..right() },
@@ -127,4 +129,72 @@ fn a_forgotten_unmount_leaves_the_mount_behind_an_answer_of_ok() {
         assert_eq!(b.disk.mounts().await.unwrap().len(), 1);
         assert!(!b.world.trace().events().iter().any(|e| e.is::<DiskUnstaged>()), "the trace does not lie");
     });
+}
+
+/// What `story` gives without and with the defect.
+#[cfg(feature = "mutants")]
+fn both<F: Future<Output = T>, T: Default>(mutant: &str, story: impl Fn(Bench) -> F) -> (T, T) {
+    assert!(MUTANTS.iter().any(|known| known.name == mutant), "{mutant} is not listed");
+    let with = |mutants: BTreeSet<String>| {
+        let out = std::cell::RefCell::new(T::default());
+        let told = &out;
+        once_with(Options { mutants, ..Options::default() }, false, Capabilities::all(), async |b| {
+            *told.borrow_mut() = story(b).await;
+        });
+        out.into_inner()
+    };
+    (with(BTreeSet::new()), with(BTreeSet::from([mutant.to_owned()])))
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_target_directory_is_taken_for_a_mount() {
+    let mounts = both("publish-trusts-directory", |b| async move {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        b.stage(&volume).await;
+        b.disk.make_dir(Path::new(TARGET)).await.unwrap();
+        b.publish(&volume).await;
+        b.disk.mounts().await.unwrap().len()
+    });
+    assert_eq!(mounts, (2, 1));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn a_device_that_could_not_be_looked_at_is_made_empty() {
+    use substrate::fault::{Effect, Fault, Lease, Match, Moment, Plane, When};
+    let bytes = both("formats-after-error", |b| async move {
+        let volume = b.volume("v", 1).await;
+        b.attach(&volume).await;
+        b.stage(&volume).await;
+        b.publish(&volume).await;
+        b.disk.append(Path::new(FILE), b"record").await.unwrap();
+        b.disk.sync(Path::new(FILE)).await.unwrap();
+        b.unpublish(&volume).await;
+        let unstage = || NodeUnstageVolumeRequest { volume_id: volume.clone(), staging_target_path: STAGING.into() };
+        b.node().node_unstage_volume(unstage()).await.unwrap();
+        let fault = Fault {
+            name: "unreadable".to_owned(),
+            matches: Match { plane: Plane::Disk, op: Some("stage".into()), attributes: Default::default() },
+            when: When { first: Some(1), ..When::default() },
+            effect: Effect::IoError("EIO".to_owned()),
+            at: Moment::Before,
+            lease: Lease::default(),
+        };
+        b.world.faults().add(b.world.clock().mono(), fault).unwrap();
+        let request = NodeStageVolumeRequest {
+            volume_id: volume.clone(),
+            staging_target_path: STAGING.into(),
+            volume_capability: b.writer(),
+            ..Default::default()
+        };
+        let staged = b.node().node_stage_volume(request.clone()).await.is_ok();
+        if !staged {
+            b.node().node_stage_volume(request).await.unwrap();
+        }
+        b.node().node_unstage_volume(unstage()).await.unwrap();
+        (staged, b.disks.durable(&volume, "f"))
+    });
+    assert_eq!(bytes, ((false, Some(b"record".to_vec())), (true, None)));
 }

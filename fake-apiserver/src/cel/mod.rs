@@ -14,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 pub use cel::Value as CelValue;
 use cel::objects::OptionalValue;
 use cel::{Context, Env, Program, extensions};
+pub use library::authz::{Authorizer, Judge, Question};
 use substrate::json::Value;
 
 /// The longest expression that is compiled; upstream bounds the cost of rules instead.
@@ -214,6 +215,28 @@ impl Expression {
         variables: &[(&str, &Value)],
         optional: &[(&str, Option<&Value>)],
     ) -> Result<cel::Value, String> {
+        self.run(variables, optional, None)
+    }
+
+    /// The same as [`evaluate`](Self::evaluate), with whom the expression asks about access, as `authorizer`, and what
+    /// the request is about, as `authorizer.requestResource`.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn evaluate_for(
+        &self,
+        variables: &[(&str, &Value)],
+        authorizer: Option<(&Authorizer, &Question)>,
+    ) -> Result<cel::Value, String> {
+        self.run(variables, &[], authorizer)
+    }
+
+    fn run(
+        &self,
+        variables: &[(&str, &Value)],
+        optional: &[(&str, Option<&Value>)],
+        authorizer: Option<(&Authorizer, &Question)>,
+    ) -> Result<cel::Value, String> {
         catch_unwind(AssertUnwindSafe(|| {
             let mut context = Context::with_env(self.env.clone());
             for (name, value) in variables {
@@ -225,6 +248,10 @@ impl Expression {
                     None => OptionalValue::none(),
                 };
                 context.add_variable_from_value(*name, cel::Value::Opaque(Arc::new(value)));
+            }
+            if let Some((authorizer, about)) = authorizer {
+                context.add_variable_as_val("authorizer", Box::new(authorizer.clone()));
+                context.add_variable_as_val("authorizer.requestResource", authorizer.request_resource(about));
             }
             self.program.execute(&context).map_err(|error| error.to_string())
         }))
@@ -238,23 +265,43 @@ impl Expression {
     /// # Errors
     /// Why there is no value, or why it cannot stand in a tree.
     pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
-        self.evaluate(variables)?.json().map(Value::from).map_err(|error| error.to_string())
+        self.evaluate_json_for(variables, None)
+    }
+
+    /// Evaluates it to a tree, with whom it asks about access.
+    ///
+    /// # Errors
+    /// Why there is no value, or why it cannot stand in a tree.
+    pub fn evaluate_json_for(
+        &self,
+        variables: &[(&str, &Value)],
+        authorizer: Option<(&Authorizer, &Question)>,
+    ) -> Result<Value, String> {
+        self.evaluate_for(variables, authorizer)?.json().map(Value::from).map_err(|error| error.to_string())
     }
 
     /// Evaluates a mutation to the object that is to be put into the one at hand.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn evaluate_object(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
-        mutation::object(&self.evaluate(variables)?)
+    pub fn evaluate_object(
+        &self,
+        variables: &[(&str, &Value)],
+        authorizer: Option<(&Authorizer, &Question)>,
+    ) -> Result<Value, String> {
+        mutation::object(&self.evaluate_for(variables, authorizer)?)
     }
 
     /// Evaluates a mutation to the operations of a JSON patch.
     ///
     /// # Errors
     /// Why there are none.
-    pub fn evaluate_json_patch(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
-        mutation::json_patch(&self.evaluate(variables)?)
+    pub fn evaluate_json_patch(
+        &self,
+        variables: &[(&str, &Value)],
+        authorizer: Option<(&Authorizer, &Question)>,
+    ) -> Result<Value, String> {
+        mutation::json_patch(&self.evaluate_for(variables, authorizer)?)
     }
 
     /// A variable that it mentions and that is none of `known`, nor a name that one of its macros gives.

@@ -2,8 +2,8 @@
 
 use substrate::json::Value;
 
-use crate::state::FieldError;
-use crate::state::value::text;
+use crate::fields::FieldError;
+use crate::fields::value::text;
 
 /// Where a definition says who approved.
 const ANNOTATION: &str = "api-approved.kubernetes.io";

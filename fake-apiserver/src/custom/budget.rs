@@ -7,7 +7,7 @@ use substrate::json::Value;
 
 use super::rules::Rule;
 use crate::cel::check::Declared;
-use crate::state::FieldError;
+use crate::fields::FieldError;
 
 /// What one evaluation may cost.
 const MOST_FOR_A_CALL: u64 = 1_000_000;

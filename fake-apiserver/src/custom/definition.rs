@@ -6,10 +6,10 @@ use substrate::json::Value;
 use super::path::Path;
 use super::schema::{Of, Schema};
 use super::{Column, Description, Scale};
+use crate::fields::FieldError;
+use crate::fields::value::{list, name, text};
 use crate::kinds;
-use crate::state::FieldError;
-use crate::state::value::{list, name, text};
-use crate::wire::discovery::priority;
+use crate::kinds::priority;
 
 /// What a version of a definition says beyond names.
 pub struct Parts {

@@ -5,7 +5,7 @@ use super::declared::declared;
 use super::rules::Bound;
 use super::schema::{Of, Schema};
 use crate::cel::check::{Declared, Type};
-use crate::state::FieldError;
+use crate::fields::FieldError;
 
 /// What one rule may cost for all values of a request.
 const MOST_FOR_A_RULE: u64 = 10_000_000;

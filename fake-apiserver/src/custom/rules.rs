@@ -5,7 +5,7 @@ use substrate::json::Value;
 use super::budget::Run;
 use crate::cel::check::{Checked, Declared};
 use crate::cel::{CelValue, Expression};
-use crate::state::{FieldError, FieldFault};
+use crate::fields::{FieldError, FieldFault};
 
 /// What a rule costs at most, as far as its schema says.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use substrate::json::Value;
 
 use super::examine::examine;
 use super::rules::Rule;
-use crate::state::FieldError;
+use crate::fields::FieldError;
 
 /// How deep schemas may stand in each other.
 const MAX_DEPTH: usize = 64;

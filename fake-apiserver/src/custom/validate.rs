@@ -4,7 +4,7 @@ use substrate::json::Value;
 
 use super::budget::Run;
 use super::schema::{Of, Schema};
-use crate::state::FieldError;
+use crate::fields::FieldError;
 
 /// What is wrong with `value`, which stands at `path`. What an update leaves as it was is not looked at again
 /// (validation ratcheting, KEP-4008), but for rules that compare the two.

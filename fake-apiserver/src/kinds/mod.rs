@@ -213,6 +213,18 @@ pub fn find_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|k| k.kind == kind && k.group == group && k.version == version)
 }
 
+/// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery
+/// `version.CompareKubeAwareVersionStrings`).
+pub fn priority(version: &str) -> (u32, u32, u32) {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let rest = version.strip_prefix('v').unwrap_or_default();
+    match (rest.split_once("beta"), rest.split_once("alpha")) {
+        (Some((major, minor)), _) => (2, number(major), number(minor)),
+        (_, Some((major, minor))) => (1, number(major), number(minor)),
+        _ => (if rest.parse::<u32>().is_ok() { 3 } else { 0 }, number(rest), 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

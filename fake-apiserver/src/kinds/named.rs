@@ -1,4 +1,4 @@
-//! The kinds that are stored, by name.
+//! The kinds, by name; of those that are kept as others only these others.
 //!
 //! Written by `cargo run -p xtask -- kinds`.
 
@@ -122,6 +122,22 @@ pub mod index {
     pub const FLOW_SCHEMAS: usize = 58;
     /// Of PriorityLevelConfiguration.
     pub const PRIORITY_LEVEL_CONFIGURATIONS: usize = 59;
+    /// Of Binding.
+    pub const BINDINGS: usize = 60;
+    /// Of ComponentStatus.
+    pub const COMPONENT_STATUSES: usize = 61;
+    /// Of SelfSubjectReview.
+    pub const SELF_SUBJECT_REVIEWS: usize = 62;
+    /// Of TokenReview.
+    pub const TOKEN_REVIEWS: usize = 63;
+    /// Of LocalSubjectAccessReview.
+    pub const LOCAL_SUBJECT_ACCESS_REVIEWS: usize = 64;
+    /// Of SelfSubjectAccessReview.
+    pub const SELF_SUBJECT_ACCESS_REVIEWS: usize = 65;
+    /// Of SelfSubjectRulesReview.
+    pub const SELF_SUBJECT_RULES_REVIEWS: usize = 66;
+    /// Of SubjectAccessReview.
+    pub const SUBJECT_ACCESS_REVIEWS: usize = 67;
 }
 
 /// `configmaps` of v1.
@@ -297,3 +313,27 @@ pub static FLOW_SCHEMAS: &Kind = &KINDS[index::FLOW_SCHEMAS];
 
 /// `prioritylevelconfigurations` of flowcontrol.apiserver.k8s.io/v1.
 pub static PRIORITY_LEVEL_CONFIGURATIONS: &Kind = &KINDS[index::PRIORITY_LEVEL_CONFIGURATIONS];
+
+/// `bindings` of v1.
+pub static BINDINGS: &Kind = &KINDS[index::BINDINGS];
+
+/// `componentstatuses` of v1.
+pub static COMPONENT_STATUSES: &Kind = &KINDS[index::COMPONENT_STATUSES];
+
+/// `selfsubjectreviews` of authentication.k8s.io/v1.
+pub static SELF_SUBJECT_REVIEWS: &Kind = &KINDS[index::SELF_SUBJECT_REVIEWS];
+
+/// `tokenreviews` of authentication.k8s.io/v1.
+pub static TOKEN_REVIEWS: &Kind = &KINDS[index::TOKEN_REVIEWS];
+
+/// `localsubjectaccessreviews` of authorization.k8s.io/v1.
+pub static LOCAL_SUBJECT_ACCESS_REVIEWS: &Kind = &KINDS[index::LOCAL_SUBJECT_ACCESS_REVIEWS];
+
+/// `selfsubjectaccessreviews` of authorization.k8s.io/v1.
+pub static SELF_SUBJECT_ACCESS_REVIEWS: &Kind = &KINDS[index::SELF_SUBJECT_ACCESS_REVIEWS];
+
+/// `selfsubjectrulesreviews` of authorization.k8s.io/v1.
+pub static SELF_SUBJECT_RULES_REVIEWS: &Kind = &KINDS[index::SELF_SUBJECT_RULES_REVIEWS];
+
+/// `subjectaccessreviews` of authorization.k8s.io/v1.
+pub static SUBJECT_ACCESS_REVIEWS: &Kind = &KINDS[index::SUBJECT_ACCESS_REVIEWS];

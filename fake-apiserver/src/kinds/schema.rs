@@ -19,7 +19,7 @@ use substrate::json::{Text, Value};
 use super::Kind;
 use crate::field_path::FieldPath;
 
-/// A struct of the API. Each is made once: two are the same only when they are one.
+/// A struct of the API.
 #[derive(Debug)]
 pub struct Type {
     /// `core/v1.Pod`.
@@ -33,7 +33,7 @@ pub struct Type {
 }
 
 /// A field of a struct.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Field {
     /// The JSON name.
     pub name: Text,
@@ -248,9 +248,10 @@ pub fn type_name(kind: &Kind) -> String {
     format!("{package}/{}.{}", kind.version, kind.kind)
 }
 
+/// Two of the table are the same when they have the same name; of custom kinds, when they have the same fields.
 impl PartialEq for Type {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
+        self.name == other.name && (!self.name.is_empty() || self.fields == other.fields)
     }
 }
 

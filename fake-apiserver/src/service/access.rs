@@ -1,6 +1,7 @@
 //! Who calls, and whether they may: bearer tokens, impersonation, and RBAC where it is switched on.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
 use http::{HeaderMap, header};
@@ -11,11 +12,12 @@ use super::Server;
 use super::call::Call;
 use super::deadline::is_long_running;
 use super::query::decode;
-use crate::der;
+use super::verb::{Sub, Verb};
 use crate::kinds;
 use crate::serve::ADMIN;
 use crate::state::rbac::Access;
 use crate::state::{Identity, Matched, Status, qualified};
+use crate::x509;
 
 const AUTHENTICATED: &str = "system:authenticated";
 /// The group of what else someone may be known for.
@@ -44,14 +46,19 @@ fn anonymous() -> Identity {
     Identity { username: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
 }
 
+/// Who a request comes from and in whose name it is made, found out once for all who want to know. It goes with the
+/// request where somebody wants to know every time.
+#[derive(Clone, Default)]
+pub(super) struct Resolved(Arc<[OnceLock<Result<Arc<Identity>, Status>>; 2]>);
+
 /// What a request on a resource is about.
 fn access(call: &Call) -> Access<'_> {
     let namespace = call.namespace.as_deref().unwrap_or_default();
     Access {
-        verb: call.verb,
+        verb: call.verb.name(),
         group: call.kind.group,
         resource: call.kind.plural,
-        subresource: &call.subresource,
+        subresource: call.subresource.name(),
         name: named(call),
         // A namespace is within itself.
         namespace: if *call.kind == *kinds::NAMESPACES { call.named() } else { namespace },
@@ -61,7 +68,7 @@ fn access(call: &Call) -> Access<'_> {
 
 /// The object that a request is about: of a list or watch, the one that its field selector picks by name.
 fn named(call: &Call) -> &str {
-    if call.name.is_some() || !matches!(call.verb, "list" | "watch") {
+    if call.name.is_some() || !matches!(call.verb, Verb::List | Verb::Watch) {
         return call.named();
     }
     let terms = call.query.all("fieldSelector").flat_map(|selector| selector.split(','));
@@ -90,7 +97,7 @@ fn groups_of(user: &str) -> Vec<String> {
 
 /// Whom a certificate is for: its common name, in the groups of its organizations.
 fn certified(certificate: &PeerCertificate) -> Result<Identity, Status> {
-    let subject = der::certificate_subject(&certificate.0).filter(|subject| !subject.common_name.is_empty());
+    let subject = x509::certificate_subject(&certificate.0).filter(|subject| !subject.common_name.is_empty());
     let subject = subject.ok_or_else(unauthorized)?;
     let groups = subject.organizations.into_iter().chain([AUTHENTICATED.to_owned()]).collect();
     Ok(Identity { username: subject.common_name, uid: String::new(), groups, extra: BTreeMap::new() })
@@ -106,7 +113,15 @@ impl Server {
     ///
     /// # Errors
     /// 401 for a token that is worth nothing.
-    pub(super) fn sender(&self, parts: &Parts) -> Result<Identity, Status> {
+    pub(super) fn sender(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
+        let find = || self.find_sender(parts).map(Arc::new);
+        match parts.extensions.get::<Resolved>() {
+            Some(resolved) => resolved.0[0].get_or_init(find).clone(),
+            None => find(),
+        }
+    }
+
+    fn find_sender(&self, parts: &Parts) -> Result<Identity, Status> {
         match parts.extensions.get::<PeerCertificate>() {
             Some(certificate) => certified(certificate),
             None => self.bearer(&parts.headers),
@@ -117,7 +132,15 @@ impl Server {
     ///
     /// # Errors
     /// 401 for a token that is worth nothing, 403 for acting as someone without leave.
-    pub(super) fn caller(&self, parts: &Parts) -> Result<Identity, Status> {
+    pub(super) fn caller(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
+        let find = || self.find_caller(parts);
+        match parts.extensions.get::<Resolved>() {
+            Some(resolved) => resolved.0[1].get_or_init(find).clone(),
+            None => find(),
+        }
+    }
+
+    fn find_caller(&self, parts: &Parts) -> Result<Arc<Identity>, Status> {
         let user = self.sender(parts)?;
         let word = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
         let Some(wanted) = word("impersonate-user") else { return Ok(user) };
@@ -155,7 +178,7 @@ impl Server {
                 }
             }
         }
-        Ok(Identity { username: wanted.to_owned(), uid: uid.to_owned(), groups, extra })
+        Ok(Arc::new(Identity { username: wanted.to_owned(), uid: uid.to_owned(), groups, extra }))
     }
 
     fn bearer(&self, headers: &HeaderMap) -> Result<Identity, Status> {
@@ -181,7 +204,7 @@ impl Server {
         if self.shared.lock().store.allows(&user, &access).is_some() {
             return Ok(());
         }
-        let sub = if call.subresource.is_empty() { String::new() } else { format!("/{}", call.subresource) };
+        let sub = if call.subresource == Sub::Itself { String::new() } else { format!("/{}", call.subresource.name()) };
         let scope = if access.namespace.is_empty() {
             "at the cluster scope".to_owned()
         } else {
@@ -189,7 +212,10 @@ impl Server {
         };
         let why = format!(
             "User {:?} cannot {} resource \"{}{sub}\" in API group {:?} {scope}",
-            user.username, call.verb, call.kind.plural, call.kind.group
+            user.username,
+            call.verb.name(),
+            call.kind.plural,
+            call.kind.group
         );
         let mut status = Status::forbidden(&call.kind, call.named(), &why);
         if call.name.is_none() {
@@ -201,7 +227,7 @@ impl Server {
     /// Which flow a request is of: one on a resource, or else on its path. What lasts has none, but for watches.
     pub(super) fn flow(&self, parts: &Parts, call: Option<&Call>) -> Option<Matched> {
         if !self.shared.lock().store.has_flows()
-            || call.is_some_and(|call| call.verb != "watch" && is_long_running(call))
+            || call.is_some_and(|call| call.verb != Verb::Watch && is_long_running(call))
         {
             return None;
         }

@@ -13,6 +13,7 @@ use substrate::json::{Value, json};
 use substrate::{Ctx, ids};
 
 use super::call::Call;
+use super::verb::Sub;
 use super::{Server, body};
 use crate::kinds::{self, KindRef};
 use crate::state::Identity;
@@ -146,7 +147,7 @@ fn is_resource(of: &Value, call: &Call) -> bool {
         return false;
     }
     let (wanted, names) = (list(of, &["resources"]), list(of, &["resourceNames"]));
-    let (plural, sub) = (call.kind.plural, call.subresource.as_str());
+    let (plural, sub) = (call.kind.plural, call.subresource.name());
     let whole = if sub.is_empty() { plural.to_owned() } else { format!("{plural}/{sub}") };
     wanted.is_empty()
         || (names.is_empty() || names.iter().any(|name| name == call.named()))
@@ -226,9 +227,9 @@ impl Server {
         let call = Call::parse(&parts, &find).ok().flatten();
         let anonymous =
             || Identity { username: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
-        let user = self.sender(&parts).unwrap_or_else(|_| anonymous());
+        let user = self.sender(&parts).unwrap_or_else(|_| Arc::new(anonymous()));
         let method = parts.method.as_str().to_lowercase();
-        let verb = call.as_ref().map_or(method.as_str(), |call| call.verb);
+        let verb = call.as_ref().map_or(method.as_str(), |call| call.verb.name());
         let asked = Asked { user: &user, verb, path: parts.uri.path(), call: call.as_ref() };
         let (level, rule) = audit.policy.level(&asked);
         if level == Level::None {
@@ -244,7 +245,7 @@ impl Server {
             .filter(|stage| audit.policy.omits(rule, stage))
             .collect();
         let event = self.event(&parts, call.as_ref(), &user, verb, level, &id);
-        let lasts = verb == "watch" || call.as_ref().is_some_and(|call| call.subresource == "log");
+        let lasts = verb == "watch" || call.as_ref().is_some_and(|call| call.subresource == Sub::Log);
         let reads = lasts || matches!(verb, "get" | "list");
         let entry = Entry { audit: audit.clone(), ctx: self.ctx.clone(), event, omitted };
         let mut open = Open { entry, lasts, reads, answered: None };
@@ -318,7 +319,7 @@ impl Server {
                 ("apiGroup", call.kind.group),
                 ("namespace", call.namespace.as_deref().unwrap_or_default()),
                 ("name", call.named()),
-                ("subresource", &call.subresource),
+                ("subresource", call.subresource.name()),
             ] {
                 if !text.is_empty() {
                     reference[field] = text.into();

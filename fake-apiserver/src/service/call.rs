@@ -5,22 +5,23 @@ use std::borrow::Cow;
 use http::{Method, request::Parts};
 
 use super::query::{Query, decode};
+use super::verb::{Sub, Verb};
 use crate::kinds::KindRef;
 use crate::state::Status;
 
 /// One request on a resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The verb as RBAC, audit logs and faults name it.
-    pub verb: &'static str,
+    /// What it does.
+    pub verb: Verb,
     /// The kind.
     pub kind: KindRef,
     /// The namespace, for one namespace of a namespaced kind.
     pub namespace: Option<String>,
     /// The object's name; none for a collection.
     pub name: Option<String>,
-    /// The subresource; empty for none.
-    pub subresource: String,
+    /// The subresource.
+    pub subresource: Sub,
     /// The parameters.
     pub query: Query,
     /// Who asks: the User-Agent.
@@ -58,27 +59,28 @@ impl Call {
             return Err(missing());
         }
         let name = rest.get(1).map(|name| name.clone().into_owned());
-        let subresource = rest.get(2).map(|name| name.clone().into_owned()).unwrap_or_default();
-        let sub = kind.subresource(&subresource);
+        let below = rest.get(2).map(|name| &**name).unwrap_or_default();
+        let sub = kind.subresource(below);
+        let subresource = Sub::parse(below).filter(|of| *of == Sub::Itself || sub.is_some()).ok_or_else(missing)?;
         // What is reached through a proxy has paths of its own.
-        if (rest.len() > 3 && subresource != "proxy") || (!subresource.is_empty() && sub.is_none()) {
+        if rest.len() > 3 && subresource != Sub::Proxy {
             return Err(missing());
         }
         if kind.namespaced && namespace.is_none() && name.is_some() {
             return Err(missing());
         }
         let verb = verb(&parts.method, name.is_some(), sub.is_some(), watch).ok_or_else(Status::method_not_allowed)?;
-        if verb == "create" && kind.namespaced && namespace.is_none() {
+        if verb == Verb::Create && kind.namespaced && namespace.is_none() {
             return Err(Status::method_not_allowed());
         }
-        if !sub.map_or(kind.verbs, |sub| sub.verbs).contains(&verb) {
+        if !sub.map_or(kind.verbs, |sub| sub.verbs).contains(&verb.name()) {
             return Err(Status::method_not_allowed());
         }
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
         let mut call =
             Self { verb, kind, namespace, name, subresource, query, agent: agent.to_owned(), made: String::new() };
         // Watching one object is watching its collection by name.
-        if call.verb == "watch"
+        if call.verb == Verb::Watch
             && let Some(name) = call.name.take()
         {
             // Commas and equal signs are the selector's own; no valid name has them.
@@ -125,17 +127,17 @@ fn split_namespace<'a, 'p>(group: &str, rest: &'a [Cow<'p, str>]) -> (Option<Str
 }
 
 /// What a method means; whether the path has that verb is another question.
-fn verb(method: &Method, named: bool, below: bool, watch: bool) -> Option<&'static str> {
+fn verb(method: &Method, named: bool, below: bool, watch: bool) -> Option<Verb> {
     match (method.as_str(), named) {
-        ("GET", _) if watch && !below => Some("watch"),
-        ("GET", true) => Some("get"),
-        ("GET", false) => Some("list"),
-        ("POST", false) => Some("create"),
-        ("POST", true) if below => Some("create"),
-        ("PUT", true) => Some("update"),
-        ("PATCH", true) => Some("patch"),
-        ("DELETE", true) => Some("delete"),
-        ("DELETE", false) => Some("deletecollection"),
+        ("GET", _) if watch && !below => Some(Verb::Watch),
+        ("GET", true) => Some(Verb::Get),
+        ("GET", false) => Some(Verb::List),
+        ("POST", false) => Some(Verb::Create),
+        ("POST", true) if below => Some(Verb::Create),
+        ("PUT", true) => Some(Verb::Update),
+        ("PATCH", true) => Some(Verb::Patch),
+        ("DELETE", true) => Some(Verb::Delete),
+        ("DELETE", false) => Some(Verb::DeleteCollection),
         _ => None,
     }
 }
@@ -166,7 +168,7 @@ mod tests {
         ] {
             let call = parse(method, uri).unwrap().unwrap();
             assert_eq!(
-                (call.verb, call.kind.kind, call.object().as_str(), call.subresource.as_str()),
+                (call.verb.name(), call.kind.kind, call.object().as_str(), call.subresource.name()),
                 (verb, kind, object, subresource),
                 "{uri}"
             );

@@ -12,10 +12,11 @@ use substrate::json::{Value, json};
 
 use super::Server;
 use super::call::Call;
-use crate::der::{Purposes, SigningRequest, Subject};
+use crate::kinds;
 use crate::state::rbac::Access;
 use crate::state::value::{self, has, list, text};
 use crate::state::{Command, Object, Part, Status, Target, WriteOptions};
+use crate::x509::{Purposes, SigningRequest, Subject};
 
 /// How long a certificate lives when the request does not say (`--cluster-signing-duration`), in seconds.
 const YEAR: i64 = 365 * 24 * 3600;
@@ -68,7 +69,7 @@ impl Signer {
 
 /// Whether a call is about certificate signing requests.
 pub(super) fn concerns(call: &Call) -> bool {
-    call.kind.group == "certificates.k8s.io" && call.kind.kind == "CertificateSigningRequest"
+    call.kind == kinds::CERTIFICATE_SIGNING_REQUESTS
 }
 
 fn decode(request: &Value) -> Option<Vec<u8>> {
@@ -141,6 +142,7 @@ impl Server {
         let usages: Vec<&str> = list(request, &["spec", "usages"]).iter().filter_map(Value::as_str).collect();
         let signed = match signer.refuses(&asked.subject, asked.alternative_names, &usages) {
             Some(why) => Err(("SignerValidationFailure", why.to_owned())),
+            None if asked.forged => Err(("SigningError", "unable to verify certificate request signature".to_owned())),
             None => {
                 let seconds = value::int(request, &["spec", "expirationSeconds"]).unwrap_or(YEAR).clamp(600, YEAR);
                 let begins = now.wall.saturating_sub(SignedDuration::from_secs(BACKDATE)).unwrap_or(now.wall);

@@ -19,6 +19,7 @@ use substrate::json::{Value, json};
 use super::call::Call;
 use super::fault::Twist;
 use super::respond::Shown;
+use super::verb::{Sub, Verb};
 use super::webhook::endpoint;
 use super::{Server, accepted, body};
 use crate::custom;
@@ -36,7 +37,7 @@ const ATTEMPTS: usize = 5;
 
 /// Whether the objects of a call must be converted by a webhook.
 pub(super) fn concerns(call: &Call) -> bool {
-    call.subresource != "scale"
+    call.subresource != Sub::Scale
         && call.kind.custom.as_ref().is_some_and(|custom| custom.base.is_some() && custom.webhook.is_some())
 }
 
@@ -53,9 +54,9 @@ impl Server {
         let stored = Call { kind: kinds::stored_ref(&call.kind), ..call.clone() };
         let plain = Shown::plain(stored.kind.clone());
         let response = match call.verb {
-            "get" => self.get(&stored, plain, twist).await?,
-            "list" => self.list(&stored, plain, twist).await?,
-            "watch" => {
+            Verb::Get => self.get(&stored, plain, twist).await?,
+            Verb::List => self.list(&stored, plain, twist).await?,
+            Verb::Watch => {
                 let response = self.watch(&stored, plain, twist).await?;
                 return Ok(self.clone().follow(response, call.clone(), shown));
             }
@@ -74,13 +75,13 @@ impl Server {
         sent: Body,
         twist: Twist,
     ) -> Result<Response<Body>, Status> {
-        if !matches!(call.verb, "create" | "update" | "patch") {
+        if !call.verb.writes() {
             return self.write(parts, stored, plain, sent, twist).await;
         }
         let sent = body::read(parts, sent, || (call.kind.api_version(), call.kind.kind)).await?.value;
         let media = body::content_type(&parts.headers);
         let applies = media.split(';').next().unwrap_or_default().trim() == "application/apply-patch+yaml";
-        if call.verb == "patch" && !applies {
+        if call.verb == Verb::Patch && !applies {
             return self.patch_converted(parts, call, stored, plain, sent, twist).await;
         }
         let object = self.stored_form(call, sent, !applies).await?;
@@ -112,7 +113,7 @@ impl Server {
                 patch::apply(&call.kind, kind, sent.clone(), &before).map_err(|error| crate::state::refused(&error))?;
             let versioned = value::resource_version(&patched) != value::resource_version(&before);
             let object = self.stored_form(call, patched, true).await?;
-            let update = Call { verb: "update", ..stored.clone() };
+            let update = Call { verb: Verb::Update, ..stored.clone() };
             let written = typed(parts, "application/json");
             match self.write(&written, &update, plain.clone(), full(object.to_string()), twist.clone()).await {
                 Err(status) if status.code == 409 && !versioned && attempt < ATTEMPTS => {}

@@ -5,6 +5,7 @@ use http::request::Parts;
 
 use super::call::Call;
 use super::query::Query;
+use super::verb::{Sub, Verb};
 use crate::state::Status;
 
 /// The units of Go's durations, in nanoseconds.
@@ -13,7 +14,7 @@ const UNITS: &[(&str, f64)] =
 
 /// Whether a request goes on for as long as its client likes; of these `timeout` is not read.
 pub(super) fn is_long_running(call: &Call) -> bool {
-    call.verb == "watch" || matches!(call.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
+    call.verb == Verb::Watch || call.subresource == Sub::Log || call.subresource.reaches()
 }
 
 /// Reads the `timeout` of a request.

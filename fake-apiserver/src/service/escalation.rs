@@ -5,9 +5,10 @@ use substrate::json::{Value, json};
 
 use super::Server;
 use super::call::Call;
+use super::verb::Sub;
 use crate::state::rbac::Access;
 use crate::state::value::{list, text};
-use crate::state::{Command, Identity, Status, Store};
+use crate::state::{Asking, Command, Identity, Status, Store};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -16,14 +17,20 @@ impl Server {
     ///
     /// # Errors
     /// 403 that names the rules that are missing.
-    pub(super) fn may_grant(&self, parts: &Parts, call: &Call, command: &Command) -> Result<(), Status> {
-        let writes = matches!(call.verb, "create" | "update" | "patch");
-        if self.shared.rbac.is_none() || call.kind.group != GROUP || !writes || !call.subresource.is_empty() {
+    pub(super) fn may_grant(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        asking: Option<&Asking>,
+        command: &Command,
+    ) -> Result<(), Status> {
+        let writes = call.verb.writes();
+        if self.shared.rbac.is_none() || call.kind.group != GROUP || !writes || call.subresource != Sub::Itself {
             return Ok(());
         }
         let user = self.caller(parts)?;
         // What cannot be written says so by itself.
-        let Ok(Some((object, old))) = self.planned(command) else { return Ok(()) };
+        let Ok(Some((object, old))) = self.planned(asking, command) else { return Ok(()) };
         let state = self.shared.lock();
         let namespace = call.namespace.as_deref().unwrap_or_default();
         let missing = missing(&state.store, &user, namespace, &object, &old);

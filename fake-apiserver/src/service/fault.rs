@@ -41,14 +41,14 @@ pub(crate) async fn suffer(ctx: &Ctx, call: &Call, moment: Moment) -> Result<Twi
     let object = call.target();
     let attributes = [
         ("resource", call.kind.plural),
-        ("subresource", call.subresource.as_str()),
-        ("verb", call.verb),
+        ("subresource", call.subresource.name()),
+        ("verb", call.verb.name()),
         ("namespace", call.namespace.as_deref().unwrap_or_default()),
         ("object", object.as_str()),
         ("caller", call.agent.as_str()),
         ("userAgent", call.agent.as_str()),
     ];
-    let point = Point { plane: Plane::K8s, op: call.verb, attributes: &attributes, moment };
+    let point = Point { plane: Plane::K8s, op: call.verb.name(), attributes: &attributes, moment };
     let Some(firing) = ctx.meet(&point).await else { return Ok(Twist::default()) };
     let fault = firing.name;
     match firing.effect {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 use crate::state::selector::Selector;
 use crate::state::value::text;
 use crate::state::{Event, EventType, Object, name_of, position, told};
@@ -147,7 +147,7 @@ fn place(selector: &Selector) -> Place {
 /// Where the watchers are that an event can concern, each place once.
 fn places(event: &Event) -> Vec<Place> {
     let mut places = vec![Place::Any, Place::Name(name_of(&event.key).to_owned())];
-    if event.kind.kind == "Pod" {
+    if event.kind == kinds::PODS {
         let node = |object: &Option<Arc<Object>>| {
             object.as_ref().map(|o| Place::Node(text(&o.value, &["spec", "nodeName"]).to_owned()))
         };

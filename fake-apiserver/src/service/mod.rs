@@ -24,6 +24,7 @@ mod probe;
 mod query;
 mod respond;
 mod review;
+mod verb;
 mod watch;
 mod webhook;
 mod write;
@@ -40,6 +41,7 @@ use substrate::json::Text;
 use substrate::{Ctx, Now, Seed, latest};
 
 pub use self::access::Rbac;
+use self::access::Resolved;
 pub use self::audit::{Audit, Policy};
 use self::call::Call;
 pub use self::config::{Config, MOST_GATHERED, Unserved};
@@ -48,6 +50,7 @@ use self::hub::Hub;
 pub use self::logs::{LogDial, NodeDial, NodeEndpoint};
 use self::respond::{Shown, deprecation, failure, failure_to, warn_first};
 use self::review::is_review;
+use self::verb::{Sub, Verb};
 pub use self::webhook::{Dial, Endpoint};
 use crate::events::{Commit, RequestEnded};
 use crate::faults::OPERATIONS;
@@ -126,6 +129,9 @@ impl Apiserver {
         if config.track_managers {
             store.track_managers();
         }
+        if config.rbac.is_some() {
+            store.check_access();
+        }
         if config.publish_root_ca {
             store.publish_root_ca();
         }
@@ -157,9 +163,9 @@ impl Apiserver {
         server.commit("bootstrap", ctx.name(), |store| store.trust(now, ca_pem));
     }
 
-    /// Counts what may have freed memory: requests, and compactions of the history.
+    /// Counts what may have freed memory: requests, and events that compactions took out of the history.
     pub fn activity(&self) -> u64 {
-        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.compactions()
+        self.0.requests.load(Ordering::Relaxed) + self.0.lock().store.forgotten()
     }
 
     /// Begins to serve within process `ctx`: makes the initial objects, starts the driver, gives the router.
@@ -252,7 +258,7 @@ impl Server {
             }
             commit
         };
-        if matches!(event.kind.kind, "Lease" | "Event") {
+        if event.kind == kinds::LEASES || event.kind == kinds::EVENTS {
             self.ctx.trace().trace(self.ctx.name(), commit);
         } else {
             self.ctx.emit(commit());
@@ -267,7 +273,10 @@ impl Server {
         self.compact(request)
     }
 
-    fn compact(self, request: Request<Body>) -> Calling {
+    fn compact(self, mut request: Request<Body>) -> Calling {
+        if self.shared.rbac.is_some() || self.shared.audit.is_some() {
+            request.extensions_mut().insert(Resolved::default());
+        }
         match self.shared.audit.clone() {
             Some(audit) if !request.uri().path().starts_with("/admin/") => {
                 Box::pin(async move { self.audited(&audit, request).await })
@@ -351,14 +360,14 @@ impl Server {
             object: call.object().into(),
             resource: Text::new_static(call.kind.plural),
             status,
-            subresource: call.subresource.as_str().into(),
-            verb: call.verb.into(),
+            subresource: Text::new_static(call.subresource.name()),
+            verb: Text::new_static(call.verb.name()),
         });
     }
 
     /// A request on a resource, with the three moments at which faults act.
     async fn resource(&self, parts: &Parts, call: &mut Call, mut body: Body) -> Result<Response<Body>, BoxError> {
-        if call.verb == "create" && call.name.is_none() && !self.ctx.faults().is_empty() {
+        if call.verb == Verb::Create && call.name.is_none() && !self.ctx.faults().is_empty() {
             (body, call.made) = match body::peek(parts, body, || write::expected(call)).await {
                 Ok(peeked) => peeked,
                 Err(status) => return Ok(failure_to(&status, accepted(parts))),
@@ -390,17 +399,15 @@ impl Server {
         if convert::concerns(call) {
             return Box::pin(self.serve_converted(parts, call, body, twist)).await;
         }
-        if call.subresource == "log" {
+        if call.subresource == Sub::Log {
             return Box::pin(self.pod_log(call)).await;
         }
         let shown = Shown::negotiate(call, accepted(parts))?;
         match call.verb {
-            "get" if matches!(call.subresource.as_str(), "attach" | "exec" | "portforward" | "proxy") => {
-                Err(write::unreached(call.kind.plural, &call.subresource))
-            }
-            "get" => self.get(call, shown, twist).await,
-            "list" => self.list(call, shown, twist).await,
-            "watch" => self.watch(call, shown, twist).await,
+            Verb::Get if call.subresource.reaches() => Err(write::unreached(call.kind.plural, call.subresource)),
+            Verb::Get => self.get(call, shown, twist).await,
+            Verb::List => self.list(call, shown, twist).await,
+            Verb::Watch => self.watch(call, shown, twist).await,
             _ => self.write(parts, call, shown, body, twist).await,
         }
     }
@@ -423,7 +430,7 @@ impl Server {
             }
         };
         let object = object.ok_or_else(|| Status::not_found(&call.kind, call.named()))?;
-        if call.subresource == "scale" {
+        if call.subresource == Sub::Scale {
             return Ok(shown.document(200, &scale_of(&call.kind, &object.value)?));
         }
         Ok(shown.answer(200, shown.object(&object, now.wall)))

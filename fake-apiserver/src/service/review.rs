@@ -4,6 +4,7 @@
 //! Unless RBAC is switched on nobody is held back: every access is allowed, and says why.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Response, header};
@@ -14,12 +15,9 @@ use super::respond::{deprecation, document, failure_to, warn_first};
 use super::{Server, accepted, body};
 use crate::kinds::{self, Kind};
 use crate::state::rbac::Access;
-use crate::state::{Command, FieldError, Identity, Reply, Status, identify_review, value};
+use crate::state::{Asking, Command, EVERYTHING, FieldError, Identity, Reply, Status, identify_review, value};
 use crate::wire::negotiate::{self, IncludeObject, Representation};
 use crate::wire::table;
-
-/// Why an access is allowed.
-const REASON: &str = "this server does not check access";
 
 impl Server {
     /// Answers a request on a review.
@@ -73,7 +71,7 @@ impl Server {
     }
 
     async fn told(&self, parts: &Parts, kind: &Kind, namespace: Option<&str>, sent: Body) -> Result<Value, Status> {
-        if kind.kind == "ComponentStatus" && parts.method == Method::GET {
+        if *kind == *kinds::COMPONENT_STATUSES && parts.method == Method::GET {
             return Ok(self.component(component(parts.uri.path())?, kind, accepted(parts)));
         }
         if parts.method != Method::POST || !kind.verbs.contains(&"create") {
@@ -97,10 +95,13 @@ impl Server {
             _ => {
                 check_access(kind, &review)?;
                 if self.shared.rbac.is_none() {
-                    json!({"allowed": true, "reason": REASON})
+                    json!({"allowed": true, "reason": EVERYTHING})
                 } else {
-                    let user =
-                        if kind.kind == "SelfSubjectAccessReview" { self.caller(parts)? } else { subject(&review) };
+                    let user = if *kind == *kinds::SELF_SUBJECT_ACCESS_REVIEWS {
+                        self.caller(parts)?
+                    } else {
+                        Arc::new(subject(&review))
+                    };
                     match self.shared.lock().store.allows(&user, &access(&review["spec"])) {
                         Some(why) => json!({"allowed": true, "reason": why}),
                         None => json!({"allowed": false}),
@@ -118,7 +119,9 @@ impl Server {
         let name = value::name(&binding).to_owned();
         let command = Command::Bind { namespace: namespace.to_owned(), name, binding, dry_run: false };
         let now = self.ctx.now();
-        match self.commit("create", agent, |store| store.apply(now, command))? {
+        let options = json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"});
+        let asking = Asking { user: self.caller(parts)?, dry_run: false, options };
+        match self.commit("create", agent, |store| store.apply_for(now, Some(&asking), command))? {
             Reply::Status(status) => Ok(status),
             // A binding is answered with nothing else.
             _ => Err(Status::new(500, "InternalError", "a binding was answered with an object")),
@@ -251,7 +254,7 @@ fn check_access(kind: &Kind, review: &Value) -> Result<(), Status> {
     }
     let someone = spec["user"].as_str().is_some_and(|user| !user.is_empty())
         || spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
-    if kind.kind != "SelfSubjectAccessReview" && !someone {
+    if *kind != *kinds::SELF_SUBJECT_ACCESS_REVIEWS && !someone {
         let why = "at least one of user or group must be specified";
         errors.push(FieldError::invalid("spec.user", &spec["user"], why));
     }

@@ -17,11 +17,12 @@ use substrate::{Ctx, ids};
 
 use super::Server;
 use super::call::Call;
+use super::verb::Verb;
 use crate::kinds::Kind;
 use crate::state::matching::Attributes;
 use crate::state::selector::Selector;
 use crate::state::value::{list, text};
-use crate::state::{Command, ListOptions, Part, Reply, Status, Store, scale_of, value};
+use crate::state::{Asking, Command, ListOptions, Part, Reply, Status, Store, scale_of, value};
 
 /// How often a write is planned anew when the object changed in the meantime.
 const ATTEMPTS: usize = 5;
@@ -85,24 +86,26 @@ impl Server {
         &self,
         parts: &Parts,
         call: &Call,
+        asking: Option<&Asking>,
         command: Command,
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
         if let Command::DeleteCollection { kind, namespace, selector, .. } = &command {
-            Box::pin(self.admit_collection(parts, call, (kind, namespace.as_deref(), selector), warnings)).await?;
-            return self.settled(call, command, warnings);
+            Box::pin(self.admit_collection(parts, call, asking, (kind, namespace.as_deref(), selector), warnings))
+                .await?;
+            return self.settled(call, asking, command, warnings);
         }
         for attempt in 1.. {
-            let plan = if self.shared.lock().store.has_webhooks() { self.plan(&command)? } else { None };
+            let plan = if self.shared.lock().store.has_webhooks() { self.plan(asking, &command)? } else { None };
             let Some(mut plan) = plan else {
-                return self.settled(call, command, warnings);
+                return self.settled(call, asking, command, warnings);
             };
             let planned = plan.object.clone();
-            Box::pin(self.mutate(parts, call, &mut plan, warnings)).await?;
-            Box::pin(self.judge(parts, call, &plan, warnings)).await?;
+            Box::pin(self.mutate(parts, call, asking, &mut plan, warnings)).await?;
+            Box::pin(self.judge(parts, call, asking, &plan, warnings)).await?;
             let changed = plan.object != planned;
             let next = if changed { rewritten(&command, plan.object) } else { command.clone() };
-            match self.settled(call, next, warnings) {
+            match self.settled(call, asking, next, warnings) {
                 // Someone else was faster: what the webhooks said was of another object.
                 Err(status) if status.code == 409 && changed && attempt < ATTEMPTS && !is_create(&command) => {}
                 other => return other,
@@ -116,6 +119,7 @@ impl Server {
         &self,
         parts: &Parts,
         call: &Call,
+        asking: Option<&Asking>,
         (kind, namespace, selector): (&Kind, Option<&str>, &Selector),
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -127,18 +131,25 @@ impl Server {
             state.store.list(crate::kinds::stored(kind), namespace, selector, &ListOptions::default())?.items
         };
         let mut whole = Plan { operation: "DELETE", object: Value::Null, old: Value::Null };
-        self.mutate(parts, call, &mut whole, warnings).await?;
+        self.mutate(parts, call, asking, &mut whole, warnings).await?;
         for object in doomed {
             let plan = Plan { operation: "DELETE", object: Value::Null, old: object.unfolded().value.clone() };
-            self.judge(parts, call, &plan, warnings).await?;
+            self.judge(parts, call, asking, &plan, warnings).await?;
         }
         Ok(())
     }
 
-    fn settled(&self, call: &Call, command: Command, warnings: &mut Vec<String>) -> Result<Reply, Status> {
+    fn settled(
+        &self,
+        call: &Call,
+        asking: Option<&Asking>,
+        command: Command,
+        warnings: &mut Vec<String>,
+    ) -> Result<Reply, Status> {
         let now = self.ctx.now();
-        let (reply, said) =
-            self.commit(call.verb, &call.agent, |store| (store.apply(now, command), store.take_warnings()));
+        let (reply, said) = self.commit(call.verb.name(), &call.agent, |store| {
+            (store.apply_for(now, asking, command), store.take_warnings())
+        });
         // A write that is planned first is judged twice.
         for text in said {
             if !warnings.contains(&text) {
@@ -149,12 +160,12 @@ impl Server {
     }
 
     /// An object as a command would write it, and as it is now; nothing for commands that write none.
-    pub(super) fn planned(&self, command: &Command) -> Result<Option<(Value, Value)>, Status> {
-        Ok(self.plan(command)?.map(|plan| (plan.object, plan.old)))
+    pub(super) fn planned(&self, asking: Option<&Asking>, command: &Command) -> Result<Option<(Value, Value)>, Status> {
+        Ok(self.plan(asking, command)?.map(|plan| (plan.object, plan.old)))
     }
 
     /// What a command would write; nothing for commands that webhooks are not asked about.
-    fn plan(&self, command: &Command) -> Result<Option<Plan>, Status> {
+    fn plan(&self, asking: Option<&Asking>, command: &Command) -> Result<Option<Plan>, Status> {
         let now = self.ctx.now();
         let mut state = self.shared.lock();
         let store: &mut Store = &mut state.store;
@@ -192,7 +203,7 @@ impl Server {
             }
             Command::DeleteCollection { .. } => return Ok(None),
         };
-        let reply = store.apply(now, dry);
+        let reply = store.apply_for(now, asking, dry);
         store.take_warnings();
         match reply? {
             Reply::Object(object) | Reply::Created(object) => {
@@ -209,28 +220,36 @@ impl Server {
         &self,
         parts: &Parts,
         call: &Call,
+        asking: Option<&Asking>,
         plan: &mut Plan,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let hooks = self.concerned(call, plan, true);
         let mut seen: Vec<(usize, Value)> = Vec::new();
         for (i, hook) in hooks.iter().enumerate() {
-            self.ask(parts, call, plan, hook, warnings).await?;
+            self.ask(parts, call, asking, plan, hook, warnings).await?;
             seen.push((i, plan.object.clone()));
         }
         for (i, was) in seen {
             let again = text(&hooks[i].source, &["reinvocationPolicy"]) == "IfNeeded";
             if again && was != plan.object {
-                self.ask(parts, call, plan, &hooks[i], warnings).await?;
+                self.ask(parts, call, asking, plan, &hooks[i], warnings).await?;
             }
         }
         Ok(())
     }
 
-    async fn judge(&self, parts: &Parts, call: &Call, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Status> {
+    async fn judge(
+        &self,
+        parts: &Parts,
+        call: &Call,
+        asking: Option<&Asking>,
+        plan: &Plan,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         for hook in self.concerned(call, plan, false) {
             let mut judged = Plan { operation: plan.operation, object: plan.object.clone(), old: plan.old.clone() };
-            self.ask(parts, call, &mut judged, &hook, warnings).await?;
+            self.ask(parts, call, asking, &mut judged, &hook, warnings).await?;
         }
         Ok(())
     }
@@ -251,17 +270,31 @@ impl Server {
         hooks
     }
 
-    /// Asks one webhook, and does what it says.
+    /// Asks one webhook, where its conditions hold, and does what it says.
     async fn ask(
         &self,
         parts: &Parts,
         call: &Call,
+        asking: Option<&Asking>,
         plan: &mut Plan,
         hook: &Hook,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
+        let ignores = text(&hook.source, &["failurePolicy"]) == "Ignore";
+        let conditions = list(&hook.source, &["matchConditions"]);
+        let holds = self.shared.lock().store.conditions_hold(asking, conditions, &attributes(call, plan));
+        match holds {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(_) if ignores => return Ok(()),
+            Err(why) => return Err(Status::forbidden(&call.kind, call.named(), &why)),
+        }
         let uid = ids::uuid(&mut self.shared.lock().reviews).to_string();
-        let review = review(call, plan, &uid, &self.caller(parts)?.user_info());
+        let user = match asking {
+            Some(asking) => asking.user.clone(),
+            None => self.caller(parts)?,
+        };
+        let review = review(call, plan, &uid, &user.user_info());
         let seconds = hook.source["timeoutSeconds"].as_u64().unwrap_or(10).clamp(1, 30);
         let limit = self.ctx.now().mono + Duration::from_secs(seconds);
         let answer = tokio::select! { biased;
@@ -271,7 +304,7 @@ impl Server {
         let verdict = match answer.and_then(|answer| read(&answer, &uid)) {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(denied)) => return Err(refuse(&hook.name, &denied)),
-            Err(_) if text(&hook.source, &["failurePolicy"]) == "Ignore" => return Ok(()),
+            Err(_) if ignores => return Ok(()),
             Err(why) => return Err(failed(&hook.name, &why)),
         };
         warnings.extend(verdict.warnings);
@@ -316,7 +349,7 @@ fn is_create(command: &Command) -> bool {
 fn attributes<'a>(call: &'a Call, plan: &'a Plan) -> Attributes<'a> {
     Attributes {
         kind: &call.kind,
-        subresource: &call.subresource,
+        subresource: call.subresource.name(),
         named: call.named(),
         operation: plan.operation,
         namespace: call.namespace.as_deref(),
@@ -352,11 +385,11 @@ fn rewritten(command: &Command, object: Value) -> Command {
 }
 
 /// The options of a request, as the type that its verb has.
-fn options(call: &Call) -> Value {
+pub(super) fn options(call: &Call) -> Value {
     let kind = match call.verb {
-        "create" => "CreateOptions",
-        "update" => "UpdateOptions",
-        "patch" => "PatchOptions",
+        Verb::Create => "CreateOptions",
+        Verb::Update => "UpdateOptions",
+        Verb::Patch => "PatchOptions",
         _ => "DeleteOptions",
     };
     let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
@@ -398,8 +431,8 @@ fn review(call: &Call, plan: &Plan, uid: &str, user: &Value) -> Value {
     for (field, text) in [
         ("name", name.as_str()),
         ("namespace", call.namespace.as_deref().unwrap_or_default()),
-        ("subResource", &call.subresource),
-        ("requestSubResource", &call.subresource),
+        ("subResource", call.subresource.name()),
+        ("requestSubResource", call.subresource.name()),
     ] {
         if !text.is_empty() {
             request[field] = text.into();

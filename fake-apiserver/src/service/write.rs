@@ -10,10 +10,13 @@ use super::body::Sent;
 use super::call::Call;
 use super::fault::Twist;
 use super::respond::{Shown, warning};
+use super::verb::{Sub, Verb};
+use super::webhook::options;
 use super::{Server, body, certificates, flaws, list_numbers, selector};
+use crate::kinds;
 use crate::patch::PatchKind;
 use crate::state::{
-    Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
+    Asking, Command, DeleteOptions, FieldError, FieldValidation, Listed, Part, Reply, Status, Target, WriteOptions,
 };
 
 /// What a PATCH may be.
@@ -38,53 +41,55 @@ impl Server {
         let dry_run = dry_run(call)?;
         let validation = field_validation(call)?;
         let manager = manager(call).into();
-        let requester = match (call.kind.kind, call.subresource.as_str()) {
-            ("CertificateSigningRequest", "") => Some(self.caller(parts)?.into()),
-            _ => None,
-        };
-        let applies = call.verb == "patch" && is_apply(parts);
-        if call.verb == "patch" && !applies && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
+        let asks_for_certificate = certificates::concerns(call) && call.subresource == Sub::Itself;
+        let requester = if asks_for_certificate { Some(self.caller(parts)?) } else { None };
+        let applies = call.verb == Verb::Patch && is_apply(parts);
+        if call.verb == Verb::Patch
+            && !applies
+            && PatchKind::of_content_type(body::content_type(&parts.headers)).is_none()
         {
             return Err(Status::unsupported_media_type(PATCH_TYPES));
         }
         let strategic = PatchKind::of_content_type(body::content_type(&parts.headers)) == Some(PatchKind::Strategic);
-        if call.verb == "patch" && call.kind.custom.is_some() && strategic {
+        if call.verb == Verb::Patch && call.kind.custom.is_some() && strategic {
             return Err(Status::unsupported_media_type(CUSTOM_PATCH_TYPES));
         }
         // What would have to reach into a pod or a node.
-        if let sub @ ("attach" | "exec" | "portforward" | "proxy") = call.subresource.as_str() {
-            return Err(unreached(call.kind.plural, sub));
+        if call.subresource.reaches() {
+            return Err(unreached(call.kind.plural, call.subresource));
         }
         let Sent { value: sent, text } = body::read(parts, body, || expected(call)).await?;
         if certificates::concerns(call) {
-            match (call.verb, call.subresource.as_str()) {
-                ("create", "") => self.may_request(call, &sent)?,
-                (_, "approval") => self.may_approve(parts, call)?,
+            match (call.verb, call.subresource) {
+                (Verb::Create, Sub::Itself) => self.may_request(call, &sent)?,
+                (_, Sub::Approval) => self.may_approve(parts, call)?,
                 _ => {}
             }
         }
-        let whole = matches!(call.verb, "create" | "update")
-            && !matches!(call.subresource.as_str(), "binding" | "eviction" | "scale" | "token");
+        let whole = matches!(call.verb, Verb::Create | Verb::Update)
+            && !matches!(call.subresource, Sub::Binding | Sub::Eviction | Sub::Scale | Sub::Token);
         let flaws = match call.verb {
             _ if validation == FieldValidation::Ignore => Vec::new(),
             _ if applies => flaws::of_configuration(&text),
-            "patch" => flaws::of_patch(&text, PatchKind::of_content_type(body::content_type(&parts.headers))),
+            Verb::Patch => flaws::of_patch(&text, PatchKind::of_content_type(body::content_type(&parts.headers))),
             _ if whole => flaws::of_object(&call.kind, &sent, &text),
             _ => Vec::new(),
         };
-        let text = if call.verb == "patch" { text.bytes() } else { Bytes::new() };
+        let text = if call.verb == Verb::Patch { text.bytes() } else { Bytes::new() };
         let options = WriteOptions { dry_run, fields: validation, flaws, text, manager, mutated: false, requester };
         let command = self.command(parts, call, sent, options)?;
-        self.may_grant(parts, call, &command)?;
+        let asking = self.asking(parts, call)?;
+        let asking = asking.as_ref();
+        self.may_grant(parts, call, asking, &command)?;
         let now = self.ctx.now();
         // As when a transport sends a request again, of which the first answer was lost.
         let duplicate = twist.times.filter(|times| *times > 1).map(|times| (times - 1, command.clone()));
         let mut said = Vec::new();
-        let mut reply = self.admitted(parts, call, command, &mut said).await;
+        let mut reply = self.admitted(parts, call, asking, command, &mut said).await;
         if let Some((times, command)) = duplicate {
             for _ in 0..times {
                 let command = command.clone();
-                reply = self.commit(call.verb, &call.agent, |store| store.apply(now, command));
+                reply = self.commit(call.verb.name(), &call.agent, |store| store.apply_for(now, asking, command));
             }
         }
         let reply = reply?;
@@ -94,7 +99,7 @@ impl Server {
             said.insert(0, text);
         }
         if let Reply::Object(object) = &reply
-            && call.subresource == "approval"
+            && call.subresource == Sub::Approval
             && !dry_run
         {
             self.sign_approved(call, object);
@@ -119,14 +124,23 @@ impl Server {
         Ok(response)
     }
 
+    /// In whose name a call is made, where anybody wants to know.
+    fn asking(&self, parts: &Parts, call: &Call) -> Result<Option<Asking>, Status> {
+        if !self.shared.lock().store.has_admission() {
+            return Ok(None);
+        }
+        let (user, dry_run) = (self.caller(parts)?, dry_run(call)?);
+        Ok(Some(Asking { user, dry_run, options: options(call) }))
+    }
+
     fn command(&self, parts: &Parts, call: &Call, sent: Value, options: WriteOptions) -> Result<Command, Status> {
-        let part = match call.subresource.as_str() {
-            "status" => Part::Status,
-            "finalize" => Part::Finalize,
-            "ephemeralcontainers" => Part::EphemeralContainers,
-            "resize" => Part::Resize,
-            "approval" => Part::Approval,
-            "scale" => Part::Scale,
+        let part = match call.subresource {
+            Sub::Status => Part::Status,
+            Sub::Finalize => Part::Finalize,
+            Sub::EphemeralContainers => Part::EphemeralContainers,
+            Sub::Resize => Part::Resize,
+            Sub::Approval => Part::Approval,
+            Sub::Scale => Part::Scale,
             _ => Part::Main,
         };
         let target = || Target {
@@ -136,29 +150,29 @@ impl Server {
             part,
         };
         let pod = || (call.namespace.clone().unwrap_or_default(), call.named().to_owned());
-        Ok(match (call.verb, call.subresource.as_str()) {
+        Ok(match (call.verb, call.subresource) {
             // The old way to bind a pod: it stands in the body which one.
-            ("create", "") if call.kind.kind == "Binding" && call.kind.group.is_empty() => {
+            (Verb::Create, Sub::Itself) if call.kind == kinds::BINDINGS => {
                 let (namespace, name) = (pod().0, crate::state::value::name(&sent).to_owned());
                 Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
             }
-            ("create", "") => {
+            (Verb::Create, Sub::Itself) => {
                 Command::Create { kind: call.kind.clone(), namespace: call.namespace.clone(), object: sent, options }
             }
-            ("create", "binding") => {
+            (Verb::Create, Sub::Binding) => {
                 let (namespace, name) = pod();
                 Command::Bind { namespace, name, binding: sent, dry_run: options.dry_run }
             }
-            ("create", "eviction") => {
+            (Verb::Create, Sub::Eviction) => {
                 let (namespace, name) = pod();
                 Command::Evict { namespace, name, eviction: sent, dry_run: options.dry_run }
             }
-            ("create", "token") => {
+            (Verb::Create, Sub::Token) => {
                 let (namespace, name) = pod();
                 Command::RequestToken { namespace, name, request: sent, dry_run: options.dry_run }
             }
-            ("update", _) => Command::Update { target: target(), object: sent, options },
-            ("patch", _) if is_apply(parts) => {
+            (Verb::Update, _) => Command::Update { target: target(), object: sent, options },
+            (Verb::Patch, _) if is_apply(parts) => {
                 if call.query.get("fieldManager").is_empty() {
                     let why = "is required for apply patch";
                     let error = FieldError::required("fieldManager", why);
@@ -167,12 +181,12 @@ impl Server {
                 let force = call.query.flag("force").unwrap_or(false);
                 Command::Apply { target: target(), applied: sent, force, options }
             }
-            ("patch", _) => {
+            (Verb::Patch, _) => {
                 let patch_kind = PatchKind::of_content_type(body::content_type(&parts.headers))
                     .ok_or_else(|| Status::unsupported_media_type(PATCH_TYPES))?;
                 Command::Patch { target: target(), patch_kind, patch: sent, options }
             }
-            ("delete", _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
+            (Verb::Delete, _) => Command::Delete { target: target(), options: delete_options(call, &sent, options)? },
             _ => {
                 list_numbers(call)?;
                 Command::DeleteCollection {
@@ -187,9 +201,9 @@ impl Server {
 }
 
 /// What is asked of a pod or a node itself, which runs no processes.
-pub(super) fn unreached(plural: &str, subresource: &str) -> Status {
+pub(super) fn unreached(plural: &str, subresource: Sub) -> Status {
     let why = "modelled pods and nodes run no processes";
-    Status::new(501, "NotImplemented", format!("{plural}/{subresource}: {why}"))
+    Status::new(501, "NotImplemented", format!("{plural}/{}: {why}", subresource.name()))
 }
 
 fn is_apply(parts: &Parts) -> bool {
@@ -206,12 +220,12 @@ fn manager(call: &Call) -> &str {
 
 /// The apiVersion and kind of the body that a request is to have.
 pub(super) fn expected(call: &Call) -> (String, &'static str) {
-    match (call.verb, call.subresource.as_str()) {
-        ("delete" | "deletecollection", _) => ("v1".to_owned(), "DeleteOptions"),
-        ("create", "binding") => ("v1".to_owned(), "Binding"),
-        ("create", "eviction") => ("policy/v1".to_owned(), "Eviction"),
-        ("create", "token") => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
-        (_, "scale") => ("autoscaling/v1".to_owned(), "Scale"),
+    match (call.verb, call.subresource) {
+        (Verb::Delete | Verb::DeleteCollection, _) => ("v1".to_owned(), "DeleteOptions"),
+        (Verb::Create, Sub::Binding) => ("v1".to_owned(), "Binding"),
+        (Verb::Create, Sub::Eviction) => ("policy/v1".to_owned(), "Eviction"),
+        (Verb::Create, Sub::Token) => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
+        (_, Sub::Scale) => ("autoscaling/v1".to_owned(), "Scale"),
         _ => (call.kind.api_version(), call.kind.kind),
     }
 }

@@ -59,6 +59,17 @@ impl Part {
     }
 }
 
+/// In whose name a command is done, as policies see it.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    /// Who asks.
+    pub user: Arc<Identity>,
+    /// Whether nothing is to be kept of it.
+    pub dry_run: bool,
+    /// The options of the request, as the type that its verb has.
+    pub options: Value,
+}
+
 /// A write.
 #[derive(Clone, Debug)]
 pub enum Command {

@@ -11,14 +11,12 @@ pub(super) struct Compactor {
     next: Option<Duration>,
     /// The revision at the last one.
     seen: u64,
-    /// How many there were.
-    passes: u64,
 }
 
 impl Compactor {
     /// One that compacts every `interval`; never for zero.
     pub fn new(interval: Duration) -> Self {
-        Self { interval, next: None, seen: 0, passes: 0 }
+        Self { interval, next: None, seen: 0 }
     }
 
     /// The first compaction is due an interval from the first time that it hears of.
@@ -33,11 +31,6 @@ impl Compactor {
         self.next
     }
 
-    /// How many there were.
-    pub fn passes(&self) -> u64 {
-        self.passes
-    }
-
     /// Does all that are due up to `until`, while the newest revision is `revision`: up to which revision the history
     /// goes.
     pub fn pass(&mut self, until: Duration, revision: u64) -> Option<u64> {
@@ -46,7 +39,6 @@ impl Compactor {
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         let compacted = if more == 0 { self.seen } else { revision };
         self.seen = revision;
-        self.passes += 1;
         self.next = Some(next + self.interval.saturating_mul(more.saturating_add(1)));
         Some(compacted).filter(|revision| *revision > 0)
     }

@@ -90,6 +90,15 @@ pub(super) fn identify(
     Ok(())
 }
 
+/// 400 for an object that leaves out the name that its URL has (apiserver `handlers.checkName`).
+pub(super) fn check_named(object: &Value, expected: &str) -> Result<(), Status> {
+    if !name(object).is_empty() {
+        return Ok(());
+    }
+    let why = format!("the name of the object ({expected} based on URL) was undeterminable: name must be provided");
+    Err(Status::bad_request(why))
+}
+
 /// Refuses an object that says it is of another type than its URL.
 fn check_type(kind: &Kind, api_version: &str, object: &Value) -> Result<(), Status> {
     let or = |sent: &str, usual: &str| if sent.is_empty() { usual.to_owned() } else { sent.to_owned() };

@@ -109,10 +109,12 @@ impl Store {
         let stored = kinds::stored(kind);
         let items = self.list(stored, namespace, selector, &ListOptions::default())?.items;
         for object in &items {
+            // Read and not kept: the history goes on holding this object, which has no tree of its own.
+            let tree = object.value.read();
             let target = Target {
                 kind: kind.clone(),
-                namespace: kind.namespaced.then(|| value::namespace(&object.value).to_owned()),
-                name: value::name(&object.value).to_owned(),
+                namespace: kind.namespaced.then(|| value::namespace(&tree).to_owned()),
+                name: value::name(&tree).to_owned(),
                 part: Part::Main,
             };
             match self.delete(now, &target, options.clone()) {

@@ -177,10 +177,13 @@ impl History {
         self.floor
     }
 
-    /// Lets lists go back to `revision` and no longer to what was before; at time `mono`.
-    pub fn compact(&mut self, mono: Duration, revision: u64) {
+    /// Lets lists go back to `revision` and no longer to what was before; at time `mono`. Gives how many events it
+    /// forgets.
+    pub fn compact(&mut self, mono: Duration, revision: u64) -> u64 {
         self.compacted = self.compacted.max(revision);
+        let before = self.events.len();
         self.trim(mono);
+        (before - self.events.len()) as u64
     }
 
     /// Forgets every event up to and including `revision`, in both windows.
@@ -212,5 +215,48 @@ impl History {
     fn above(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         let from = self.events.partition_point(|(_, e)| e.revision <= revision);
         self.events.range(from..).map(|(_, event)| event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use substrate::json::json;
+    use substrate::{Now, Seed};
+
+    use super::super::command::{Command, DeleteOptions, WriteOptions};
+    use super::super::selector::Selector;
+    use super::super::{Store, position};
+    use super::*;
+    use crate::kinds;
+
+    #[test]
+    fn objects_that_went_with_their_collection_have_no_trees_in_the_history() {
+        let mut store = Store::new(&Seed::root(1), Limits { folds: true, ..Limits::default() });
+        let now = Now::at(Duration::ZERO);
+        store.bootstrap(now);
+        let namespace = Some("default".to_owned());
+        let kind: KindRef = kinds::PODS.into();
+        for name in ["a", "b"] {
+            let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+            let object = json!({"metadata": {"name": name}, "spec": spec});
+            let options = WriteOptions::default();
+            store
+                .apply(now, Command::Create { kind: kind.clone(), namespace: namespace.clone(), object, options })
+                .unwrap();
+        }
+        let (selector, options) = (Selector::default(), DeleteOptions::default());
+        store.apply(now, Command::DeleteCollection { kind: kind.clone(), namespace, selector, options }).unwrap();
+        // As the trace does.
+        for event in store.take_committed() {
+            let object = event.new.as_ref().or(event.old.as_ref()).unwrap();
+            assert_eq!(object.value["kind"], event.kind.kind);
+        }
+        let history = &store.shelves[position(&kind)].history;
+        let held = history
+            .events
+            .iter()
+            .flat_map(|(_, event)| [event.old.clone(), event.new.clone(), event.gone.get().cloned()]);
+        assert!(history.events.len() >= 4);
+        assert_eq!(held.flatten().filter(|object| object.value.is_there()).count(), 0);
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! An internal type names its fields in Go's way, writes all of them and has null for what is not set.
 
+mod pod;
+
+pub(super) use pod::pod_diff;
 use substrate::json::{Map, Value};
 
 /// A type of Go.

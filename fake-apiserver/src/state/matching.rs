@@ -53,12 +53,13 @@ impl Attributes<'_> {
 
     /// Whether one of `rules` (RuleWithOperations) is about the request.
     fn is_named_by(&self, rules: &[Value]) -> bool {
+        let is_namespace = *self.kind == *kinds::NAMESPACES;
         rules.iter().any(|rule| {
             let has = |field: &str, wanted: &str| list(rule, &[field]).iter().any(|v| v == "*" || v == wanted);
             let names = list(rule, &["resourceNames"]);
             let scope = match text(rule, &["scope"]) {
-                "Cluster" => self.namespace.is_none() || self.kind.kind == "Namespace",
-                "Namespaced" => self.namespace.is_some() && self.kind.kind != "Namespace",
+                "Cluster" => self.namespace.is_none() || is_namespace,
+                "Namespaced" => self.namespace.is_some() && !is_namespace,
                 _ => true,
             };
             has("operations", self.operation)
@@ -93,7 +94,7 @@ impl Store {
             return true;
         }
         let labels = match request.namespace {
-            _ if request.kind.kind == "Namespace" && request.kind.group.is_empty() => {
+            _ if *request.kind == *kinds::NAMESPACES => {
                 let object = if request.object.is_null() { request.old } else { request.object };
                 at(object, &["metadata", "labels"]).cloned()
             }

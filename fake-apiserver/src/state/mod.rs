@@ -15,7 +15,6 @@ mod default;
 mod definitions;
 mod delete;
 mod event_view;
-mod field;
 mod flaw;
 mod flow;
 mod history;
@@ -31,7 +30,6 @@ mod namespace;
 mod object;
 mod pod_security;
 mod policies;
-pub(crate) mod quantity;
 mod quota;
 pub mod rbac;
 mod roles;
@@ -47,7 +45,6 @@ mod subresource;
 mod token;
 mod update;
 mod validate;
-pub mod value;
 mod view;
 mod warnings;
 mod watch;
@@ -57,16 +54,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use command::{Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
+pub use command::{Asking, Command, DeleteOptions, Part, Propagation, Reply, Target, WriteOptions};
 use compactor::Compactor;
 pub use complete::complete;
 pub use create::identify_review;
-pub use field::{FieldError, FieldFault};
 pub use flaw::{FieldValidation, Flaw, MOST_FLAWS};
 pub use flow::Matched;
 pub use history::{Event, EventType};
 pub use list::{ListOptions, Listed, Match, Version};
 pub use object::{Key, Object, encode, key, line, name_of};
+pub use policies::EVERYTHING;
 use rand_core::Rng;
 pub use scale::scale_of;
 use shelf::Shelf;
@@ -78,6 +75,8 @@ pub use view::{from_view, to_view};
 pub use watch::{Initial, Started, WatchOptions, told};
 
 use crate::custom::Registry;
+pub(crate) use crate::fields::quantity;
+pub use crate::fields::{FieldError, FieldFault, value};
 use crate::keys::PublicKey;
 use crate::kinds::{self, Kind};
 
@@ -152,6 +151,8 @@ pub struct Store {
     authority: Option<Arc<str>>,
     expiries: VecDeque<Expiry>,
     compactor: Compactor,
+    /// How many events compactions have taken out of the history.
+    forgotten: u64,
     committed: Vec<Arc<Event>>,
     /// The custom kinds that are served.
     served: definitions::Served,
@@ -167,6 +168,10 @@ pub struct Store {
     defects: Defects,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
+    /// In whose name the present command is done; none for what the server does by itself.
+    asking: Option<Asking>,
+    /// Whether roles say who may do what; otherwise everybody may do everything.
+    checks_access: bool,
 }
 
 impl std::fmt::Debug for Store {
@@ -193,6 +198,7 @@ impl Store {
             authority: None,
             expiries: VecDeque::new(),
             compactor: Compactor::new(limits.compaction),
+            forgotten: 0,
             committed: Vec::new(),
             served: definitions::Served::new(),
             registry: Registry::default(),
@@ -201,7 +207,14 @@ impl Store {
             flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
+            asking: None,
+            checks_access: false,
         }
+    }
+
+    /// Roles say who may do what, to policies that ask.
+    pub fn check_access(&mut self) {
+        self.checks_access = true;
     }
 
     /// Keeps the managers of every object's fields from its creation on, and what Go writes of fields that are not set,
@@ -224,6 +237,17 @@ impl Store {
     /// The revision of the last commit.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The same as [`apply`](Self::apply), in somebody's name, which policies see.
+    ///
+    /// # Errors
+    /// The failure as the client sees it.
+    pub fn apply_for(&mut self, now: Now, asking: Option<&Asking>, command: Command) -> Result<Reply, Status> {
+        self.asking = asking.cloned();
+        let reply = self.apply(now, command);
+        self.asking = None;
+        reply
     }
 
     /// Does what `command` says, after everything that fell due up to `now`.
@@ -275,7 +299,7 @@ impl Store {
             let ends = self.expiries.front().map(|expiry| expiry.at).filter(|at| *at <= now.mono);
             if let Some(revision) = self.compactor.pass(ends.unwrap_or(now.mono), self.revision) {
                 for shelf in &mut self.shelves {
-                    shelf.history.compact(now.mono, revision);
+                    self.forgotten += shelf.history.compact(now.mono, revision);
                 }
             }
             if ends.is_none() {
@@ -310,6 +334,14 @@ impl Store {
         std::mem::take(&mut self.warnings)
     }
 
+    /// Whether there are policies or webhooks, which are told who asks.
+    pub fn has_admission(&self) -> bool {
+        [kinds::MUTATING_ADMISSION_POLICY_BINDINGS, kinds::VALIDATING_ADMISSION_POLICY_BINDINGS]
+            .iter()
+            .any(|kind| !self.shelf(kind).objects().is_empty())
+            || self.has_webhooks()
+    }
+
     /// Whether there are webhooks that could be asked.
     pub fn has_webhooks(&self) -> bool {
         [kinds::MUTATING_WEBHOOK_CONFIGURATIONS, kinds::VALIDATING_WEBHOOK_CONFIGURATIONS]
@@ -326,9 +358,9 @@ impl Store {
         })
     }
 
-    /// How often the history was compacted.
-    pub fn compactions(&self) -> u64 {
-        self.compactor.passes()
+    /// How many events compactions have taken out of the history.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// Wipes everything and begins anew. The revision goes on, so that every older watch and token has expired.
@@ -391,7 +423,8 @@ impl Store {
     /// Takes an object away: the next revision, one event. Gives the object as it was, at the new revision.
     fn remove(&mut self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         let shelf = &mut self.shelves[position(kind)];
-        let old = shelf.remove(key)?;
+        // With a tree of its own for those who are told: the history may hold the same object, without one.
+        let old = shelf.remove(key)?.unfolded();
         if kind.group == kinds::FLOW_SCHEMAS.group {
             self.flows = None;
         }

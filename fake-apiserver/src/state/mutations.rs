@@ -15,7 +15,8 @@ use crate::cel::Expression;
 use crate::kinds;
 
 /// The variables that a mutation may use; `jsonpatch` is where `jsonpatch.escapeKey` belongs.
-const VARIABLES: &[&str] = &["jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
+const VARIABLES: &[&str] =
+    &["authorizer", "jsonpatch", "namespaceObject", "object", "oldObject", "params", "request", "variables"];
 
 /// One policy for one binding and one of its parameters.
 struct Invocation {
@@ -121,7 +122,8 @@ impl Store {
         let mut changed = object.clone();
         if text(mutation, &["patchType"]) == "JSONPatch" {
             let source = text(mutation, &["jsonPatch", "expression"]);
-            let patch = Expression::compile_mutation(source)?.evaluate_json_patch(&scope.variables())?;
+            let patch =
+                Expression::compile_mutation(source)?.evaluate_json_patch(&scope.variables(), scope.authorizer())?;
             let patch: json_patch::Patch = json::from_value(patch).map_err(|error| format!("JSON Patch: {error}"))?;
             let mut patched = serde_json::Value::from(changed);
             let result = json_patch::patch(&mut patched, &patch);
@@ -133,7 +135,8 @@ impl Store {
             }
         } else {
             let source = text(mutation, &["applyConfiguration", "expression"]);
-            let applied = Expression::compile_mutation(source)?.evaluate_object(&scope.variables())?;
+            let applied =
+                Expression::compile_mutation(source)?.evaluate_object(&scope.variables(), scope.authorizer())?;
             if request.object_kind().2 != request.kind.kind {
                 return Err(format!("error applying patch: this server has no schema of {}", request.object_kind().2));
             }
@@ -162,8 +165,8 @@ pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     if mutations.is_empty() {
         errors.push(FieldError::required("spec.mutations", "mutations must contain at least one item"));
     }
-    check_sources(spec, "matchConditions", &["expression"], VARIABLES, errors);
-    check_sources(spec, "variables", &["expression"], VARIABLES, errors);
+    check_sources(spec, "spec", "matchConditions", &["expression"], VARIABLES, errors);
+    check_sources(spec, "spec", "variables", &["expression"], VARIABLES, errors);
     for (i, mutation) in mutations.iter().enumerate() {
         let at = format!("spec.mutations[{i}]");
         let part = match text(mutation, &["patchType"]) {

@@ -55,7 +55,7 @@ impl Store {
 
     fn follow(&mut self, now: Now, event: &Arc<Event>) {
         self.follow_quotas(now, event);
-        if event.kind.group.is_empty() && event.kind.kind == "Namespace" {
+        if event.kind == kinds::NAMESPACES {
             if let Some(namespace) = &event.new {
                 if is_terminating(&namespace.value) {
                     let was = event.old.as_ref().is_some_and(|old| is_terminating(&old.value));
@@ -77,7 +77,7 @@ impl Store {
             let Some((namespace, name)) = event.key.split_once('/') else { return };
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
             self.finalize_if_empty(now, &namespace);
-            if event.kind.kind == "ServiceAccount" && name == "default" {
+            if event.kind == kinds::SERVICE_ACCOUNTS && name == "default" {
                 self.give_service_account(now, &namespace);
             } else if event.kind == kinds::CONFIG_MAPS && name == ROOT_CA {
                 self.give_root_ca(now, &namespace);

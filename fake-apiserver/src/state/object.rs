@@ -155,6 +155,12 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Whether it is there.
+    #[cfg(test)]
+    pub(super) fn is_there(&self) -> bool {
+        self.parsed.get().is_some()
+    }
+
     fn parse(&self) -> Value {
         // What this program wrote it can read.
         serde_json::from_slice(&self.json).unwrap_or_default()

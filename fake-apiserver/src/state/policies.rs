@@ -8,13 +8,20 @@ use substrate::json::{Map, Value, json};
 use super::matching::Attributes;
 use super::status::Status;
 use super::value::{self, at, list, name, text};
-use super::{FieldError, Store, selector};
-use crate::cel::Expression;
+use super::{Asking, FieldError, Identity, Store, selector};
 use crate::cel::check::Type;
+use crate::cel::{Authorizer, Expression, Question};
 use crate::kinds;
 
+/// The variable by which expressions ask about access.
+const AUTHORIZER: &str = "authorizer";
 /// The variables that an expression of a policy may use.
-const VARIABLES: &[&str] = &["namespaceObject", "object", "oldObject", "params", "request", "variables"];
+const VARIABLES: &[&str] = &[AUTHORIZER, "namespaceObject", "object", "oldObject", "params", "request", "variables"];
+
+/// The variables that a condition of a webhook may use.
+const CONDITION_VARIABLES: &[&str] = &[AUTHORIZER, "object", "oldObject", "request"];
+/// Why an access is allowed where access is not checked.
+pub const EVERYTHING: &str = "this server does not check access";
 
 impl Store {
     /// Refuses a request that a bound policy denies; what policies only warn of is kept for the answer.
@@ -155,6 +162,10 @@ impl Store {
         let (group, version, of) = request.object_kind();
         let of = json!({"group": group, "version": version, "kind": of});
         let resource = json!({"group": kind.group, "version": kind.version, "resource": kind.plural});
+        let server = || (Arc::new(Identity::of_server()), false, json!({}));
+        let asking = self.asking.as_ref();
+        let (user, dry_run, options) =
+            asking.map_or_else(server, |by| (by.user.clone(), by.dry_run, by.options.clone()));
         let said = json!({
             "kind": of,
             "resource": resource,
@@ -165,15 +176,55 @@ impl Store {
             "name": request.name(),
             "namespace": request.namespace.unwrap_or_default(),
             "operation": request.operation,
+            "userInfo": user.user_info(),
+            "dryRun": dry_run,
+            "options": options,
         });
-        Scope(vec![
+        let variables = vec![
             ("object", request.object.clone()),
             ("oldObject", request.old.clone()),
             ("request", said),
             ("params", params),
             ("namespaceObject", namespace.unwrap_or_default()),
             ("variables", json!({})),
-        ])
+        ];
+        let about = Question {
+            group: kind.group.to_owned(),
+            resource: kind.plural.to_owned(),
+            subresource: request.subresource.to_owned(),
+            namespace: request.namespace.unwrap_or_default().to_owned(),
+            name: request.name().to_owned(),
+            ..Question::default()
+        };
+        Scope { variables, authorizer: self.authorizer(user), about }
+    }
+
+    /// Answers expressions that ask what `user` may do.
+    fn authorizer(&self, user: Arc<Identity>) -> Authorizer {
+        if !self.checks_access {
+            return Authorizer::new(Arc::new(|_: &Question| Some(EVERYTHING.to_owned())));
+        }
+        let roles = self.roles();
+        Authorizer::new(Arc::new(move |asked: &Question| roles.answer(&user, asked)))
+    }
+
+    /// Whether all conditions of a webhook hold for a request.
+    ///
+    /// # Errors
+    /// Which of them cannot be evaluated, where none is false.
+    pub fn conditions_hold(
+        &mut self,
+        asking: Option<&Asking>,
+        conditions: &[Value],
+        request: &Attributes<'_>,
+    ) -> Result<bool, String> {
+        if conditions.is_empty() {
+            return Ok(true);
+        }
+        self.asking = asking.cloned();
+        let scope = self.scope(request, Value::Null);
+        self.asking = None;
+        scope.holds_all(conditions)
     }
 }
 
@@ -182,24 +233,34 @@ struct Failure {
     reason: String,
 }
 
-/// The variables of one evaluation.
-pub(super) struct Scope(Vec<(&'static str, Value)>);
+/// The variables of one evaluation, and whom it asks about access.
+pub(super) struct Scope {
+    variables: Vec<(&'static str, Value)>,
+    authorizer: Authorizer,
+    /// What the request is about.
+    about: Question,
+}
 
 impl Scope {
     /// The variables, for an expression.
     pub(super) fn variables(&self) -> Vec<(&str, &Value)> {
-        self.0.iter().map(|(name, value)| (*name, value)).collect()
+        self.variables.iter().map(|(name, value)| (*name, value)).collect()
+    }
+
+    /// Whom an expression asks.
+    pub(super) fn authorizer(&self) -> Option<(&Authorizer, &Question)> {
+        Some((&self.authorizer, &self.about))
     }
 
     /// Gives a variable another value.
     pub(super) fn set(&mut self, name: &str, value: Value) {
-        if let Some((_, slot)) = self.0.iter_mut().find(|(known, _)| *known == name) {
+        if let Some((_, slot)) = self.variables.iter_mut().find(|(known, _)| *known == name) {
             *slot = value;
         }
     }
 
     fn evaluate(&self, source: &str) -> Result<Value, String> {
-        Expression::compile(source)?.evaluate_json(&self.variables())
+        Expression::compile(source)?.evaluate_json_for(&self.variables(), self.authorizer())
     }
 
     fn holds(&self, source: &str) -> Result<bool, String> {
@@ -210,13 +271,17 @@ impl Scope {
         }
     }
 
+    /// Whether all conditions hold. One that is false says more than one that fails.
     pub(super) fn holds_all(&self, conditions: &[Value]) -> Result<bool, String> {
+        let mut failed = Ok(true);
         for condition in conditions {
-            if !self.holds(text(condition, &["expression"]))? {
-                return Ok(false);
+            match self.holds(text(condition, &["expression"])) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => failed = failed.and(Err(why)),
             }
         }
-        Ok(true)
+        failed
     }
 
     /// Evaluates variables in their order; each may use those before it.
@@ -254,9 +319,17 @@ pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
         ));
     }
     check_match(spec, errors);
-    check_sources(spec, "matchConditions", &["expression"], VARIABLES, errors);
-    check_sources(spec, "variables", &["expression"], VARIABLES, errors);
-    check_sources(spec, "validations", &["expression", "messageExpression"], VARIABLES, errors);
+    check_sources(spec, "spec", "matchConditions", &["expression"], VARIABLES, errors);
+    check_sources(spec, "spec", "variables", &["expression"], VARIABLES, errors);
+    check_sources(spec, "spec", "validations", &["expression", "messageExpression"], VARIABLES, errors);
+}
+
+/// What is wrong with the conditions of webhooks.
+pub(super) fn check_webhooks(configuration: &Value, errors: &mut Vec<FieldError>) {
+    for (i, webhook) in list(configuration, &["webhooks"]).iter().enumerate() {
+        let at = format!("webhooks[{i}]");
+        check_sources(webhook, &at, "matchConditions", &["expression"], CONDITION_VARIABLES, errors);
+    }
 }
 
 /// A policy says what it is about.
@@ -266,12 +339,20 @@ pub(super) fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with the expressions in `fields` of each entry of the list `part`, which may use the variables `known`.
-pub(super) fn check_sources(spec: &Value, part: &str, fields: &[&str], known: &[&str], errors: &mut Vec<FieldError>) {
+/// What is wrong with the expressions in `fields` of each entry of the list `part` of `spec`, which is found `within`;
+/// they may use the variables `known`.
+pub(super) fn check_sources(
+    spec: &Value,
+    within: &str,
+    part: &str,
+    fields: &[&str],
+    known: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
     for (i, entry) in list(spec, &[part]).iter().enumerate() {
         for field in fields {
             let source = text(entry, &[field]);
-            let place = format!("spec.{part}[{i}].{field}");
+            let place = format!("{within}.{part}[{i}].{field}");
             if source.is_empty() {
                 if *field == "expression" {
                     errors.push(FieldError::required(place, ""));
@@ -279,7 +360,12 @@ pub(super) fn check_sources(spec: &Value, part: &str, fields: &[&str], known: &[
                 continue;
             }
             let wrong = match Expression::compile(source) {
-                Ok(expression) => mistyped(&expression, &types(spec, part, i, known), part, field),
+                Ok(expression) => {
+                    let mut types = types(spec, part, i, known);
+                    // A message is to explain, not to ask.
+                    types.retain(|(name, _)| *name != AUTHORIZER || *field != "messageExpression");
+                    mistyped(&expression, &types, part, field)
+                }
                 Err(why) => Some(why),
             };
             errors.extend(wrong.map(|why| FieldError::invalid(place, &source.into(), why)));
@@ -309,6 +395,7 @@ fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k
     let with = |variables: &BTreeMap<String, Type>| -> Vec<(&'k str, Type)> {
         let of = |name: &str| match name {
             "request" => request_type(),
+            AUTHORIZER => Type::AUTHORIZER,
             // Conditions come before them.
             "variables" if part != "matchConditions" => Type::Object(Arc::new(variables.clone())),
             _ => Type::Dyn,

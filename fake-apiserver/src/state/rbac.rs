@@ -3,11 +3,17 @@
 
 use substrate::json::Value;
 
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
 use super::list::{prefix, within};
+use super::object::{Key, Object};
 use super::token::Identity;
 use super::value::{list, name, text};
 use super::{Store, selector};
-use crate::kinds;
+use crate::cel::Question;
+use crate::kinds::{self, Kind};
 
 /// What someone wants to do.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +39,62 @@ const MASTERS: &str = "system:masters";
 /// The group of kubelets, and how their names begin.
 const NODES: (&str, &str) = ("system:nodes", "system:node:");
 
+type Objects = OrdMap<Key, Arc<Object>>;
+
+/// What says who may do what, as it is at one moment: maps that are shared, not copied.
+pub struct Roles {
+    cluster_bindings: Objects,
+    bindings: Objects,
+    cluster_roles: Objects,
+    roles: Objects,
+    attachments: Objects,
+}
+
 impl Store {
+    /// What says who may do what.
+    pub fn roles(&self) -> Roles {
+        let all = |kind: &Kind| self.shelf(kind).objects().clone();
+        Roles {
+            cluster_bindings: all(kinds::CLUSTER_ROLE_BINDINGS),
+            bindings: all(kinds::ROLE_BINDINGS),
+            cluster_roles: all(kinds::CLUSTER_ROLES),
+            roles: all(kinds::ROLES),
+            attachments: all(kinds::VOLUME_ATTACHMENTS),
+        }
+    }
+
+    /// Why someone may do something; nothing when they may not.
+    pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
+        self.roles().allows(user, access)
+    }
+
+    /// The rules that someone has in a namespace, each with where it comes from.
+    pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
+        self.roles().rules_of(user, namespace)
+    }
+
+    /// The rules of a role; those of an aggregated one are the union of what it selects.
+    pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
+        self.roles().rules(role, namespace)
+    }
+}
+
+impl Roles {
+    /// The answer to the question of an expression, which `user` or the account that it names asks.
+    pub fn answer(&self, user: &Identity, asked: &Question) -> Option<String> {
+        let account = asked.account.as_ref().map(|(namespace, name)| Identity::of_account(namespace, name));
+        let access = Access {
+            verb: &asked.verb,
+            group: &asked.group,
+            resource: &asked.resource,
+            subresource: &asked.subresource,
+            name: &asked.name,
+            namespace: &asked.namespace,
+            path: asked.path.as_deref(),
+        };
+        self.allows(account.as_ref().unwrap_or(user), &access)
+    }
+
     /// Why someone may do something; nothing when they may not.
     pub fn allows(&self, user: &Identity, access: &Access<'_>) -> Option<String> {
         if user.groups.iter().any(|group| group == MASTERS) {
@@ -50,8 +111,7 @@ impl Store {
             .map(|(_, why)| why)
     }
 
-    /// The rules that someone has in a namespace, each with where it comes from.
-    pub fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
+    fn rules_of(&self, user: &Identity, namespace: &str) -> Vec<(Value, String)> {
         let mut found = Vec::new();
         let mut add = |binding: &Value, of: &str, within: &str| {
             let subjects = list(binding, &["subjects"]);
@@ -68,24 +128,23 @@ impl Store {
                 found.extend(self.rules(role, within).into_iter().map(|rule| (rule, why.clone())));
             }
         };
-        for binding in self.all(kinds::CLUSTER_ROLE_BINDINGS) {
+        for binding in self.cluster_bindings.values() {
             add(&binding.value, "ClusterRoleBinding", "");
         }
         if !namespace.is_empty() {
             let prefix = prefix(Some(namespace));
-            for (_, binding) in within(self.shelf(kinds::ROLE_BINDINGS).objects(), &prefix, &prefix) {
+            for (_, binding) in within(&self.bindings, &prefix, &prefix) {
                 add(&binding.value, "RoleBinding", namespace);
             }
         }
         found
     }
 
-    /// The rules of a role; those of an aggregated one are the union of what it selects.
-    pub fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
+    fn rules(&self, role: &Value, namespace: &str) -> Vec<Value> {
         let named = text(role, &["name"]);
         let mut rules = Vec::new();
         if text(role, &["kind"]) == "Role" {
-            let found = self.get(kinds::ROLES, &format!("{namespace}/{named}"));
+            let found = self.roles.get(&*format!("{namespace}/{named}"));
             rules.extend(found.into_iter().flat_map(|found| list(&found.value, &["rules"]).iter().cloned()));
         } else {
             self.unite(named, &mut Vec::new(), &mut rules);
@@ -95,11 +154,11 @@ impl Store {
 
     /// Adds the rules of a cluster role and of those that it selects, which may select others.
     fn unite<'a>(&'a self, named: &'a str, seen: &mut Vec<&'a str>, rules: &mut Vec<Value>) {
-        let Some(found) = self.get(kinds::CLUSTER_ROLES, named).filter(|_| !seen.contains(&named)) else { return };
+        let Some(found) = self.cluster_roles.get(named).filter(|_| !seen.contains(&named)) else { return };
         seen.push(named);
         rules.extend_from_slice(list(&found.value, &["rules"]));
         for selector in list(&found.value, &["aggregationRule", "clusterRoleSelectors"]) {
-            for role in self.all(kinds::CLUSTER_ROLES) {
+            for role in self.cluster_roles.values() {
                 if selector::matches(selector, &role.value["metadata"]["labels"]) {
                     self.unite(name(&role.value), seen, rules);
                 }
@@ -129,7 +188,8 @@ impl Store {
             ("storage.k8s.io", "volumeattachments") => {
                 access.verb == "get"
                     && self
-                        .get(kinds::VOLUME_ATTACHMENTS, access.name)
+                        .attachments
+                        .get(access.name)
                         .is_some_and(|found| text(&found.value, &["spec", "nodeName"]) == node)
             }
             ("authentication.k8s.io", "tokenreviews") | ("authorization.k8s.io", "subjectaccessreviews") => {

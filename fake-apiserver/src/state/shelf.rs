@@ -11,7 +11,7 @@ use super::history::History;
 use super::list::within;
 use super::object::{Key, Object};
 use super::selector::Selector;
-use crate::kinds::KindRef;
+use crate::kinds::{self, KindRef};
 
 /// Objects of one kind, and what became of them lately.
 pub(super) struct Shelf {
@@ -35,7 +35,7 @@ impl Shelf {
     pub fn new(kind: KindRef, limits: Limits, floor: u64) -> Self {
         let history = History::new(limits, floor);
         // Of events there are more than of anything else, and they are written to be read by people.
-        let folds = limits.folds || kind.kind == "Event";
+        let folds = limits.folds || kind == kinds::EVENTS;
         Self { kind, objects: OrdMap::new(), history, by_node: BTreeMap::new(), folds }
     }
 
@@ -45,7 +45,7 @@ impl Shelf {
     }
 
     fn is_indexed(&self) -> bool {
-        self.kind.kind == "Pod" && self.kind.group.is_empty()
+        self.kind == kinds::PODS
     }
 
     /// Puts an object in its place; gives the one that was there.

@@ -2,7 +2,7 @@
 
 use substrate::json::{Map, Value, json};
 
-use super::field::FieldError;
+use crate::fields::{FieldError, FieldFault};
 use crate::kinds::Kind;
 
 /// A failure as the client sees it.
@@ -49,6 +49,23 @@ pub struct Cause {
     pub message: String,
     /// The path of the field; empty when it is not about one.
     pub field: String,
+}
+
+impl FieldError {
+    /// As a cause of a `Status`.
+    pub fn into_cause(self) -> Cause {
+        let reason = match self.fault {
+            FieldFault::Invalid(_) => "FieldValueInvalid",
+            FieldFault::Required => "FieldValueRequired",
+            FieldFault::Forbidden => "FieldValueForbidden",
+            FieldFault::NotSupported(_) => "FieldValueNotSupported",
+            FieldFault::Duplicate(_) => "FieldValueDuplicate",
+            FieldFault::NotFound(_) => "FieldValueNotFound",
+            FieldFault::TooLong => "FieldValueTooLong",
+            FieldFault::TypeInvalid(_) => "FieldValueTypeInvalid",
+        };
+        Cause { reason, message: self.body(), field: self.field }
+    }
 }
 
 /// `resource.group`, as messages name a resource.

@@ -43,6 +43,17 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The server itself, which may do everything.
+    pub fn of_server() -> Self {
+        let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
+        Self { username: "system:apiserver".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
+    }
+
+    /// A service account, by its name alone.
+    pub fn of_account(namespace: &str, name: &str) -> Self {
+        account(namespace, &format!("system:serviceaccount:{namespace}:{name}"), "")
+    }
+
     /// As `authentication.k8s.io/v1` UserInfo.
     pub fn user_info(&self) -> Value {
         let mut info = json!({"username": self.username, "groups": self.groups});

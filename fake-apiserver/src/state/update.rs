@@ -6,7 +6,7 @@ use substrate::Now;
 use substrate::json::Value;
 
 use super::command::{Part, Reply, Target, WriteOptions};
-use super::create::{identify, stored};
+use super::create::{check_named, identify, stored};
 use super::flaw::FieldValidation;
 use super::object::{Key, Object, key};
 use super::status::Status;
@@ -37,6 +37,7 @@ impl Store {
         }
         let unknown = shape::decode(served, &mut object)?;
         self.judge_fields(&options, unknown).map_err(|why| shape::refusal(served, why))?;
+        check_named(&object, &target.name)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (kind, object) = stored(served, object);
         let Some(old) = self.get(kind, &target.key()).map(Object::unfolded) else {
@@ -94,6 +95,7 @@ impl Store {
             if target.part != Part::Main {
                 return Err(Status::not_found(served, &target.name));
             }
+            check_named(&as_sent, &target.name)?;
             managed::created(&writer, &mut applied, &as_sent);
             self.judge_applied(&options)?;
             shape::drop_empty(kind, &mut applied);
@@ -148,6 +150,7 @@ impl Store {
             unknown.sort_unstable();
         }
         self.judge_fields(&options, unknown).map_err(|why| refuse(&object, why))?;
+        check_named(&object, &target.name)?;
         identify(served, target.namespace.as_deref(), Some(&target.name), &mut object)?;
         let (_, object) = stored(served, object);
         check_unconditional(served, target, &object)?;

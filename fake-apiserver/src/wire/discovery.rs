@@ -104,7 +104,7 @@ impl Served<'_> {
     fn versions(&self, group: &str) -> Vec<&'static str> {
         let mut versions: Vec<_> = self.kinds().filter(|k| k.group == group).map(|k| k.version).collect();
         if kinds::all().iter().all(|kind| kind.group != group) {
-            versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+            versions.sort_by_key(|version| std::cmp::Reverse(kinds::priority(version)));
         }
         versions.dedup();
         versions
@@ -231,18 +231,6 @@ impl Served<'_> {
 fn storage_version_hash(stored: &Kind) -> String {
     let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, stored.kind));
     STANDARD.encode(&digest[..8])
-}
-
-/// How a version is preferred: stable ones before betas and alphas, later ones before earlier (apimachinery
-/// `version.CompareKubeAwareVersionStrings`).
-pub fn priority(version: &str) -> (u32, u32, u32) {
-    let number = |text: &str| text.parse().unwrap_or(0);
-    let rest = version.strip_prefix('v').unwrap_or_default();
-    match (rest.split_once("beta"), rest.split_once("alpha")) {
-        (Some((major, minor)), _) => (2, number(major), number(minor)),
-        (_, Some((major, minor))) => (1, number(major), number(minor)),
-        _ => (if rest.parse::<u32>().is_ok() { 3 } else { 0 }, number(rest), 0),
-    }
 }
 
 /// Short names and categories, which are left out where there are none.

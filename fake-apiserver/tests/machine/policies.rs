@@ -83,12 +83,39 @@ fn an_expression_that_cannot_be_evaluated_is_refused_with_its_policy() {
     let mut m = Machine::new();
     for (expression, wanted) in [
         ("object.", "compilation failed"),
-        ("authorizer.group('').resource('pods').check('create').allowed()", "undeclared reference to"),
+        ("authorizer.group('').resource('pods').check('create')", "must evaluate to bool but got"),
+        ("authorizer.resource('pods').check('create').allowed()", "found no matching overload for 'resource'"),
+        ("authorizer.nope.check('create').allowed()", "does not support field selection"),
+        ("timestamp(request.name) < 1", "found no matching overload for '_<_'"),
         ("nobody == 1", "undeclared reference to 'nobody'"),
     ] {
         let refused = m.create("validatingadmissionpolicies", policy(json!([{"expression": expression}]))).unwrap_err();
         assert!(refused.code == 422 && refused.message.contains(wanted), "{}", refused.message);
     }
+}
+
+#[test]
+fn a_policy_sees_who_asks_and_what_time_it_was() {
+    let mut m = bound(
+        json!([{"expression": "request.userInfo.username == 'system:apiserver' && !request.dryRun"},
+            {"expression": "timestamp(object.data.at) + duration('1h') > timestamp('2024-01-01T00:00:00Z')", "message": "too old"}]),
+        &json!({}),
+    );
+    let at = |name: &str, at: &str| json!({"metadata": {"name": name}, "data": {"at": at}});
+    assert!(m.create("configmaps", at("a", "2023-12-31T23:30:00Z")).is_ok());
+    let refused = m.create("configmaps", at("b", "2023-12-31T22:30:00Z")).unwrap_err();
+    assert!(refused.message.ends_with("too old"), "{}", refused.message);
+}
+
+#[test]
+fn a_message_does_not_ask_about_access() {
+    let mut m = Machine::new();
+    let message = "authorizer.path('/x').check('get').reason()";
+    let refused = m
+        .create("validatingadmissionpolicies", policy(json!([{"expression": "true", "messageExpression": message}])))
+        .unwrap_err();
+    let wanted = "spec.validations[0].messageExpression: Invalid value";
+    assert!(refused.message.contains(wanted) && refused.message.contains("undeclared reference to 'authorizer'"));
 }
 
 /// A policy on these resources, bound.

@@ -160,6 +160,17 @@ fn the_phase_of_a_volume_is_stamped_when_it_changes() {
 #[case("nodes", json!({"metadata": {"name": "x"}}), json!({}), json!({"spec": {"providerID": "b"}}), None)]
 #[case("pods", pod("x"), json!({}), json!({"spec": {"nodeName": "n"}}),
     Some("spec: Forbidden: pod updates may not change fields other than"))]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"nodeName": "n"}}),
+    Some(" if it was previously negative)\n@@ "))]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"nodeName": "n"}}),
+    Some("\n  \"AutomountServiceAccountToken\": null,\n- \"NodeName\": \"\",\n+ \"NodeName\": \"n\",\n  \"SecurityContext\": {\n"))]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}}),
+    Some("spec.containers: Forbidden: pod updates may not add or remove containers"))]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"activeDeadlineSeconds": 5}}), None)]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"activeDeadlineSeconds": -1}}),
+    Some("spec.activeDeadlineSeconds: Invalid value: -1: must be between 0 and 2147483647, inclusive"))]
+#[case("pods", pod("x"), json!({}), json!({"spec": {"schedulingGates": [{"name": "g"}]}}),
+    Some("only deletion is allowed, but found new scheduling gate 'g'"))]
 #[case("pods", pod("x"), json!({}), json!({"metadata": {"labels": {"a": "b"}}}), None)]
 #[case("volumeattributesclasses", json!({"metadata": {"name": "x"}, "driverName": "d", "parameters": {"a": "b"}}), json!({}),
     json!({"driverName": "e"}), Some("updates to driverName are forbidden."))]
@@ -180,6 +191,31 @@ fn updates_change_only_what_upstream_lets_change(
         (Err(error), Some(part)) => assert!(error.message.contains(part), "{}", error.message),
         (answer, expected) => panic!("{answer:?}, expected {expected:?}"),
     }
+}
+
+#[test]
+fn a_deadline_is_only_brought_forward_and_gates_only_open() {
+    let mut m = Machine::new();
+    let mut gated = pod("x");
+    gated["spec"]["schedulingGates"] = json!([{"name": "a"}, {"name": "b"}]);
+    gated["spec"]["activeDeadlineSeconds"] = 9.into();
+    gated["spec"]["nodeSelector"] = json!({"zone": "a"});
+    m.create("pods", gated).unwrap();
+    let mut patch = |spec: Value| m.patch("pods", "x", Main, json!({"spec": spec}));
+    let why = |answer: Result<_, Status>| answer.unwrap_err().message;
+    assert!(why(patch(json!({"activeDeadlineSeconds": 10}))).contains("must be less than or equal to previous value"));
+    assert!(
+        why(patch(json!({"activeDeadlineSeconds": null}))).contains("must not update from a positive integer to nil")
+    );
+    patch(json!({"activeDeadlineSeconds": 8})).unwrap();
+    patch(json!({"nodeSelector": {"disk": "ssd"}})).unwrap();
+    let told = why(patch(json!({"nodeSelector": {"zone": "b"}})));
+    assert!(told.contains("only additions to spec.nodeSelector are allowed (no mutations or deletions)"), "{told}");
+    patch(json!({"schedulingGates": [{"name": "b"}]})).unwrap();
+    patch(json!({"schedulingGates": null})).unwrap();
+    assert!(
+        why(patch(json!({"nodeSelector": {"more": "x"}}))).contains("pod updates may not change fields other than")
+    );
 }
 
 #[test]

@@ -182,3 +182,39 @@ fn nobody_grants_what_they_do_not_hold() {
         assert_eq!(ann(&bindings, binding("view")).await.0, 201);
     });
 }
+
+#[test]
+fn policies_ask_what_the_caller_may_do() {
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    story_with(guarded(), |client| async move {
+        let admin = async |method, uri: &str, body| send(&client, "secret", &[], method, uri, body).await;
+        let rules =
+            json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+        let validations = json!([
+            {"expression": "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()",
+                "messageExpression": "request.userInfo.username + ' may not see secrets'"},
+            {"expression": "authorizer.requestResource.check('create').allowed()", "message": "nor this"},
+            {"expression": "!authorizer.serviceAccount('default', 'default').path('/metrics').check('get').allowed()"},
+        ]);
+        let policy = json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": rules}, "validations": validations}});
+        assert_eq!(admin(Method::POST, &format!("{ADMISSION}/validatingadmissionpolicies"), policy).await.0, 201);
+        let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+        assert_eq!(
+            admin(Method::POST, &format!("{ADMISSION}/validatingadmissionpolicybindings"), binding).await.0,
+            201
+        );
+        let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]});
+        admin(Method::POST, &format!("{RBAC}/clusterroles"), role).await;
+        let binding = json!({"metadata": {"name": "r"}, "roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind": "User", "name": "ann"}]});
+        admin(Method::POST, &format!("{RBAC}/clusterrolebindings"), binding).await;
+        let ann = async |name: &str| send(&client, "secret", &["ann"], Method::POST, CONFIGS, config(name)).await;
+        let (code, refused) = ann("a").await;
+        let said = refused["message"].as_str().unwrap();
+        assert!(code == 422 && said.ends_with("denied request: ann may not see secrets"), "{said}");
+        // Who may do everything may do this.
+        assert_eq!(admin(Method::POST, CONFIGS, config("b")).await.0, 201);
+        let role = json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": ["create", "get"]}]});
+        admin(Method::PUT, &format!("{RBAC}/clusterroles/r"), role).await;
+        assert_eq!(ann("a").await.0, 201);
+    });
+}

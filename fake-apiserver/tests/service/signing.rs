@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fake_apiserver::tls::Authority;
-use fake_apiserver::{Config, Rbac, der};
+use fake_apiserver::{Config, Rbac, x509};
 use http::Request;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::pki_types::CertificateDer;
@@ -63,7 +63,7 @@ fn what_was_approved_is_signed_and_says_who_one_is() {
         let signed = send(&client, Method::GET, &format!("{REQUESTS}/ann"), Value::Null).await.1;
         let pem = STANDARD.decode(signed["status"]["certificate"].as_str().unwrap()).unwrap();
         let certificate = CertificateDer::from_pem_slice(&pem).unwrap();
-        assert_eq!(der::certificate_subject(&certificate).unwrap().common_name, "ann");
+        assert_eq!(x509::certificate_subject(&certificate).unwrap().common_name, "ann");
         let (code, refused) = certified(&client, PODS, &certificate).await;
         assert_eq!(code, 403);
         assert!(refused["message"].as_str().unwrap().contains("User \"ann\" cannot list"), "{refused}");

@@ -278,3 +278,35 @@ fn mutating_policies_come_before_webhooks_and_are_not_repeated_unless_they_ask()
         assert_eq!(asked[0].1["object"]["data"]["n"], "1", "the webhook sees what the policy made");
     });
 }
+
+#[test]
+fn a_webhook_is_asked_only_where_its_conditions_hold() {
+    let hooks = Hooks::default();
+    story_with(hooks.config(), |client| async move {
+        let condition = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let named = condition("object.metadata.name != 'skipped' && authorizer.requestResource.check('get').allowed()");
+        assert_eq!(client.post(VALIDATING, configuration("warn", &named)).await.0, 201);
+        assert_eq!(client.post(CONFIGS, config("asked")).await.0, 201);
+        assert_eq!(client.post(CONFIGS, config("skipped")).await.0, 201);
+        assert_eq!(hooks.asked(), ["warn CREATE"]);
+        // What cannot be evaluated refuses, or is passed over.
+        let uri = format!("{VALIDATING}/warn");
+        for (policy, code) in [("Fail", 403), ("Ignore", 201)] {
+            let mut broken = condition("object.data.nope == 'x'");
+            broken["failurePolicy"] = policy.into();
+            client.send(Method::DELETE, &uri, "application/json", None).await;
+            assert_eq!(client.post(VALIDATING, configuration("warn", &broken)).await.0, 201);
+            let (found, said) = client.post(CONFIGS, config(&policy.to_lowercase())).await;
+            assert_eq!(found, code, "{said}");
+            assert_eq!(hooks.asked(), Vec::<String>::new());
+        }
+        // And what is no condition is refused with its webhook.
+        for (expression, wanted) in [
+            ("object.metadata.name", "webhooks[0].matchConditions[0].expression: Invalid value"),
+            ("nobody == 1", "undeclared reference to 'nobody'"),
+        ] {
+            let (code, refused) = client.post(VALIDATING, configuration("deny", &condition(expression))).await;
+            assert!(code == 422 && refused["message"].as_str().unwrap().contains(wanted), "{refused}");
+        }
+    });
+}

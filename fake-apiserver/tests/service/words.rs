@@ -248,3 +248,26 @@ fn bodies_are_refused_in_upstreams_words() {
         assert_eq!(said(&client.put(&uri, moved).await), (400, why.to_owned()));
     });
 }
+
+/// What a URL names, its object names too.
+#[test]
+fn an_object_without_its_name_is_no_update() {
+    story(|client| async move {
+        client.post(CONFIGS, config("a")).await;
+        let uri = format!("{CONFIGS}/a");
+        let why = "the name of the object (a based on URL) was undeterminable: name must be provided";
+        let (code, refused) = client.send(Method::PUT, &uri, "application/json", Some(json!({"data": {}}))).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(why)));
+        let patch = json!([{"op": "remove", "path": "/metadata/name"}]);
+        let (code, refused) = client.send(Method::PATCH, &uri, "application/json-patch+json", Some(patch)).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(why)));
+        // To apply to what is there is to name it; to make something it is not.
+        let apply = "application/apply-patch+yaml";
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}});
+        let applied = format!("{uri}?fieldManager=m");
+        assert_eq!(client.send(Method::PATCH, &applied, apply, Some(body.clone())).await.0, 200);
+        let (code, refused) =
+            client.send(Method::PATCH, &format!("{CONFIGS}/b?fieldManager=m"), apply, Some(body)).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(&*why.replace("(a ", "(b "))));
+    });
+}

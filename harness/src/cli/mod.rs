@@ -6,10 +6,12 @@ mod compose;
 mod day;
 mod doctor;
 mod explore;
+mod explore_mutants;
 mod health;
 mod pause;
 mod refusal;
 mod replay;
+mod report;
 mod run;
 mod schema;
 mod search;
@@ -68,7 +70,7 @@ enum Command {
         after_help = "Example:\n  mooring sweep scenarios/migration.yaml --jobs 4 --out found\n  mooring sweep scenarios/first-volume.yaml --only crash,lose-reply --points 200"
     )]
     Sweep(Box<sweep::Args>),
-    /// Run a finding again, byte for byte; or up to a moment, and look around there.
+    /// Run a finding again, byte for byte; up to a moment, to look around there; or step by step, forward and back.
     ///
     /// The exit code is 0 when it went as recorded, whatever the finding is, 5 with the first event that differs, 2 for a
     /// mistake in the file or on the command line. A file without a record is run twice, and the two are compared.

@@ -1,22 +1,28 @@
 //! `mooring replay`: a run again, byte for byte, or up to a moment.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use substrate::fault::Span;
 
+use super::report;
 use super::search::{self, Which};
 use crate::output::{self, Envelope, Exit, Failure, Format, Style, Tone};
 use crate::report::trace_line;
+use crate::report_html::{Listener, Page, Run, Tone as Look, Verdict as Word};
 use crate::search::bundle::{Record, trace_beside};
 use crate::search::document::Document;
-use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
-use crate::search::replay::{Difference, Moment, first_difference, to_moment};
+use crate::search::judge::{Class, Task, Verdict, judge_and_keep, judge_and_show, judge_and_trace, task_of};
+use crate::search::replay::{Difference, Moment, first_difference, state_text, to_moment};
+use crate::search::step::{Setup, debug};
+use crate::timeline::Timeline;
 
 /// Events that are shown before a moment.
 const SHOWN: usize = 20;
 const MOMENT: &str = "Up to a moment";
+const STEP: &str = "Step by step";
 const COMPARE: &str = "What it is compared with";
 
 /// Arguments of `mooring replay`.
@@ -33,6 +39,13 @@ pub(super) struct Args {
     /// Stop when an object enters a state: 'pvc/data Bound', 'volumeattachment/csi-* attached'.
     #[arg(long, value_name = "OBJECT STATE", conflicts_with = "until", help_heading = MOMENT, value_parser = Moment::of_object)]
     at: Option<Moment>,
+    /// Go through the run in a debugger: forward and back, with breakpoints. It reads commands from standard input; `help`
+    /// lists them.
+    #[arg(long, help_heading = STEP, conflicts_with_all = ["until", "at", "state", "against", "record", "report"])]
+    step: bool,
+    /// Go back by running from the start, instead of keeping copies of the run. What is seen is the same.
+    #[arg(long, requires = "step", help_heading = STEP)]
+    from_start: bool,
     /// Show what there is then: objects, volumes of the cloud, devices and mounts of each node. Reading takes some
     /// milliseconds of the world's time.
     #[arg(long, help_heading = MOMENT)]
@@ -43,6 +56,9 @@ pub(super) struct Args {
     /// Write the trace to this file, to compare with later.
     #[arg(long, value_name = "TRACE", conflicts_with_all = ["until", "at", "state"], help_heading = COMPARE)]
     record: Option<PathBuf>,
+    /// Write a report of the run to this file: one page that shows what happened, up to the moment if there is one.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Wall-clock limit; exceeding it is exit code 4.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: Span,
@@ -57,6 +73,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     if args.state && args.until.is_none() && args.at.is_none() {
         return usage("--state: say when, with --until or --at".to_owned());
     }
+    if args.step {
+        return step(args, &document, &mine, format);
+    }
     // What was recorded with another seed or other defects is another run.
     let record = record.filter(|r| r.seed == mine.seed && r.mutants == mine.mutants);
     match args.until.clone().or_else(|| args.at.clone()) {
@@ -65,13 +84,37 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
 }
 
+/// Goes through the run as it is told on standard input.
+fn step(args: &Args, document: &Document, mine: &Record, format: Format) -> ExitCode {
+    if format == Format::Json {
+        return search::usage("replay", format, "--step: it speaks with people; leave --output json out");
+    }
+    let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
+    let prompts = std::io::stdin().is_terminal();
+    match debug(&Setup { task, from_start: args.from_start, prompts }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => search::usage("replay", format, message),
+    }
+}
+
 /// Runs to a moment, and shows it.
 fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, format: Format) -> ExitCode {
     let task = Task { text: document.text(), seed: mine.seed, mutants: mine.mutants.clone(), ..Task::default() };
-    let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0)) {
+    let listener = Listener::default();
+    let hears = args.report.is_some().then_some(&listener);
+    let seen = match to_moment(&task, moment, args.state, Some(args.timeout.0), hears) {
         Ok(seen) => seen,
         Err(message) => return search::usage("replay", format, message),
     };
+    if let Some(path) = &args.report {
+        let word = if seen.came { "stopped" } else { "ended before" };
+        let timeline = Timeline::build(&seen.events);
+        let mut run = Run::new(document.name(), mine.seed, &listener, timeline, &[]);
+        run.verdict = Word { tone: Look::Warning, word: word.to_owned(), message: String::new() };
+        if let Err(why) = report::write(page(args, document, mine, run), path) {
+            return search::environment("replay", format, why);
+        }
+    }
     let from = seen.events.len().saturating_sub(SHOWN);
     let lines: Vec<_> = seen.events[from..].iter().map(|event| event.line()).collect();
     let mut text: String = lines.iter().map(|line| trace_line(line) + "\n").collect();
@@ -89,33 +132,17 @@ fn stop_at(args: &Args, document: &Document, mine: &Record, moment: Moment, form
     output::finish(format, &envelope, &text, Style::stderr()).into()
 }
 
-fn state_text(state: &Value) -> String {
-    let style = Style::stdout();
-    let mut out = String::new();
-    for key in ["objects", "ec2", "nodes"] {
-        out += &format!("\n{}\n", style.paint(Tone::Title, key));
-        for item in state[key].as_array().into_iter().flatten() {
-            let Value::Object(map) = item else { continue };
-            let name = ["object", "volume", "node"].iter().find_map(|key| map.get(*key)?.as_str()).unwrap_or_default();
-            let rest: Vec<String> = map
-                .iter()
-                .filter(|(_, value)| value.as_str() != Some(name))
-                .map(|(key, value)| {
-                    format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-                })
-                .collect();
-            out += &format!("  {name}  {}\n", rest.join("  "));
-        }
-    }
-    let ms = state["readMs"].as_u64().unwrap_or(0);
-    out + &style.paint(Tone::Faint, &format!("read at {}.{:03}s\n", ms / 1000, ms % 1000))
-}
-
 /// Runs to the end, and compares with what was recorded: with another run of its own where nothing was.
 fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Record>, format: Format) -> ExitCode {
     let limit = Some(args.timeout.0);
     let task = task_of(document, mine, limit);
-    let (verdict, lines) = judge_and_trace(&task, limit);
+    let listener = Listener::default();
+    let (verdict, outcome) = match args.report {
+        Some(_) => judge_and_show(&task, limit, &listener),
+        None => judge_and_keep(&task, limit),
+    };
+    let lines: Vec<String> =
+        outcome.iter().flat_map(|outcome| &outcome.events).map(|event| event.line().text()).collect();
     if verdict.class == Class::Unreadable {
         return search::usage("replay", format, verdict.message);
     }
@@ -123,6 +150,12 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
         && let Err(e) = std::fs::write(path, lines.join("\n") + "\n")
     {
         return search::environment("replay", format, format!("--record {}: {e}", path.display()));
+    }
+    if let Some(path) = &args.report {
+        let run = report::heard(document.name(), mine.seed, &verdict, &listener, outcome.as_ref());
+        if let Err(why) = report::write(page(args, document, mine, run), path) {
+            return search::environment("replay", format, why);
+        }
     }
     let beside = args.against.clone().or_else(|| {
         let beside = trace_beside(&args.which.file);
@@ -166,6 +199,16 @@ fn compare(args: &Args, document: &Document, mine: &Record, record: Option<&Reco
     text += &format!("{} {}\n", verdict.class.word(), verdict.signature);
     text += &verdict.message.lines().map(|line| format!("  {line}\n")).collect::<String>();
     output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+/// The report of the run.
+fn page(args: &Args, document: &Document, mine: &Record, mut run: Run) -> Page {
+    let flags = search::flags(mine.seed, &mine.mutants);
+    let path = Some(args.which.file.as_path());
+    let text = std::fs::read_to_string(&args.which.file).unwrap_or_else(|_| document.text());
+    (run.commands, run.file) = (report::commands(path, &flags), report::file(path, &text));
+    let command = run.commands.first().map(|command| command.text.clone()).unwrap_or_default();
+    Page { title: document.name().to_owned(), command, runs: vec![run], ..Page::default() }
 }
 
 fn differs(Difference { n, recorded, now }: Difference) -> String {

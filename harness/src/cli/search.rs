@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use substrate::fault::Span;
+use substrate::fault::{Fault, Span};
 use substrate::host::Stop;
 
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Style};
 use crate::search::bundle::{self, Bundle, Record};
 use crate::search::document::Document;
-use crate::search::judge::{Class, Verdict, judge_and_trace, task_of};
-use crate::search::worker;
+use crate::search::judge::{Class, Task, Verdict, judge_and_trace, task_of};
 use crate::search::workers::{self, Next, Settings, processors};
+use crate::search::{forks, worker};
 
 const HOW: &str = "How runs are carried out";
 
@@ -90,10 +90,28 @@ pub(in crate::cli) fn carry_out(
     })
 }
 
+/// Carries out the branches of one run, and gives false when the user ended them.
+pub(in crate::cli) fn carry_out_branches(
+    settings: Settings,
+    trunk: &Task,
+    branches: Vec<(usize, Fault)>,
+    told: impl FnMut(usize, Verdict),
+) -> Result<bool, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
+    runtime.block_on(async {
+        let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+        let stop = async {
+            stop.wait().await;
+        };
+        forks::run(settings, trunk, branches, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+    })
+}
+
 /// Writes a finding into `folder`, with its trace where it has one, and gives its path.
 pub(in crate::cli) fn keep(mut bundle: Bundle, folder: &Path, name: &str, limit: Duration) -> Result<PathBuf, String> {
     // A run that breaks the program would break this one, too.
-    if matches!(bundle.record.class, Class::Broke | Class::Hung) {
+    if matches!(bundle.record.class, Class::Broke | Class::Hung | Class::Diverged) {
         return bundle.write(folder, name, &[]);
     }
     let task = task_of(&bundle.document, &bundle.record, Some(limit));

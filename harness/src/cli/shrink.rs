@@ -122,6 +122,7 @@ fn verdicts(
         seed: record.seed,
         mutants: record.mutants.clone(),
         ends: None,
+        tell_coverage: false,
         tell_ends: record.class == Class::EndDiffers,
     };
     let tasks: Vec<Task> = documents.iter().map(task).collect();

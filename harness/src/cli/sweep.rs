@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use substrate::fault::Fault;
 
+use super::report;
 use super::search::{self, How};
 use crate::mutants;
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style, Tone, took};
+use crate::report_html::{Page, RUNS};
 use crate::search::bundle::Bundle;
 use crate::search::document::Document;
-use crate::search::judge::{Class, Verdict};
+use crate::search::judge::{Class, Task, Verdict};
 use crate::search::points::PointKind;
 use crate::search::shard::Shard;
 use crate::search::sweep::{Plan, Sweep, Table};
@@ -21,6 +25,8 @@ use crate::search::workers::Since;
 const WHAT: &str = "What is broken";
 /// Runs of a finding that are named.
 const NAMED: usize = 3;
+/// Points that run from the start, too, to compare.
+const SAMPLE: usize = 10;
 
 /// Arguments of `mooring sweep`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,9 +49,15 @@ pub(super) struct Args {
     /// Only the k-th of n parts of the runs; the others are somebody else's.
     #[arg(long, value_name = "K/N", default_value_t, help_heading = WHAT)]
     shard: Shard,
+    /// Run every point from the start, instead of copying one run at each point. The result is the same.
+    #[arg(long)]
+    from_start: bool,
     /// Write a scenario file for each finding, with its trace, into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Write a report to this file: one page with the table and a run of each finding, for a browser.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     how: How,
 }
@@ -94,31 +106,107 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     };
     let runs: Vec<usize> =
         (0..sweep.len()).map(|run| args.shard.whole(run)).take_while(|run| *run < sweep.len()).collect();
-    let settings = workers_of(args, &sweep);
     let progress = if format == Format::Json { Progress::silent() } else { Progress::stderr() };
     let phase = progress.phase(format!("sweep {}", sweep_name(&document)));
     let since = Since::now();
     let mut verdicts: BTreeMap<usize, Verdict> = BTreeMap::new();
     let mut found = 0;
+    let mut whole = true;
+    let mut tell = |verdicts: &mut BTreeMap<usize, Verdict>, run: usize, verdict: Verdict| {
+        found += usize::from(verdict.class.is_finding());
+        verdicts.insert(run, verdict);
+        phase.update(&format!("{} of {} points, {found} found", verdicts.len(), runs.len()));
+    };
+    if !args.from_start {
+        let branches: Vec<(usize, Fault)> = runs.iter().filter_map(|run| Some((*run, sweep.branch(*run)?))).collect();
+        let told = |run, verdict| tell(&mut verdicts, run, verdict);
+        match search::carry_out_branches(workers_of(args, &sweep), &sweep.trunk(), branches, told) {
+            Ok(all) => whole = all,
+            Err(why) => return search::environment("sweep", format, why),
+        }
+    }
+    let branched = (verdicts.len(), since.elapsed());
+    // Pairs, and what could not be branched, run from the start.
+    let rest: Vec<usize> = runs.iter().copied().filter(|run| !verdicts.contains_key(run)).collect();
+    if whole && !rest.is_empty() {
+        let told = |run, verdict| tell(&mut verdicts, run, verdict);
+        match from_start(args, &sweep, rest, told) {
+            Ok(all) => whole = all,
+            Err(why) => return search::environment("sweep", format, why),
+        }
+    }
+    let wall = since.elapsed();
+    let rate = per_second(verdicts.len(), wall);
+    let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+    let mut said = format!("{} points in {}, {rate:.1} points per second", verdicts.len(), took(wall_ms));
+    if whole && branched.0 > SAMPLE * 2 {
+        match sample(args, &sweep, &verdicts) {
+            Ok(alone) => {
+                let times = per_second(branched.0, branched.1) / alone.max(1e-3);
+                said += &format!("; {times:.1} times as many as from the start of each");
+            }
+            Err(failure) => {
+                let envelope = Envelope::failed("sweep", Exit::Diverged, failure);
+                return output::finish(format, &envelope, "", Style::stderr()).into();
+            }
+        }
+    }
+    phase.done(&said);
+    conclude(args, &sweep, &verdicts, runs.len(), whole, format)
+}
+
+fn per_second(runs: usize, wall: Duration) -> f64 {
+    runs as f64 / wall.as_secs_f64().max(1e-3)
+}
+
+/// Carries out `runs` from the start of each, and gives false when the user ended them.
+fn from_start(
+    args: &Args,
+    sweep: &Sweep,
+    runs: Vec<usize>,
+    mut told: impl FnMut(usize, Verdict),
+) -> Result<bool, String> {
     let work = {
         let (sweep, runs) = (sweep.clone(), runs.clone());
         move |at: usize| runs.get(at).map(|run| sweep.task(*run))
     };
-    let whole = search::carry_out(settings, Box::new(work), |at, verdict| {
-        found += usize::from(verdict.class.is_finding());
-        verdicts.insert(runs[at], verdict);
-        phase.update(&format!("{} of {} points, {found} found", verdicts.len(), runs.len()));
+    search::carry_out(workers_of(args, sweep), Box::new(work), |at, verdict| {
+        told(runs[at], verdict);
         true
+    })
+}
+
+/// Runs some of the points from the start, too: they must come to the same. Gives how many there are in a second.
+fn sample(args: &Args, sweep: &Sweep, verdicts: &BTreeMap<usize, Verdict>) -> Result<f64, Failure> {
+    let ended = |verdict: &Verdict| !matches!(verdict.class, Class::Broke | Class::Hung);
+    let all: Vec<usize> = verdicts
+        .iter()
+        .filter(|(run, verdict)| sweep.branch(**run).is_some() && ended(verdict))
+        .map(|(run, _)| *run)
+        .collect();
+    let some: Vec<usize> = (0..SAMPLE).filter_map(|at| all.get(at * all.len() / SAMPLE).copied()).collect();
+    let (since, mut wrong) = (Since::now(), None);
+    let many = some.len();
+    let done = from_start(args, sweep, some, |run, verdict| {
+        if verdicts.get(&run) != Some(&verdict) {
+            wrong.get_or_insert((run, verdict));
+        }
     });
-    let whole = match whole {
-        Ok(whole) => whole,
-        Err(why) => return search::environment("sweep", format, why),
-    };
-    let wall = since.elapsed();
-    let rate = verdicts.len() as f64 / wall.as_secs_f64().max(1e-3);
-    let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-    phase.done(&format!("{} points in {}, {rate:.1} points per second", verdicts.len(), took(wall_ms)));
-    conclude(args, &sweep, &verdicts, runs.len(), whole, format)
+    let rate = per_second(many, since.elapsed());
+    match (done, wrong) {
+        (Err(why), _) => Err(Failure::new("environment", why)),
+        (Ok(_), None) => Ok(rate),
+        (Ok(_), Some((run, alone))) => {
+            let class = verdicts.get(&run).map_or("nothing", |verdict| verdict.class.word());
+            let message = format!(
+                "{}: as a branch it came to `{class}`, and from the start to `{}`, with other events",
+                sweep.about(run),
+                alone.class.word()
+            );
+            let action = "this is a mistake in mooring: sweep with --from-start, and report it";
+            Err(Failure::new("branch-differs", message).action(action))
+        }
+    }
 }
 
 fn sweep_name(document: &Document) -> String {
@@ -163,6 +251,11 @@ fn conclude(
     }
     // The worst, and the most frequent, first; what is equal in the order of the words.
     findings.sort_by_key(|finding| (finding.verdict.class, std::cmp::Reverse(finding.runs.len())));
+    if let Some(path) = &args.report
+        && let Err(why) = report::write(page(args, sweep, &table, &findings), path)
+    {
+        return search::environment("sweep", format, why);
+    }
     let text = text(args, sweep, &table, &findings, runs, verdicts.len());
     let data = data(args, sweep, &table, &findings, runs, verdicts.len());
     let envelope = match (whole, findings.len()) {
@@ -180,6 +273,43 @@ fn conclude(
         }
     };
     output::finish(format, &envelope, &text, Style::stderr()).into()
+}
+
+/// The report: the table, and the first run of each finding; the unbroken run where there is none.
+fn page(args: &Args, sweep: &Sweep, table: &Table, findings: &[Finding<'_>]) -> Page {
+    let flags = search::flags(args.seed, &args.how.mutant);
+    let limit = args.how.timeout.0;
+    let mut page = Page {
+        title: format!("sweep of {}", sweep_name(sweep.document())),
+        command: format!("mooring sweep {} {flags}", args.scenario.display()),
+        table: Some(report::table(table)),
+        ..Page::default()
+    };
+    for (id, count) in &table.declared {
+        page.notes.push(format!("Declared: {id} in {count} runs."));
+    }
+    for Finding { verdict, runs, file } in findings.iter().take(RUNS) {
+        let broken = runs.first().copied().flatten();
+        let document = sweep.broken(broken.unwrap_or(usize::MAX));
+        let ends = (verdict.class == Class::EndDiffers).then(|| sweep.unbroken.ends.clone());
+        let task = Task { ends, ..task_of_sweep(sweep, broken) };
+        let name = broken.map_or_else(|| "the unbroken run".to_owned(), |run| sweep.about(run));
+        let mut run = report::run(&name, &task, verdict, limit);
+        (run.commands, run.file) =
+            (report::commands(file.as_deref(), &flags), report::file(file.as_deref(), &document.text()));
+        page.runs.push(run);
+    }
+    if findings.len() > RUNS {
+        page.notes.push(format!("{} more findings are not shown.", findings.len() - RUNS));
+    }
+    if findings.is_empty() {
+        page.runs.push(report::run("the unbroken run", &task_of_sweep(sweep, None), &sweep.unbroken, limit));
+    }
+    page
+}
+
+fn task_of_sweep(sweep: &Sweep, run: Option<usize>) -> Task {
+    sweep.task(run.unwrap_or(usize::MAX))
 }
 
 /// Writes the first run of a finding as a file.

@@ -1,5 +1,7 @@
 //! I5: nothing leaks. What the harness finds at quiescence, after everything that was created is deleted.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 /// What is left over, each thing by a name that a user can look for.
@@ -40,6 +42,23 @@ impl Leftovers {
             ("device", &self.devices),
             ("directory", &self.directories),
         ]
+    }
+
+    /// The directories that `volume_of` gives a volume for, each with its node and the volume, and all that is left besides.
+    pub(super) fn split(
+        &self,
+        volume_of: impl Fn(&str, &Path) -> Option<String>,
+    ) -> (Vec<(String, String, String)>, Self) {
+        let mut others = Self { directories: Vec::new(), ..self.clone() };
+        let mut found = Vec::new();
+        for directory in &self.directories {
+            let (node, path) = directory.split_once(": ").unwrap_or_default();
+            match volume_of(node, Path::new(path)) {
+                Some(volume) => found.push((directory.clone(), node.to_owned(), volume)),
+                None => others.directories.push(directory.clone()),
+            }
+        }
+        (found, others)
     }
 
     /// One sentence for each kind of thing that is left.

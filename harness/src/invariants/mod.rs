@@ -17,12 +17,13 @@
 //!
 //! Each invariant counts the occasions on which it could have been broken ([`Checked`]): a run in which it had none
 //! says nothing about it. The checkers are pure: they see events of the trace, by type, and nothing else. `facts` keeps
-//! what several of them need; each invariant has a file of its own.
+//! what several of them need, `forgotten` what tells one leftover from another; each invariant has a file of its own.
 
 mod checked;
 mod converge;
 pub mod declared;
 mod facts;
+mod forgotten;
 mod i1_one_writer;
 mod i2_detach_after_unstage;
 mod i3_order;
@@ -98,6 +99,7 @@ pub struct Invariants(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     facts: Facts,
+    forgotten: forgotten::Forgotten,
     checked: Checked,
     one_writer: i1_one_writer::OneWriter,
     detach_after_unstage: i2_detach_after_unstage::DetachAfterUnstage,
@@ -119,12 +121,13 @@ impl Invariants {
     /// Takes in the next event and checks what is asked at every event, and that no component broke.
     pub fn observe(&self, event: &Event) {
         let state = &mut *self.state();
-        let State { facts, checked, one_writer, detach_after_unstage, durable_bytes, streams, .. } = state;
+        let State { facts, forgotten, checked, one_writer, detach_after_unstage, durable_bytes, streams, .. } = state;
         if streams.sees(event) {
             let found = streams.check(event, checked);
             return state.at(event, Id::I7, found);
         }
         facts.observe(event);
+        forgotten.observe(event, |instance| facts.name(instance).to_owned());
         let i1 = one_writer.check(facts, checked, event);
         let i2 = detach_after_unstage.check(facts, checked, event);
         let i3 = i3_order::check(facts, checked, event);
@@ -183,7 +186,14 @@ impl Invariants {
         let mut state = self.state();
         let made = state.facts.made();
         state.checked.add(Id::I5, made);
-        leftovers.sentences().into_iter().for_each(|message| state.at_end(Id::I5, message));
+        let (forgotten, others) = leftovers.split(|node, path| state.forgotten.volume(node, path).map(str::to_owned));
+        others.sentences().into_iter().for_each(|message| state.at_end(Id::I5, message));
+        for (directory, node, volume) in forgotten {
+            let details = [("kubeletRestartedSinceUnpublish", true.into())].into();
+            let message = format!("a directory is left over: {directory}");
+            let (volume, node) = (Some(volume), Some(node));
+            state.found_at_end(Id::I5, Found { message, volume, node, details, ..Found::default() });
+        }
     }
 
     /// What did not hold so far, oldest first; at most the first 50.
@@ -233,8 +243,12 @@ impl State {
     }
 
     fn at_end(&mut self, id: Id, message: String) {
+        self.found_at_end(id, Found { message, ..Found::default() });
+    }
+
+    fn found_at_end(&mut self, id: Id, found: Found) {
         let (ms, n, process) = self.last.clone().unwrap_or_default();
-        self.add(ms, n, &process, id.name(), Found { message, operation: "quiescence".to_owned(), ..Found::default() });
+        self.add(ms, n, &process, id.name(), Found { operation: "quiescence".to_owned(), ..found });
     }
 
     fn add(&mut self, ms: u64, n: u64, process: &str, id: &'static str, found: Found) {

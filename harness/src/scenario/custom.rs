@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use fake_apiserver::kinds;
-use fake_apiserver::wire::discovery::priority;
+use fake_apiserver::kinds::priority;
 use serde_json::Value;
 
 use super::object::Kind;

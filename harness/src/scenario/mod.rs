@@ -38,14 +38,18 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the file cannot be read (exit code 2, as for every other mistake in it), or what [`parse`] says.
 pub fn load(path: &Path) -> Result<Scenario, Box<ScenarioError>> {
+    read(&path.display().to_string(), &text_of(path)?, true)
+}
+
+/// The text of the file at `path`, which is not longer than a scenario may be.
+pub(crate) fn text_of(path: &Path) -> Result<String, Box<ScenarioError>> {
     let name = path.display().to_string();
     let length = std::fs::metadata(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?.len();
     if length > MAX_BYTES as u64 {
         let why = format!("it has {length} bytes, and at most {MAX_BYTES} are read");
         return Err(ScenarioError::unreadable(&name, &why));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))?;
-    read(&name, &text, true)
+    std::fs::read_to_string(path).map_err(|e| ScenarioError::unreadable(&name, &e.to_string()))
 }
 
 /// Reads and checks the scenario in `text`; `source` is the file name that errors and reports show. It can include no

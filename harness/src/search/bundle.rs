@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::document::{Document, DocumentError};
 use super::judge::{Class, Verdict};
 use crate::output::cut;
+use crate::scenario;
 
 /// What the line with the record begins with.
 const MARK: &str = "# mooring-record: ";
@@ -105,19 +106,42 @@ pub fn trace_beside(path: &Path) -> PathBuf {
 /// # Errors
 /// What is wrong with the scenario or with its record.
 pub fn read(path: &Path) -> Result<(Document, Option<Record>), DocumentError> {
-    let document = Document::load(path)?;
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| DocumentError::Shape(name.clone(), e.to_string()))?;
+    let text = scenario::text_of(path).map_err(DocumentError::Scenario)?;
+    of_text(&path.display().to_string(), &text)
+}
+
+/// The same of `text`, whose name is `source`.
+///
+/// # Errors
+/// As [`read`].
+pub fn of_text(source: &str, text: &str) -> Result<(Document, Option<Record>), DocumentError> {
+    let document = Document::checked(source, text)?;
+    let bad = |why: String| DocumentError::Record(source.to_owned(), why);
     let line = text.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(MARK));
     let Some(line) = line else { return Ok((document, None)) };
     if line.len() > LONGEST {
-        return Err(DocumentError::Record(
-            name,
-            format!("it has {} bytes, and at most {LONGEST} are read", line.len()),
-        ));
+        return Err(bad(format!("it has {} bytes, and at most {LONGEST} are read", line.len())));
     }
-    let record = serde_json::from_str(line).map_err(|e| DocumentError::Record(name, e.to_string()))?;
+    let record: Record = serde_json::from_str(line).map_err(|e| bad(e.to_string()))?;
+    // They are printed.
+    let texts = record.mutants.iter().chain(&record.breaks).chain([&record.signature, &record.digest]);
+    if texts.flat_map(|text| text.chars()).any(char::is_control) {
+        return Err(bad("a text in it has control characters".to_owned()));
+    }
     Ok((document, Some(record)))
+}
+
+/// Reads any bytes as a finding, for the fuzzer: what can be read is read again as it was written.
+///
+/// # Panics
+/// When it is not.
+pub fn fuzz(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok((document, record)) = of_text("fuzz.yaml", text) else { return };
+    let Some(record) = record else { return };
+    let bundle = Bundle { record, document, notes: vec!["found".to_owned()] };
+    let again = of_text("again.yaml", &bundle.text());
+    assert!(again.is_ok_and(|(document, record)| document == bundle.document && record == Some(bundle.record)));
 }
 
 #[cfg(test)]
@@ -145,7 +169,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.yaml");
         let long = "x".repeat(LONGEST);
-        for record in ["{}", "[]", "{\"seed\": -1}", r#"{"seed":1,"run":"rm"}"#, long.as_str()] {
+        let escape = r#"{"seed":1,"class":"hung","signature":"\u001b[2J","events":0,"digest":""}"#;
+        for record in ["{}", "[]", "{\"seed\": -1}", r#"{"seed":1,"run":"rm"}"#, escape, long.as_str()] {
             std::fs::write(&path, format!("{MARK}{record}\n{}", bundle().document.text())).unwrap();
             assert!(matches!(read(&path), Err(DocumentError::Record(..))), "{record}");
         }

@@ -31,14 +31,21 @@ impl Document {
     /// # Errors
     /// What is wrong with the scenario, or that it includes other files, which a finding could not carry.
     pub fn load(path: &Path) -> Result<Self, DocumentError> {
-        let scenario = scenario::load(path).map_err(DocumentError::Scenario)?;
-        let text =
-            std::fs::read_to_string(path).map_err(|e| DocumentError::Shape(scenario.source.clone(), e.to_string()))?;
-        let document = Self::of_text(&scenario.source, &text)?;
-        match document.includes() {
-            true => Err(DocumentError::Includes(scenario.source)),
-            false => Ok(document),
+        let text = scenario::text_of(path).map_err(DocumentError::Scenario)?;
+        Self::checked(&path.display().to_string(), &text)
+    }
+
+    /// The scenario of `text`, whose name is `source`. Files that it names are not opened: it may come from a stranger.
+    ///
+    /// # Errors
+    /// As [`Document::load`].
+    pub fn checked(source: &str, text: &str) -> Result<Self, DocumentError> {
+        let document = Self::of_text(source, text)?;
+        if document.includes() {
+            return Err(DocumentError::Includes(source.to_owned()));
         }
+        scenario::parse(source, text).map_err(DocumentError::Scenario)?;
+        Ok(document)
     }
 
     /// The tree of `text`, whose name is `source`.
@@ -148,7 +155,7 @@ mod tests {
 
     fn files() -> Vec<PathBuf> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
-        let mut files: Vec<PathBuf> = ["", "incidents"]
+        let mut files: Vec<PathBuf> = ["", "incidents", "found"]
             .iter()
             .flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap())
             .map(|entry| entry.unwrap().path())

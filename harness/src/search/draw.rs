@@ -3,8 +3,10 @@
 //! What is drawn ends by itself: every fault has a `for` or a count, whoever is taken down is started again, a partition
 //! heals. After that the pods that are left must run, and all else is for the invariants to say.
 
+use std::collections::BTreeMap;
+
 use rand_chacha::ChaCha8Rng;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use substrate::Seed;
 use substrate::seed::between;
 
@@ -42,13 +44,17 @@ const CSI: &[&str] = &[
 ];
 const DISK: &[&str] = &[
     "plug",
+    "unplug",
     "find",
+    "resize",
     "stage",
     "unstage",
     "publish",
     "unpublish",
     "make_dir",
     "remove_dir",
+    "list_dir",
+    "read",
     "write",
     "expand",
     "remove_file",
@@ -59,7 +65,16 @@ const RESOURCES: &[&str] =
 /// The run with the number `run` of all that `seed` draws.
 pub fn draw(seed: u64, run: u64) -> Document {
     let rng = Seed::root(seed).child("explore").child(&run.to_string()).rng();
-    let mut drawing = Drawing { rng, nodes: Vec::new(), pods: Vec::new(), steps: Vec::new(), made: 0 };
+    let mut drawing = Drawing {
+        rng,
+        nodes: Vec::new(),
+        anywhere: false,
+        growths: 1,
+        pods: Vec::new(),
+        grown: BTreeMap::new(),
+        steps: Vec::new(),
+        made: 0,
+    };
     drawing.whole(run)
 }
 
@@ -72,7 +87,13 @@ struct Pod {
 struct Drawing {
     rng: ChaCha8Rng,
     nodes: Vec<String>,
+    /// Pods go where the scheduler wants, and not to a node that is drawn.
+    anywhere: bool,
+    /// How often the cloud lets a volume grow within a few hours.
+    growths: u64,
     pods: Vec<Pod>,
+    /// Claims that asked for more, with the size in GiB.
+    grown: BTreeMap<String, u64>,
     steps: Vec<Value>,
     /// Pods that were made so far.
     made: u64,
@@ -112,7 +133,30 @@ impl Drawing {
         let count = self.up_to(3) + 1;
         self.nodes = (0..count as usize).map(node_name).collect();
         let profile = self.one(&["instant", "aws", "aws-recent"]);
+        // In the other profiles a volume that has grown is optimized for up to six hours, and does not grow meanwhile.
+        self.growths = if profile == "instant" { 3 } else { 1 };
         let volumes = self.up_to(3);
+        let mut document = json!({
+            "name": format!("explored-{run}"),
+            "nodes": { "count": count },
+            "latency": profile,
+            "deadline": "8h",
+        });
+        let mut driver = Map::new();
+        if self.up_to(4) == 1 {
+            self.anywhere = true;
+            // There is always room for all of them.
+            driver.insert("attach-limit".to_owned(), volumes.div_ceil(count).into());
+        }
+        if self.up_to(8) == 1 {
+            driver.insert("capabilities".to_owned(), "-STAGE_UNSTAGE_VOLUME".into());
+        }
+        if !driver.is_empty() {
+            document["driver"] = driver.into();
+        }
+        if self.up_to(4) == 1 {
+            document["leader-elect"] = true.into();
+        }
         for at in 1..=volumes {
             let claim = format!("data-{at}");
             self.step(json!({ "claim": { "name": claim } }));
@@ -129,14 +173,15 @@ impl Drawing {
         for pod in pods {
             self.step(json!({ "wait": { "object": format!("pod/{pod}"), "is": "Running", "within": "40m" } }));
         }
+        for (claim, size) in std::mem::take(&mut self.grown) {
+            // Its filesystem grows when a pod has it.
+            if self.pods.iter().any(|pod| pod.claim == claim) {
+                let has = format!("quantity(self.status.capacity.storage).compareTo(quantity('{size}Gi')) >= 0");
+                self.step(json!({ "wait": { "object": format!("pvc/{claim}"), "that": has, "within": "40m" } }));
+            }
+        }
         let faults: Vec<Value> = (0..self.up_to(5) - 1).map(|at| self.fault(&format!("fault-{}", at + 1))).collect();
-        let mut document = json!({
-            "name": format!("explored-{run}"),
-            "nodes": { "count": count },
-            "latency": profile,
-            "deadline": "8h",
-            "steps": std::mem::take(&mut self.steps),
-        });
+        document["steps"] = std::mem::take(&mut self.steps).into();
         if !faults.is_empty() {
             document["faults"] = faults.into();
         }
@@ -148,14 +193,18 @@ impl Drawing {
         self.made += 1;
         let name = format!("web-{}", self.made);
         let grace = self.one(&["1s", "5s", "30s"]);
-        self.step(json!({ "pod": { "name": name, "claim": claim, "node": node, "grace": grace, "tolerate": true } }));
+        let mut pod = json!({ "name": name, "claim": claim, "grace": grace, "tolerate": true });
+        if !self.anywhere {
+            pod["node"] = node.into();
+        }
+        self.step(json!({ "pod": pod }));
         self.pods.push(Pod { name, claim: claim.to_owned() });
     }
 
     /// Something that a user, an operator or bad luck does.
     fn act(&mut self) {
         let span = self.span();
-        match self.up_to(10) {
+        match self.up_to(12) {
             1..=3 => self.moves(),
             4 | 5 => self.step(json!({ "sleep": span })),
             6 => {
@@ -188,8 +237,38 @@ impl Drawing {
                 let word = self.one(&["cordon", "uncordon"]);
                 self.step(json!({ word: node }));
             }
+            10 => self.made_anew(),
+            11 => self.out_of_service(),
             _ => self.grow(),
         }
+    }
+
+    /// A pod and its claim go, and a claim of the same name comes.
+    fn made_anew(&mut self) {
+        let Some(Pod { name, claim }) = self.pods.pop() else { return };
+        let (node, object) = (self.node(), format!("pvc/{claim}"));
+        self.grown.remove(&claim);
+        self.step(json!({ "delete": { "object": format!("pod/{name}") } }));
+        self.step(json!({ "delete": { "object": object } }));
+        self.step(json!({ "wait": { "object": object, "is": "gone", "within": "40m" } }));
+        self.step(json!({ "claim": { "name": claim } }));
+        self.start(&claim, &node);
+    }
+
+    /// A machine dies, an operator says so, and later it is back.
+    fn out_of_service(&mut self) {
+        let node = self.node();
+        let (down, waits) = (self.one(&["10s", "2m"]), self.one(&["1m", "8m"]));
+        let taint = json!({ "node": node, "key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute" });
+        self.step(json!({ "crash": node }));
+        self.step(json!({ "sleep": down }));
+        self.step(json!({ "taint": taint }));
+        if self.up_to(2) == 1 {
+            self.moves();
+        }
+        self.step(json!({ "sleep": waits }));
+        self.step(json!({ "untaint": { "node": node, "key": "node.kubernetes.io/out-of-service" } }));
+        self.step(json!({ "restart": node }));
     }
 
     /// A pod goes, and most often another one comes for its volume.
@@ -224,13 +303,20 @@ impl Drawing {
         let Some(claim) = self.pods.first().map(|pod| pod.claim.clone()) else { return };
         let object = format!("pvc/{claim}");
         self.step(json!({ "wait": { "object": object, "is": "Bound", "within": "40m" } }));
-        let size = format!("{}Gi", self.up_to(4) + 1);
-        // A size that it has outgrown is refused, which is as it should be.
-        if self.steps.iter().any(|step| step["patch"]["object"] == object.as_str()) {
-            return;
+        for _ in 0..self.up_to(2) {
+            if self.steps.iter().filter(|step| step["patch"]["object"] == object.as_str()).count() as u64
+                >= self.growths
+            {
+                return;
+            }
+            // A size that it has outgrown is refused, which is as it should be.
+            let size = self.grown.get(&claim).copied().unwrap_or(1) + self.up_to(4);
+            self.grown.insert(claim.clone(), size);
+            let with = json!({ "spec": { "resources": { "requests": { "storage": format!("{size}Gi") } } } });
+            self.step(json!({ "patch": { "object": object, "with": with } }));
+            let span = self.span();
+            self.step(json!({ "sleep": span }));
         }
-        let with = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
-        self.step(json!({ "patch": { "object": object, "with": with } }));
     }
 
     /// Something that breaks, some of the time or a few times.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::coverage::Coverage;
 use super::document::Document;
 use super::draw::draw;
 use super::judge::{Class, Task, Verdict};
@@ -33,7 +34,8 @@ impl Plan {
 
     /// The run.
     pub fn task(&self, at: usize) -> Task {
-        Task { text: self.document(at).text(), seed: self.number(at), mutants: self.mutants.clone(), ..Task::default() }
+        let (text, seed) = (self.document(at).text(), self.number(at));
+        Task { text, seed, mutants: self.mutants.clone(), tell_coverage: true, ..Task::default() }
     }
 }
 
@@ -63,11 +65,14 @@ pub struct Found {
     pub declared: BTreeMap<String, usize>,
     /// What was found, by signature.
     pub findings: BTreeMap<String, Finding>,
+    /// What all runs have come by.
+    pub coverage: Coverage,
 }
 
 impl Found {
     /// Takes in what the run `at` came to.
-    pub fn take(&mut self, at: usize, verdict: Verdict) {
+    pub fn take(&mut self, at: usize, mut verdict: Verdict) {
+        self.coverage.add(std::mem::take(&mut verdict.coverage));
         self.runs += 1;
         self.world_ms += verdict.world_ms;
         self.events += verdict.events;
@@ -75,6 +80,16 @@ impl Found {
         for id in &verdict.declared {
             *self.declared.entry(id.clone()).or_default() += 1;
         }
+        self.find(at, verdict);
+    }
+
+    /// Takes in that the run `at` was another one when it was done again.
+    pub fn differs(&mut self, at: usize, verdict: Verdict) {
+        *self.classes.entry(verdict.class).or_default() += 1;
+        self.find(at, verdict);
+    }
+
+    fn find(&mut self, at: usize, verdict: Verdict) {
         if verdict.class.is_finding() || verdict.class == Class::Unreadable {
             let signature = verdict.signature.clone();
             let finding =
@@ -115,6 +130,7 @@ impl Found {
             "events": self.events,
             "outcomes": classes,
             "declared": self.declared,
+            "coverage": self.coverage.data(),
             "findings": self.ordered().iter().map(finding).collect::<Vec<_>>(),
         })
     }

@@ -11,11 +11,13 @@ use substrate::world::{Options, simulate};
 use substrate::{Event, World};
 
 use super::bundle::Record;
+use super::coverage::Coverage;
 use super::document::Document;
 use super::end_state::EndState;
 use super::signature;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::invariants::{Violation, declared};
+use crate::report_html::Listener;
 use crate::runner::{self, Attendant, Outcome};
 use crate::scenario::{self, Scenario};
 
@@ -35,6 +37,9 @@ pub struct Task {
     /// Also tell where it ended.
     #[serde(default)]
     pub tell_ends: bool,
+    /// Also tell what it came by.
+    #[serde(default)]
+    pub tell_coverage: bool,
 }
 
 /// What a run came to. The order is that of a table.
@@ -58,6 +63,8 @@ pub enum Class {
     Broke,
     /// It did not end in its time.
     Hung,
+    /// The same run in another process was another one.
+    Diverged,
     /// The scenario cannot be read.
     Unreadable,
 }
@@ -73,6 +80,7 @@ impl Class {
         Self::EndDiffers,
         Self::Broke,
         Self::Hung,
+        Self::Diverged,
         Self::Unreadable,
     ];
 
@@ -87,6 +95,7 @@ impl Class {
             Self::EndDiffers => "end differs",
             Self::Broke => "broke",
             Self::Hung => "hung",
+            Self::Diverged => "diverged",
             Self::Unreadable => "unreadable",
         }
     }
@@ -120,9 +129,17 @@ pub struct Verdict {
     /// Where it ended, if that was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<EndState>,
+    /// What it came by, if that was asked.
+    #[serde(default, skip_serializing_if = "Coverage::is_empty")]
+    pub coverage: Coverage,
 }
 
 impl Verdict {
+    /// A run that panicked, and what it said.
+    pub fn panicked(said: &str) -> Self {
+        Self::without_outcome(Class::Broke, &format!("the run panicked: {said}"))
+    }
+
     /// A run that has no outcome.
     pub fn without_outcome(class: Class, message: &str) -> Self {
         let line = message.lines().next().unwrap_or_default();
@@ -136,6 +153,7 @@ impl Verdict {
             digest: String::new(),
             world_ms: 0,
             ends: Vec::new(),
+            coverage: Coverage::default(),
         }
     }
 }
@@ -160,6 +178,7 @@ pub fn task_of(document: &Document, record: &Record, limit: Option<Duration>) ->
         mutants: record.mutants.clone(),
         ends: None,
         tell_ends: true,
+        tell_coverage: false,
     };
     let ends = (record.class == Class::EndDiffers).then(|| {
         let unbroken = document.clone().without_faults(&record.breaks);
@@ -179,18 +198,45 @@ pub fn judge_and_trace(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<St
     (verdict, events.iter().map(|event| event.line().text()).collect())
 }
 
+/// Runs `task` in this process, and gives how it ended where it has an end.
+pub fn judge_and_keep(task: &Task, limit: Option<Duration>) -> (Verdict, Option<Outcome>) {
+    judge_with(task, limit, |_| {})
+}
+
+/// Runs `task` in this process, heard by `listener`, and gives how it ended where it has an end.
+pub fn judge_and_show(task: &Task, limit: Option<Duration>, listener: &Listener) -> (Verdict, Option<Outcome>) {
+    judge_with(task, limit, |world| listener.attach(world.trace()))
+}
+
 fn judge_and_tell(task: &Task, limit: Option<Duration>) -> (Verdict, Vec<Arc<Event>>) {
+    let (verdict, outcome) = judge_with(task, limit, |_| {});
+    (verdict, outcome.map(|outcome| outcome.events).unwrap_or_default())
+}
+
+/// Runs `task` in this process; `opens` is called with its world before anything happens there.
+pub(super) fn judge_with(
+    task: &Task,
+    limit: Option<Duration>,
+    opens: impl FnOnce(&World),
+) -> (Verdict, Option<Outcome>) {
     let scenario = match scenario::parse("search.yaml", &task.text) {
         Ok(scenario) => scenario,
-        Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), Vec::new()),
+        Err(error) => return (Verdict::without_outcome(Class::Unreadable, &error.to_string()), None),
     };
     let compare = task.ends.is_some() || task.tell_ends;
     let run = simulate(options(&scenario, task.seed, &task.mutants, limit), async |world| {
+        opens(&world);
         play(&scenario, &world, compare).await
     });
     match run {
-        Ok((outcome, ends)) => (verdict(task, &outcome, ends), outcome.events),
-        Err(why) => (Verdict::without_outcome(Class::Broke, &why), Vec::new()),
+        Ok((outcome, ends)) => {
+            let mut verdict = verdict(task, &outcome, ends);
+            if task.tell_coverage {
+                verdict.coverage = Coverage::of(&scenario, &outcome.events);
+            }
+            (verdict, Some(outcome))
+        }
+        Err(why) => (Verdict::without_outcome(Class::Broke, &why), None),
     }
 }
 
@@ -208,7 +254,8 @@ async fn play(scenario: &Scenario, world: &World, compare: bool) -> Result<(Outc
     Ok((outcome, ends.into_inner()))
 }
 
-fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
+/// What `outcome` comes to.
+pub(super) fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
     let mut declared = Vec::new();
     let mut own: Vec<&Violation> = Vec::new();
     for violation in &outcome.violations {
@@ -248,6 +295,7 @@ fn verdict(task: &Task, outcome: &Outcome, ends: Vec<EndState>) -> Verdict {
         digest: digest(outcome.events.iter().map(|event| &**event)),
         world_ms: u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
         ends: if task.tell_ends { ends } else { Vec::new() },
+        coverage: Coverage::default(),
     }
 }
 

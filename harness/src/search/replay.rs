@@ -1,7 +1,7 @@
 //! A run again: to its end, or to a moment, at which everything stands still and is looked at.
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
@@ -13,7 +13,10 @@ use substrate::{Event, World};
 use tokio::sync::Notify;
 
 use super::judge::{Task, options};
+use super::knowledge::Knowledge;
 use crate::cluster::{Cluster, ClusterSpec};
+use crate::output::{Style, Tone};
+use crate::report_html::Listener;
 use crate::runner::{self, cloud};
 use crate::scenario::{self, Kind};
 
@@ -58,7 +61,7 @@ impl Moment {
         let bad = || format!("`{text}` is no moment of an object: write kind/name and a state, as in 'pvc/data Bound'");
         let (object, state) = text.trim().split_once(' ').ok_or_else(bad)?;
         let (word, name) = object.split_once('/').ok_or_else(bad)?;
-        let kind = Kind::of_word(word).ok_or_else(|| format!("`{word}` is no kind of object"))?;
+        let kind = kind_of(word).ok_or_else(|| format!("`{word}` is no kind of object"))?;
         let state = state.trim().to_ascii_lowercase();
         let known: Vec<String> = kind.states().iter().map(|s| s.to_string().to_ascii_lowercase()).collect();
         if !known.contains(&state) {
@@ -67,7 +70,8 @@ impl Moment {
         Ok(Self::Object { resource: kind.resource(), name: name.replace('…', "*"), state })
     }
 
-    fn is(&self, event: &Event) -> bool {
+    /// Whether the moment is that of `event`, or before it.
+    pub(super) fn is(&self, event: &Event) -> bool {
         match self {
             Self::Time(time) => Duration::from_millis(event.ms) >= *time,
             Self::Event(n) => event.n >= *n,
@@ -79,6 +83,11 @@ impl Moment {
             }),
         }
     }
+}
+
+/// The kind that a word means; `va` is short for a long one.
+pub(super) fn kind_of(word: &str) -> Option<Kind> {
+    Kind::of_word(if word == "va" { "volumeattachment" } else { word })
 }
 
 /// The states that an object has by a commit.
@@ -121,15 +130,31 @@ pub struct Seen {
 ///
 /// # Errors
 /// When the scenario cannot be read, or its cluster does not start.
-pub fn to_moment(task: &Task, moment: Moment, look: bool, limit: Option<Duration>) -> Result<Seen, String> {
+pub fn to_moment(
+    task: &Task,
+    moment: Moment,
+    look: bool,
+    limit: Option<Duration>,
+    hears: Option<&Listener>,
+) -> Result<Seen, String> {
     let scenario = scenario::parse("replay.yaml", &task.text).map_err(|e| e.to_string())?;
     simulate(options(&scenario, task.seed, &task.mutants, limit), async |world: World| {
+        if let Some(listener) = hears {
+            listener.attach(world.trace());
+        }
         let cluster = Cluster::simulate(&world, ClusterSpec::of_scenario(&scenario)).map_err(|e| e.to_string())?;
         let found: Arc<std::sync::OnceLock<u64>> = Arc::default();
         let sign = Arc::new(Notify::new());
+        let known: Arc<Mutex<Knowledge>> = Arc::default();
         {
-            let (found, sign) = (found.clone(), sign.clone());
+            let (found, sign, known) = (found.clone(), sign.clone(), known.clone());
+            if look {
+                Knowledge::ask(world.trace());
+            }
             world.trace().observe(move |event| {
+                if look && found.get().is_none() {
+                    known.lock().unwrap_or_else(PoisonError::into_inner).observe(event);
+                }
                 if found.get().is_none() && moment.is(event) && found.set(event.n).is_ok() {
                     sign.notify_one();
                 }
@@ -144,13 +169,17 @@ pub fn to_moment(task: &Task, moment: Moment, look: bool, limit: Option<Duration
         if let Some(n) = came {
             events.retain(|event| event.n <= n);
         }
-        let state = if look { state(&cluster).await } else { Value::Null };
-        Ok(Seen { events, came: came.is_some(), state })
+        let mut seen = if look { state(&cluster).await } else { Value::Null };
+        if look {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            (seen["loops"], seen["behind"]) = (json!(known.loops()), json!(known.behind()));
+        }
+        Ok(Seen { events, came: came.is_some(), state: seen })
     })
 }
 
 /// Objects, the cloud, and the disks, as they are now.
-async fn state(cluster: &Cluster) -> Value {
+pub(super) async fn state(cluster: &Cluster) -> Value {
     // Who looks is not stopped by what breaks the others; the run goes on no further.
     cluster.clear_faults().await;
     let mut objects = Vec::new();
@@ -179,6 +208,49 @@ async fn state(cluster: &Cluster) -> Value {
     }
     let now = u64::try_from(cluster.world().clock().mono().as_millis()).unwrap_or(u64::MAX);
     json!({ "readMs": now, "objects": objects, "ec2": cloud, "nodes": nodes })
+}
+
+/// The state as people read it.
+pub fn state_text(state: &Value) -> String {
+    let style = Style::stdout();
+    let mut out = String::new();
+    for key in ["objects", "ec2", "nodes"] {
+        out += &format!("\n{}\n", style.paint(Tone::Title, key));
+        for item in state[key].as_array().into_iter().flatten() {
+            let Value::Object(map) = item else { continue };
+            let name = ["object", "volume", "node"].iter().find_map(|key| map.get(*key)?.as_str()).unwrap_or_default();
+            let rest: Vec<String> = map
+                .iter()
+                .filter(|(_, value)| value.as_str() != Some(name))
+                .map(|(key, value)| {
+                    format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                })
+                .collect();
+            out += &format!("  {name}  {}\n", rest.join("  "));
+        }
+    }
+    let title = |text: &str| format!("\n{}\n", style.paint(Tone::Title, text));
+    out += &title("loops");
+    for one in state["loops"].as_array().into_iter().flatten() {
+        let word = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        out += &format!("  {} {}\n", word("process"), word("of"));
+        for key in ["desired", "actual"] {
+            for line in one[key].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                out += &format!("    {} {line}\n", style.paint(Tone::Faint, &format!("{key:<8}")));
+            }
+        }
+    }
+    let behind = state["behind"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !behind.is_empty() {
+        out += &title("behind: what they were told is older than what is stored");
+    }
+    for one in behind {
+        let word = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        let is = |key: &str| format!("{} at {}", one[key]["is"].as_str().unwrap_or_default(), one[key]["rv"]);
+        out += &format!("  {}  {}  knows {}, stored is {}\n", word("who"), word("object"), is("knows"), is("stored"));
+    }
+    let ms = state["readMs"].as_u64().unwrap_or(0);
+    out + &style.paint(Tone::Faint, &format!("read at {}.{:03}s\n", ms / 1000, ms % 1000))
 }
 
 /// Of an object, what tells how far it is.
@@ -245,7 +317,8 @@ mod tests {
         assert!(Moment::of_time("soon").unwrap_err().contains("6m30s"));
         let attached =
             Moment::Object { resource: "volumeattachments", name: "csi-*".to_owned(), state: "attached".to_owned() };
-        assert_eq!(Moment::of_object("volumeattachment/csi-… attached"), Ok(attached));
+        assert_eq!(Moment::of_object("volumeattachment/csi-… attached"), Ok(attached.clone()));
+        assert_eq!(Moment::of_object("va/csi-… attached"), Ok(attached));
         for (text, says) in [
             ("pvc/data", "write kind/name and a state"),
             ("vase/data Bound", "`vase` is no kind of object"),

@@ -10,6 +10,7 @@ use substrate::seed::between;
 use substrate::world::simulate;
 use substrate::{Seed, WorldKind};
 
+use super::branch;
 use super::document::Document;
 use super::judge::{Class, Task, Verdict, judge, options};
 use super::patience::patient;
@@ -75,6 +76,11 @@ impl Sweep {
         Ok(Self { document, plan, unbroken, left_out, found, heartbeats, runs })
     }
 
+    /// The scenario of the unbroken run.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
     /// How many runs there are.
     pub fn len(&self) -> usize {
         self.runs.len()
@@ -105,6 +111,18 @@ impl Sweep {
     /// The run with a number, as whoever carries it out needs it. Where it must end is the same for all of them.
     pub fn task(&self, run: usize) -> Task {
         task(&self.broken(run), &self.plan)
+    }
+
+    /// What all runs have in common in which one thing breaks.
+    pub fn trunk(&self) -> Task {
+        task(&branch::trunk(&self.document), &self.plan)
+    }
+
+    /// The fault of a run in which one thing breaks.
+    pub fn branch(&self, run: usize) -> Option<Fault> {
+        let [point] = self.runs.get(run)?.as_slice() else { return None };
+        let name = self.faults(run).pop()?;
+        Some(Fault { name, ..point.fault.clone() })
     }
 
     /// What a run breaks, in a few words.
@@ -196,7 +214,8 @@ pub enum Row {
 }
 
 impl Row {
-    fn word(self) -> &'static str {
+    /// Its word in the table.
+    pub fn word(self) -> &'static str {
         match self {
             Self::One(kind) => kind.word(),
             Self::Pairs => "pairs",

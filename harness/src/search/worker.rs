@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use substrate::fault::Fault;
 
+use super::branch;
 use super::end_state::EndState;
-use super::judge::{Class, Task, Verdict, judge};
+use super::judge::{Task, Verdict, judge};
 
 /// A line to a worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,6 +19,18 @@ pub(super) enum Order {
     Ends(Vec<EndState>),
     /// A run.
     Run(Box<Task>),
+    /// A run that becomes several.
+    Branches(Box<Task>, Vec<(usize, Fault)>),
+}
+
+/// A line from a worker that runs branches.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum News {
+    /// What a branch came to.
+    Ended(usize, Box<Verdict>),
+    /// There are no more.
+    Over,
 }
 
 /// Carries out runs until nobody asks for more. Takes at most `memory` bytes; a run that takes longer than `limit` ends
@@ -34,7 +48,6 @@ pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
         LAST.with(|last| last.replace(format!("{said}{place}")));
     }));
     let mut ends: Option<Vec<EndState>> = None;
-    let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;
         match serde_json::from_str(&line).map_err(|e| e.to_string())? {
@@ -42,16 +55,31 @@ pub fn main(limit: Duration, memory: u64) -> Result<(), String> {
             Order::Run(mut task) => {
                 task.ends = task.ends.or_else(|| ends.clone());
                 let run = std::panic::AssertUnwindSafe(|| judge(&task, Some(limit)));
-                let verdict = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                    let said = LAST.with(std::cell::RefCell::take);
-                    Verdict::without_outcome(Class::Broke, &format!("the run panicked: {said}"))
+                let verdict = std::panic::catch_unwind(run).unwrap_or_else(|_| Verdict::panicked(&last_words()));
+                say(&verdict)?;
+            }
+            Order::Branches(mut task, faults) => {
+                task.ends = task.ends.or_else(|| ends.clone());
+                // What cannot be copied runs from the start, and so does what is told to nobody.
+                let _ = branch::run(&task, faults, limit, last_words, |number, verdict| {
+                    let _ = say(&News::Ended(number, Box::new(verdict)));
                 });
-                let text = serde_json::to_string(&verdict).map_err(|e| e.to_string())?;
-                writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|e| e.to_string())?;
+                say(&News::Over)?;
             }
         }
     }
     Ok(())
+}
+
+/// What the last panic said and where.
+fn last_words() -> String {
+    LAST.with(std::cell::RefCell::take)
+}
+
+fn say(line: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string(line).map_err(|e| e.to_string())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|e| e.to_string())
 }
 
 thread_local! {

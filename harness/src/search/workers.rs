@@ -39,10 +39,12 @@ pub struct Settings {
 /// The run with a number; nothing when there are no more.
 pub type Next = dyn Fn(usize) -> Option<Task> + Send + Sync;
 
-struct Shared {
+/// What the threads share that have a child each.
+pub(super) struct Shared {
     settings: Settings,
     next: AtomicUsize,
-    closed: AtomicBool,
+    /// No more runs are wanted.
+    pub(super) closed: AtomicBool,
     work: Box<Next>,
     children: Mutex<BTreeMap<usize, u32>>,
 }
@@ -59,13 +61,7 @@ pub async fn run(
     mut told: impl FnMut(usize, Verdict) -> bool,
 ) -> std::io::Result<bool> {
     let jobs = settings.jobs.max(1);
-    let shared = Arc::new(Shared {
-        settings,
-        next: AtomicUsize::new(0),
-        closed: AtomicBool::new(false),
-        work,
-        children: Mutex::default(),
-    });
+    let shared = Arc::new(Shared::new(settings, work));
     let (notes, mut heard) = mpsc::unbounded_channel();
     let mut threads = Vec::new();
     for job in 0..jobs {
@@ -108,7 +104,12 @@ pub async fn run(
 }
 
 impl Shared {
-    fn end_children(&self) {
+    pub(super) fn new(settings: Settings, work: Box<Next>) -> Self {
+        let (next, closed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { settings, next, closed, work, children: Mutex::default() }
+    }
+
+    pub(super) fn end_children(&self) {
         let children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         for pid in children.values() {
             end(*pid);
@@ -153,7 +154,7 @@ fn carry_out(job: usize, shared: &Arc<Shared>, notes: &mpsc::UnboundedSender<Not
 }
 
 /// A child.
-struct Hand {
+pub(super) struct Hand {
     job: usize,
     shared: Arc<Shared>,
     child: Child,
@@ -162,7 +163,7 @@ struct Hand {
 }
 
 impl Hand {
-    fn start(job: usize, shared: &Arc<Shared>) -> std::io::Result<Self> {
+    pub(super) fn start(job: usize, shared: &Arc<Shared>) -> std::io::Result<Self> {
         let settings = &shared.settings;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).args(["--limit-ms", &settings.limit.as_millis().to_string()]);
@@ -180,7 +181,7 @@ impl Hand {
         Ok(hand)
     }
 
-    fn order(&mut self, order: &Order) -> std::io::Result<()> {
+    pub(super) fn order(&mut self, order: &Order) -> std::io::Result<()> {
         let text = serde_json::to_string(order)?;
         let orders = self.orders.as_mut().ok_or_else(|| std::io::Error::other("a worker has no input"))?;
         writeln!(orders, "{text}").and_then(|()| orders.flush())
@@ -189,6 +190,11 @@ impl Hand {
     /// What a run comes to; nothing when the child ended first.
     fn ask(&mut self, task: Task) -> Option<Verdict> {
         self.order(&Order::Run(Box::new(task))).ok()?;
+        self.hear()
+    }
+
+    /// The next line of the child, which takes its time for each; nothing when it ended first.
+    pub(super) fn hear<T: serde::de::DeserializeOwned>(&mut self) -> Option<T> {
         // The child ends itself when it takes too long; whoever cannot even do that is ended.
         let (pid, limit) = (self.child.id(), self.shared.settings.limit + GRACE);
         let (answered, over) = std::sync::mpsc::channel::<()>();

@@ -1,6 +1,6 @@
 //! The faults in force: added, checked at every point, counted, ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use super::branch::{Branches, Turns};
 use super::catalogue::{Catalogue, Mistake, Names, Operation, PROCESS};
 use super::near::{Near, Why};
 use super::{Effect, Fault, Kind, Moment, Plane, skew_ms, wild};
@@ -87,6 +88,8 @@ struct Entry {
     near: Near,
     last_hit: Option<Duration>,
     rng: ChaCha8Rng,
+    /// It is the place of branches, and fires in the run alone that is one of them.
+    turns: Option<Turns>,
 }
 
 /// The book of faults. Cheap to clone; all clones are one book.
@@ -107,6 +110,7 @@ struct Inner {
     followers: Mutex<Vec<Follower>>,
     /// Changes whenever a fault ends.
     ended: latest::Sender<u64>,
+    branches: Mutex<Option<Branches>>,
 }
 
 impl std::fmt::Debug for Faults {
@@ -129,6 +133,7 @@ impl Faults {
             catalogue: Mutex::new(catalogue),
             followers: Mutex::default(),
             ended: latest::Sender::new(0),
+            branches: Mutex::default(),
         }))
     }
 
@@ -176,11 +181,76 @@ impl Faults {
         drop(followers);
     }
 
+    /// Has the faults of `branches` take the place of the one that they name, once that is put in force.
+    pub fn branch(&self, branches: Branches) {
+        *self.0.branches.lock().unwrap_or_else(PoisonError::into_inner) = Some(branches);
+    }
+
+    /// Puts the places of branches in force.
+    fn add_places(&self, now: Duration, branches: Branches) -> Result<(), Mistake> {
+        let mut entries = self.entries();
+        let mut places: Vec<Entry> = Vec::new();
+        for (number, fault) in branches.faults {
+            let able = self.catalogue().check(&fault)?;
+            let nth = fault.when.nth.unwrap_or(1);
+            let same = |entry: &&mut Entry| {
+                entry.able == able
+                    && entry.fault.at == fault.at
+                    && entry.fault.effect.kind() == fault.effect.kind()
+                    && entry.fault.effect.is_own_end() == fault.effect.is_own_end()
+                    && entry.fault.matches == fault.matches
+            };
+            let entry = match places.iter_mut().rev().find(same) {
+                Some(entry) => entry,
+                None => {
+                    let turns = Turns { at: BTreeMap::new(), parts: branches.parts.clone() };
+                    let rng = self.0.seed.child(&fault.name).rng();
+                    let mut entry = Entry::new(fault.clone(), able, now, rng);
+                    (entry.fault.when.nth, entry.turns) = (None, Some(turns));
+                    places.push(entry);
+                    let last = places.len() - 1;
+                    &mut places[last]
+                }
+            };
+            if let Some(turns) = &mut entry.turns {
+                turns.at.entry(nth).or_default().push((number, fault));
+            }
+        }
+        for (at, place) in places.into_iter().enumerate() {
+            entries.insert(format!("{} {at}", branches.instead_of), place);
+        }
+        self.counted(&entries);
+        Ok(())
+    }
+
+    /// Takes the places of other branches away once this run is one of them, and gives its fault its own name.
+    fn settle(&self, entries: &mut IndexMap<String, Entry>, at: usize) -> Option<usize> {
+        let (key, entry) = entries.get_index(at)?;
+        if *key == entry.fault.name {
+            return Some(at);
+        }
+        let (key, name) = (key.clone(), entry.fault.name.clone());
+        entries.retain(|_, entry| entry.turns.is_none());
+        let at = entries.get_index_of(&key)?;
+        let (_, mut entry) = entries.shift_remove_index(at)?;
+        entry.rng = self.0.seed.child(&name).rng();
+        entries.shift_insert(at, name, entry);
+        self.counted(entries);
+        Some(at)
+    }
+
     /// Puts a fault in force.
     ///
     /// # Errors
     /// What the catalogue does not know, or a name that is taken.
     pub fn add(&self, now: Duration, fault: Fault) -> Result<(), Mistake> {
+        let branches = {
+            let mut waiting = self.0.branches.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.take_if(|branches| branches.instead_of == fault.name)
+        };
+        if let Some(branches) = branches {
+            return self.add_places(now, branches);
+        }
         let able = self.catalogue().check(&fault)?;
         let mut entries = self.entries();
         self.expire(now, &mut entries);
@@ -188,8 +258,7 @@ impl Faults {
             return Err(Mistake::new("name", format!("a fault called `{}` is in force already", fault.name)));
         }
         let rng = self.0.seed.child(&fault.name).rng();
-        let entry = Entry { able, added: now, seen: 0, hits: 0, near: Near::default(), last_hit: None, rng, fault };
-        entries.insert(entry.fault.name.clone(), entry);
+        entries.insert(fault.name.clone(), Entry::new(fault, able, now, rng));
         self.counted(&entries);
         Ok(())
     }
@@ -235,9 +304,9 @@ impl Faults {
             let mut entries = self.entries();
             self.expire(now, &mut entries);
             let names = self.catalogue().names().cloned();
-            let entry = entries
-                .values_mut()
-                .find_map(|e| e.fires(now, process, point, names.as_deref(), self.0.scale).then_some(e))?;
+            let at = entries.values_mut().position(|e| e.fires(now, process, point, names.as_deref(), self.0.scale))?;
+            let at = self.settle(&mut entries, at)?;
+            let (_, entry) = entries.get_index(at)?;
             Hit {
                 ms: now.as_millis() as u64,
                 fault: entry.fault.name.clone(),
@@ -398,6 +467,10 @@ fn stands_for(names: Option<&Names>, name: &str, process: &str) -> bool {
 }
 
 impl Entry {
+    fn new(fault: Fault, able: BTreeSet<&'static str>, added: Duration, rng: ChaCha8Rng) -> Self {
+        Self { fault, able, added, seen: 0, hits: 0, near: Near::default(), last_hit: None, rng, turns: None }
+    }
+
     fn report(&self) -> Report {
         Report {
             fault: self.fault.clone(),
@@ -440,6 +513,7 @@ impl Entry {
         if matches!(kind, Kind::Partition | Kind::PartitionOneWay | Kind::Skew)
             || m.plane != point.plane
             || self.fault.at != point.moment
+            || self.turns.as_ref().is_some_and(|turns| turns.at.is_empty())
         {
             return false;
         }
@@ -475,6 +549,13 @@ impl Entry {
             return false;
         }
         self.seen += 1;
+        if let Some(turns) = &mut self.turns {
+            let Some(fault) = turns.taken(self.seen) else { return false };
+            (self.fault, self.turns) = (fault, None);
+            self.hits += 1;
+            self.last_hit = Some(now);
+            return true;
+        }
         let when = &self.fault.when;
         let counted = when.first.is_none_or(|n| self.seen <= n)
             && when.nth.is_none_or(|n| self.seen == n)

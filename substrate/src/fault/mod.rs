@@ -10,12 +10,14 @@
 //! ```
 
 mod book;
+mod branch;
 pub mod catalogue;
 mod near;
 mod ops;
 mod span;
 
 pub use book::{Faults, Firing, Hit, Point, Report};
+pub use branch::{Branches, Parts};
 pub use catalogue::{Catalogue, Mistake, Names, Operation};
 pub use ops::Ops;
 pub use span::Span;

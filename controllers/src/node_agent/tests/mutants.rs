@@ -78,3 +78,26 @@ fn volumes_in_use_dropped() {
         assert_eq!(rig.count("disk.unstaged"), 0, "it is still there");
     });
 }
+
+#[test]
+fn reconstruction_skipped() {
+    with("reconstruction-skipped", async |world| {
+        let rig = with_a_pod(&world).await;
+        rig.node.kubelet.crash();
+        rig.delete_gracefully("p");
+        rig.node.kubelet.restart();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!((rig.count("disk.unpublished"), rig.count("disk.unstaged")), (0, 0), "nobody knows of it");
+    });
+}
+
+#[test]
+fn mount_before_attached() {
+    with("mount-before-attached", async |world| {
+        let rig = Rig::new(&world, &MemoryDisks::new());
+        rig.until("ready", 1, || rig.ready()).await;
+        rig.claim_and_pod("p");
+        // The node's status does not list the volume.
+        rig.until("asked", 30, || rig.calls("NodeStageVolume") > 0).await;
+    });
+}

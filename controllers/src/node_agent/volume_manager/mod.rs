@@ -19,6 +19,7 @@ mod reconcile;
 pub mod spec;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use actual::{ActualStateOfWorld, Attachability, MountState, MountedPod};
 use desired::{DesiredMount, DesiredStateOfWorld};

@@ -18,6 +18,8 @@ const CHARACTER: f64 = 0.1;
 const PATTERN: f64 = 0.25;
 /// The longest pattern of a named format.
 const FORMAT_PATTERN: f64 = 128.0;
+/// The cost of a question of access.
+const AUTHORIZATION: u64 = 350_000;
 
 impl Expression {
     /// What it costs at most, when its variables are as `declared` says.
@@ -346,6 +348,7 @@ impl Coster<'_> {
                 let text = of_target.plus(Size::fixed(1)).at(CHARACTER);
                 (text.saturating_mul(size(0).at(PATTERN)), Some(Size(0, of_target.1)))
             }
+            ("check", true) => (AUTHORIZATION, None),
             ("matches", true) => {
                 let text = of_target.plus(Size::fixed(1)).at(CHARACTER);
                 (text.saturating_mul(size(0).at(PATTERN)), None)

@@ -185,6 +185,7 @@ impl Checker {
                 let found = self.field(id, of, name);
                 if matches!(found, Type::Optional(_)) { found } else { Type::Optional(Box::new(found)) }
             }
+            of if *of == Type::AUTHORIZER && name == "requestResource" => Type::REQUEST_RESOURCE,
             other => self.refuse(id, format!("type '{other}' does not support field selection")),
         }
     }
@@ -241,14 +242,14 @@ impl Checker {
         }
     }
 
-    /// Numbers of any type are compared with each other, and texts, bytes and truths with their like.
+    /// Numbers of any type are compared with each other, and texts, bytes, truths, times and spans with their like.
     fn compare(&mut self, id: u64, name: &str, takes: &[Type]) -> Type {
         let numbers = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double | Type::Dyn | Type::Param(_));
         let fits = match takes {
             [Type::Dyn | Type::Param(_), other] | [other, Type::Dyn | Type::Param(_)] => {
-                numbers(other) || matches!(other, Type::String | Type::Bytes | Type::Bool)
+                numbers(other) || is_ordered(other)
             }
-            [a, b] => numbers(a) && numbers(b) || a == b && matches!(a, Type::String | Type::Bytes | Type::Bool),
+            [a, b] => numbers(a) && numbers(b) || a == b && is_ordered(a),
             _ => false,
         };
         if fits { Type::Bool } else { self.refuse(id, no_overload(name, false, takes)) }
@@ -284,6 +285,11 @@ impl Checker {
         self.scopes.truncate(outside);
         result
     }
+}
+
+/// Whether values of it that are no numbers come before or after each other.
+fn is_ordered(of: &Type) -> bool {
+    matches!(of, Type::String | Type::Bytes | Type::Bool) || [Type::TIMESTAMP, Type::DURATION].contains(of)
 }
 
 fn of_literal(literal: &LiteralValue) -> Type {

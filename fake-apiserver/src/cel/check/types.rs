@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::super::library::time;
+
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -56,9 +58,20 @@ const OPAQUE: &[(&str, &str)] = &[
     ("GroupCheck", "kubernetes.authorization.GroupCheck"),
     ("ResourceCheck", "kubernetes.authorization.ResourceCheck"),
     ("Decision", "kubernetes.authorization.Decision"),
+    ("Timestamp", time::TIMESTAMP),
+    ("Duration", time::DURATION),
 ];
 
 impl Type {
+    /// The variable `authorizer`.
+    pub const AUTHORIZER: Self = Self::Opaque("kubernetes.authorization.Authorizer");
+    /// `authorizer.requestResource`.
+    pub const REQUEST_RESOURCE: Self = Self::Opaque("kubernetes.authorization.ResourceCheck");
+    /// A time.
+    pub const TIMESTAMP: Self = Self::Opaque(time::TIMESTAMP);
+    /// A span of time.
+    pub const DURATION: Self = Self::Opaque(time::DURATION);
+
     /// A list.
     pub fn list(of: Self) -> Self {
         Self::List(Box::new(of))

@@ -65,6 +65,11 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     cel::add_member_overload!(env, fn validate: (Format, CelString) -> CelOptional)
 }
 
+/// Whether a text is of the format of that name.
+pub(super) fn is(name: &str, text: &str) -> bool {
+    FORMATS.iter().any(|format| format.name == name && (format.check)(text).is_empty())
+}
+
 fn named(name: &CelString<'_>) -> CelOptional<'static> {
     let found = FORMATS.iter().find(|format| format.name == name.inner());
     found.map_or_else(CelOptional::none, |format| CelOptional::of(Box::new(*format)))

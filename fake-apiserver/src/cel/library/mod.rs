@@ -1,6 +1,7 @@
 //! The functions that Kubernetes 1.36 offers to expressions beside CEL's own (apiserver `pkg/cel/library`, and of cel-go's
 //! extensions strings, lists, sets and comprehensions of two variables).
 
+pub(super) mod authz;
 mod format;
 mod lists;
 mod net;
@@ -9,6 +10,7 @@ mod quantity;
 mod regex;
 mod semver;
 mod sets;
+pub(super) mod time;
 mod url;
 
 use std::fmt::Display;
@@ -19,6 +21,7 @@ use cel::{DeclarationError, Env, ExecutionError};
 
 /// Adds all of them; fails only where a function is there already.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
+    authz::extension(env)?;
     format::extension(env)?;
     lists::extension(env)?;
     net::extension(env)?;
@@ -27,15 +30,18 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     regex::extension(env)?;
     semver::extension(env)?;
     sets::extension(env)?;
+    time::extension(env)?;
     url::extension(env)
 }
 
 /// Names of their functions and macros.
 pub(super) const FUNCTIONS: &[&str] = &[
     "add",
+    "allowed",
     "asApproximateFloat",
     "asInteger",
     "byte",
+    "check",
     "cidr",
     "compareTo",
     "contains",
@@ -50,20 +56,35 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "dns1123LabelPrefix",
     "dns1123Subdomain",
     "dns1123SubdomainPrefix",
+    "duration",
     "equivalent",
+    "error",
+    "errored",
     "existsOne",
     "family",
+    "fieldSelector",
     "find",
     "findAll",
     "first",
     "flatten",
     "format",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
     "getEscapedPath",
+    "getFullYear",
     "getHost",
     "getHostname",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
     "getPort",
     "getQuery",
     "getScheme",
+    "getSeconds",
+    "group",
     "intersects",
     "ip",
     "isCIDR",
@@ -81,6 +102,7 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "isSorted",
     "isURL",
     "isUnspecified",
+    "labelSelector",
     "labelValue",
     "last",
     "major",
@@ -88,21 +110,29 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "max",
     "min",
     "minor",
+    "name",
     "named",
+    "namespace",
     "patch",
+    "path",
     "prefixLength",
     "qualifiedName",
     "quantity",
     "quote",
     "range",
+    "reason",
+    "resource",
     "reverse",
     "semver",
+    "serviceAccount",
     "sign",
     "slice",
     "sort",
     "sortBy",
     "sub",
+    "subresource",
     "sum",
+    "timestamp",
     "transformList",
     "transformMap",
     "transformMapEntry",

@@ -4,7 +4,7 @@ use cel::common::types::{CelBool, CelDouble, CelInt, CelString};
 use cel::{DeclarationError, Env, ExecutionError};
 
 use super::{fails, opaque};
-use crate::state::quantity;
+use crate::fields::quantity;
 
 /// A quantity, in units of 10⁻⁹.
 #[derive(Clone, Debug, PartialEq, Eq)]

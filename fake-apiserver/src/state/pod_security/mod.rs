@@ -124,7 +124,7 @@ impl Store {
     /// Judges a write by the standards of its namespace.
     pub(super) fn check_pod_security(&mut self, request: &Attributes<'_>) -> Result<(), Status> {
         let kind = request.kind;
-        if kind.kind == "Namespace" && kind.group.is_empty() && request.subresource.is_empty() {
+        if *kind == *kinds::NAMESPACES && request.subresource.is_empty() {
             return self.check_namespace_labels(request);
         }
         let Some(template) = template_of(request.kind.group, request.kind.kind) else { return Ok(()) };
@@ -140,7 +140,7 @@ impl Store {
         let policy = parse(labels);
         let Some(template) = at(request.object, template) else { return Ok(()) };
         let pod = Pod { metadata: &template["metadata"], spec: &template["spec"] };
-        let is_pod = kind.kind == "Pod";
+        let is_pod = *kind == *kinds::PODS;
         if is_pod && !request.old.is_null() && !is_significant(request.object, request.old) {
             return Ok(());
         }

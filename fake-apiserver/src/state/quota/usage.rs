@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use substrate::json::{Text, Value};
 
-use crate::kinds::Kind;
+use crate::kinds::{self, Kind};
 use crate::state::default;
 use crate::state::quantity::Quantity;
 use crate::state::value::{at, has, int, list, text};
@@ -50,7 +50,7 @@ pub fn amounts(object: &Value, path: &[&str]) -> Amounts {
 }
 
 fn is_pod(kind: &Kind) -> bool {
-    kind.group.is_empty() && kind.kind == "Pod"
+    *kind == *kinds::PODS
 }
 
 /// Whether objects of `kind` are counted under `resource`.

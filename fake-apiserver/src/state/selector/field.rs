@@ -89,7 +89,7 @@ impl FieldSelector {
         let mut comparisons = Vec::with_capacity(read.len());
         for (field, equal, value) in read {
             // The old name of spec.nodeName.
-            let field = if kind.kind == "Pod" && field == "spec.host" { "spec.nodeName" } else { field };
+            let field = if *kind == *kinds::PODS && field == "spec.host" { "spec.nodeName" } else { field };
             let known = ["metadata.name", "metadata.namespace"].iter().chain(declared(kind)).find(|f| **f == field);
             let custom = || kind.custom.as_ref()?.selectable.iter().find(|f| *f == field).cloned();
             let Some(field) = known.map(|f| Text::new_static(f)).or_else(custom) else {

@@ -11,11 +11,16 @@ use crate::state::validate::unchanged;
 use crate::state::value::{default, map_mut};
 use crate::state::{mutations, policies};
 
-pub(super) static MUTATING_WEBHOOKS: Strategy =
-    Strategy { default: |object| webhooks(object, true), counts: true, ..PLAIN };
+pub(super) static MUTATING_WEBHOOKS: Strategy = Strategy { default: |object| webhooks(object, true), ..WEBHOOKS };
 
-pub(super) static VALIDATING_WEBHOOKS: Strategy =
-    Strategy { default: |object| webhooks(object, false), counts: true, ..PLAIN };
+pub(super) static VALIDATING_WEBHOOKS: Strategy = Strategy { default: |object| webhooks(object, false), ..WEBHOOKS };
+
+const WEBHOOKS: Strategy = Strategy {
+    counts: true,
+    validate: policies::check_webhooks,
+    validate_update: |_, object, _, errors| policies::check_webhooks(object, errors),
+    ..PLAIN
+};
 
 pub(super) static MUTATING_POLICY: Strategy = Strategy {
     default: |object| {

@@ -3,10 +3,10 @@
 use substrate::json::Value;
 
 use super::{container, names};
-use crate::state::FieldError;
 use crate::state::value::{at, int, list, text};
+use crate::state::{FieldError, internal};
 
-/// What is refused with, followed upstream by a diff.
+/// What is refused with, followed by the difference.
 const IMMUTABLE: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -94,7 +94,24 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
     if pod.get("spec") == old.get("spec") {
         return;
     }
-    let (mut new_spec, mut old_spec) = (pod["spec"].clone(), old["spec"].clone());
+    for field in ["containers", "initContainers"] {
+        if list(pod, &["spec", field]).len() != list(old, &["spec", field]).len() {
+            let why = "pod updates may not add or remove containers";
+            errors.push(FieldError::forbidden(format!("spec.{field}"), why));
+            return;
+        }
+    }
+    if let Some(error) = deadline(&pod["spec"]["activeDeadlineSeconds"], &old["spec"]["activeDeadlineSeconds"]) {
+        errors.push(error);
+        return;
+    }
+    // Gates may be taken away, one by one.
+    let gates = |pod| list(pod, &["spec", "schedulingGates"]).iter().map(|gate| text(gate, &["name"]));
+    for gate in gates(pod).filter(|gate| !gates(old).any(|old| old == *gate)) {
+        let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+        errors.push(FieldError::forbidden("spec.schedulingGates", why));
+    }
+    let (mut new_spec, old_spec) = (pod["spec"].clone(), &old["spec"]);
     let (sent, was) = (list(pod, &["spec", "tolerations"]), list(old, &["spec", "tolerations"]));
     // Tolerations may only be added, or be given another number of seconds.
     let kept = was.iter().all(|t| sent.iter().any(|s| same_toleration(s, t)));
@@ -104,13 +121,36 @@ pub(in crate::state) fn update(pod: &Value, old: &Value, errors: &mut Vec<FieldE
             "existing toleration can not be modified except its tolerationSeconds",
         ));
     }
-    for spec in [&mut new_spec, &mut old_spec] {
-        mask(spec);
+    restore(&mut new_spec, old_spec);
+    // Nodes may be ruled out as long as nobody chooses one.
+    if gates(old).next().is_some() && new_spec["nodeSelector"] != old_spec["nodeSelector"] {
+        let (new, old) = (&new_spec["nodeSelector"], &old_spec["nodeSelector"]);
+        if old.as_object().into_iter().flatten().any(|(key, value)| new.get(key) != Some(value)) {
+            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            errors.push(FieldError::invalid("spec.nodeSelector", new, why));
+        }
+        put(&mut new_spec, old_spec, "nodeSelector");
     }
-    let grace = |p: &Value| int(p, &["spec", "terminationGracePeriodSeconds"]);
-    let grace_ok = grace(pod) == grace(old) || (grace(pod) == Some(1) && grace(old).is_some_and(|g| g < 0));
-    if new_spec != old_spec || !grace_ok {
-        errors.push(FieldError::forbidden("spec", IMMUTABLE));
+    if new_spec != *old_spec {
+        let why = format!("{IMMUTABLE}\n{}", internal::pod_diff(old_spec, &new_spec));
+        errors.push(FieldError::forbidden("spec", why));
+    }
+}
+
+/// A deadline may be given and brought forward.
+fn deadline(new: &Value, old: &Value) -> Option<FieldError> {
+    const AT: &str = "spec.activeDeadlineSeconds";
+    match (new.as_i64(), old.as_i64()) {
+        (None, Some(_)) => {
+            Some(FieldError::invalid(AT, &Value::Null, "must not update from a positive integer to nil value"))
+        }
+        (Some(seconds), _) if i32::try_from(seconds).is_err() || seconds < 0 => {
+            Some(FieldError::invalid(AT, new, "must be between 0 and 2147483647, inclusive"))
+        }
+        (Some(seconds), Some(before)) if before < seconds => {
+            Some(FieldError::invalid(AT, new, "must be less than or equal to previous value"))
+        }
+        _ => None,
     }
 }
 
@@ -118,19 +158,28 @@ fn same_toleration(a: &Value, b: &Value) -> bool {
     ["key", "operator", "value", "effect"].iter().all(|field| at(a, &[field]) == at(b, &[field]))
 }
 
-/// Takes out of a spec what may change.
-fn mask(spec: &mut Value) {
-    let Some(fields) = spec.as_object_mut() else { return };
-    for field in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"] {
-        fields.remove(field);
+/// Gives a spec the old value of a field.
+fn put(spec: &mut Value, old: &Value, field: &str) {
+    if let Some(fields) = spec.as_object_mut() {
+        crate::fields::value::put(fields, field, old.get(field));
+    }
+}
+
+/// Gives what may change the value that it had.
+fn restore(spec: &mut Value, old: &Value) {
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+        put(spec, old, field);
+    }
+    // What was negative may become 1.
+    let grace = |spec: &Value| int(spec, &["terminationGracePeriodSeconds"]);
+    if grace(spec) == Some(1) && grace(old).is_some_and(|before| before < 0) {
+        put(spec, old, "terminationGracePeriodSeconds");
     }
     for field in ["containers", "initContainers"] {
-        for container in fields.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(container) = container.as_object_mut() {
-                container.remove("image");
-            }
+        let before = list(old, &[field]);
+        let containers = spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
+        for (container, before) in containers.zip(before) {
+            put(container, before, "image");
         }
     }
-    // Gates may be taken away, one by one.
-    fields.remove("schedulingGates");
 }

@@ -9,7 +9,7 @@ use substrate::json::Value;
 use super::quantity;
 use super::validate::{STANDARD_FINALIZERS, names};
 use super::value::{at, finalizers, has, list, name, template_of, text};
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, Kind, index};
 
 /// Labels of nodes that should not be used any more (`pkg/api/node`).
 const OLD_NODE_LABELS: [(&str, &str); 8] = [
@@ -49,9 +49,9 @@ pub(super) fn of_pods(kind: &Kind, object: &Value, old: &Value) -> Vec<String> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let host = match kind.kind {
-        "StatefulSet" | "DaemonSet" | "PodTemplate" => None,
-        "Pod" => Some("the Pod's hostname"),
+    let host = match kind.index {
+        index::STATEFUL_SETS | index::DAEMON_SETS | index::POD_TEMPLATES => None,
+        index::PODS => Some("the Pod's hostname"),
         _ => Some("Pod names and hostnames"),
     };
     if let (true, Some(host), Some(why)) = (old.is_null(), host, names::label(name(object))) {

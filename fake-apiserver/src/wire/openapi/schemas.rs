@@ -6,6 +6,11 @@ use super::{custom, gvk};
 use crate::kinds::schema::{self, Field, Shape, Type};
 use crate::kinds::{Kind, describe};
 
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
+
 /// Which OpenAPI version: they differ in where schemas live and in what can stand beside a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -48,23 +53,25 @@ pub(super) fn add(kind: &Kind, dialect: Dialect, schemas: &mut Map) {
     if let Some(schema) = schemas.get_mut(&name) {
         schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
         match &kind.custom {
-            None => schema["description"] = describe::kind(kind).into(),
             Some(custom) if !custom.selectable.is_empty() => {
                 let fields = custom.selectable.iter().map(|field| json!({ "fieldPath": field }));
                 schema["x-kubernetes-selectable-fields"] = fields.collect();
             }
-            Some(_) => {}
+            _ => {}
         }
     }
+    let plain = |field: &str| json!({ "type": "string", "description": describe::field("core/v1.Pod", field) });
+    let items = format!("The objects of kind {}.", kind.kind);
     let list = json!({
         "type": "object",
         "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.kind),
         "required": ["items"],
         "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": json!({ "$ref": dialect.reference("meta/v1.ListMeta") }),
-            "items": { "type": "array", "items": reference(kind, dialect) },
+            // Every kind has the same text for these two.
+            "apiVersion": plain("apiVersion"),
+            "kind": plain("kind"),
+            "metadata": described(json!({ "$ref": dialect.reference("meta/v1.ListMeta") }), "Standard metadata of a list.", dialect),
+            "items": { "type": "array", "description": items, "items": reference(kind, dialect) },
         },
         "x-kubernetes-group-version-kind": [{ "group": kind.group, "version": kind.version, "kind": kind.list_kind() }],
     });
@@ -123,8 +130,16 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
         if let Some(name) = struct_in(&field.shape) {
             add_type_named(name, dialect, schemas);
         }
+        if let Some((word, name, plain)) = plain_in(&field.shape, dialect) {
+            schemas
+                .entry(name)
+                .or_insert_with(|| described(plain, describe::of_type(word).unwrap_or_default(), dialect));
+        }
     }
     let mut schema = json!({ "type": "object" });
+    if let Some(text) = describe::of_type(of.name) {
+        schema["description"] = text.into();
+    }
     if !properties.is_empty() {
         schema["properties"] = properties.into();
     }
@@ -142,17 +157,31 @@ fn struct_in(shape: &Shape) -> Option<&'static str> {
     }
 }
 
+/// What has a name of its own in the documents and is no struct: the word and the name for it, and its schema.
+fn plain_in(shape: &Shape, dialect: Dialect) -> Option<(&'static str, &'static str, Value)> {
+    Some(match (shape, dialect) {
+        (Shape::List(element) | Shape::Map(element), _) => return plain_in(element, dialect),
+        (Shape::Time, _) => ("time", TIME, json!({ "type": "string", "format": "date-time" })),
+        (Shape::MicroTime, _) => ("microtime", MICRO_TIME, json!({ "type": "string", "format": "date-time" })),
+        (Shape::Quantity, Dialect::V2) => ("quantity", QUANTITY, json!({ "type": "string" })),
+        (Shape::Quantity, Dialect::V3) => {
+            ("quantity", QUANTITY, json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }))
+        }
+        (Shape::IntOrString, Dialect::V2) => {
+            ("intstr", INT_OR_STRING, json!({ "type": "string", "format": "int-or-string" }))
+        }
+        (Shape::IntOrString, Dialect::V3) => {
+            let one_of = json!([{ "type": "integer" }, { "type": "string" }]);
+            ("intstr", INT_OR_STRING, json!({ "format": "int-or-string", "oneOf": one_of }))
+        }
+        _ => return None,
+    })
+}
+
 fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     let mut property = shape(&field.shape, dialect);
     if let Some(text) = describe::field(of.name, &field.name) {
-        // In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
-        property = match property.get("$ref") {
-            Some(_) if dialect == Dialect::V3 => json!({ "allOf": [property], "description": text }),
-            _ => {
-                property["description"] = text.into();
-                property
-            }
-        };
+        property = described(property, text, dialect);
     }
     let strategies: Vec<&str> = [(field.merge, "merge"), (field.retain_keys, "retainKeys")]
         .iter()
@@ -177,6 +206,15 @@ fn property(of: &Type, field: &Field, dialect: Dialect) -> Value {
     property
 }
 
+/// In v3 nothing may stand beside a reference; readers of v2 know no `allOf`, and upstream writes it beside.
+fn described(mut schema: Value, text: &str, dialect: Dialect) -> Value {
+    if dialect == Dialect::V3 && schema.get("$ref").is_some() {
+        return json!({ "allOf": [schema], "description": text });
+    }
+    schema["description"] = text.into();
+    schema
+}
+
 fn shape(of: &Shape, dialect: Dialect) -> Value {
     match of {
         Shape::String => json!({ "type": "string" }),
@@ -184,17 +222,12 @@ fn shape(of: &Shape, dialect: Dialect) -> Value {
         Shape::Int32 => json!({ "type": "integer", "format": "int32" }),
         Shape::Int64 => json!({ "type": "integer", "format": "int64" }),
         Shape::Number => json!({ "type": "number", "format": "double" }),
-        Shape::Time | Shape::MicroTime => json!({ "type": "string", "format": "date-time" }),
+        Shape::Time => json!({ "$ref": dialect.to(TIME) }),
+        Shape::MicroTime => json!({ "$ref": dialect.to(MICRO_TIME) }),
         Shape::Bytes => json!({ "type": "string", "format": "byte" }),
         Shape::Any => json!({ "type": "object" }),
-        Shape::Quantity => match dialect {
-            Dialect::V2 => json!({ "type": "string" }),
-            Dialect::V3 => json!({ "oneOf": [{ "type": "string" }, { "type": "number" }] }),
-        },
-        Shape::IntOrString => match dialect {
-            Dialect::V2 => json!({ "type": "string", "format": "int-or-string" }),
-            Dialect::V3 => json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
-        },
+        Shape::Quantity => json!({ "$ref": dialect.to(QUANTITY) }),
+        Shape::IntOrString => json!({ "$ref": dialect.to(INT_OR_STRING) }),
         // What may be one of several types has none; kubectl takes a schema that says nothing for none at all.
         Shape::SchemaOrBool => json!({ "description": "A JSON schema, or true or false." }),
         Shape::SchemaOrList => json!({ "description": "A JSON schema, or a list of them." }),

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 fn get(path: &str) -> Value {
@@ -92,6 +94,32 @@ fn schemas_say_how_lists_merge() {
     let pod = &schemas["io.k8s.api.core.v1.Pod"];
     assert_eq!(pod["x-kubernetes-group-version-kind"], json!([{"group": "", "version": "v1", "kind": "Pod"}]));
     assert_eq!(schemas["io.k8s.api.core.v1.Taint"]["required"], json!(["key", "effect"]));
+}
+
+/// What `kubectl explain` asks for: the properties of each kind's schema, and of all that it refers to.
+#[test]
+fn every_field_of_every_kind_has_a_description() {
+    let (mut fields, mut bare) = (0, Vec::new());
+    let documents: BTreeSet<String> = kinds::all().iter().map(|kind| format!("/openapi/v3/{}", place(kind))).collect();
+    for path in documents.into_iter().chain(["/openapi/v2".to_owned()]) {
+        let document = get(&path);
+        let schemas = document.get("definitions").unwrap_or(&document["components"]["schemas"]);
+        for (name, schema) in schemas.as_object().unwrap() {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let parts = properties.map(|(field, property)| (field.to_string(), property));
+            for (field, described) in parts.chain([(String::new(), schema)]) {
+                fields += 1;
+                if described["description"].as_str().is_none_or(|text| text.len() < 3) {
+                    bare.push(format!("{path} {name} {field}"));
+                }
+            }
+        }
+    }
+    assert!(bare.is_empty() && fields > 2 * 2600, "{fields}: {bare:#?}");
+    let document = get("/openapi/v3/api/v1");
+    let containers = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    let text = containers["description"].as_str().unwrap();
+    assert!(text.starts_with("List of containers belonging to the pod."), "{text}");
 }
 
 /// One value per field of a message: what the document says, read back without the code that wrote it.

@@ -8,10 +8,11 @@ use mock_ec2::LatencyProfile;
 use substrate::fault::Span;
 use substrate::host;
 use substrate::world::Transport;
-use substrate::{TimeScale, WorldKind};
+use substrate::{TimeScale, World, WorldKind};
 
 use crate::cli::announce;
 use crate::cluster::live;
+use crate::report_html::Listener;
 use crate::scenario::Scenario;
 use crate::seeds::Seeds;
 
@@ -150,6 +151,12 @@ pub(in crate::cli) struct Args {
     /// Write a report as JUnit XML to this file: a suite for each file, a case for each seed.
     #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub junit: Option<PathBuf>,
+    /// Write a report of the run to this file: one page that shows what happened, for a browser.
+    #[arg(long, value_name = "FILE", help_heading = RESULTS, conflicts_with_all = ["check", "needed", "seeds"])]
+    pub report: Option<PathBuf>,
+    /// Hears the run for the report.
+    #[arg(skip)]
+    pub listener: Listener,
     /// Print an annotation for each file that failed, with its line; github where GITHUB_ACTIONS is true.
     #[arg(long, value_enum, value_name = "FOR", help_heading = RESULTS)]
     pub annotations: Option<Annotations>,
@@ -159,6 +166,13 @@ impl Args {
     /// The world that these runs are in.
     pub fn world(&self) -> WorldKind {
         if self.live || self.target.is_some() { WorldKind::Live } else { WorldKind::Simulated }
+    }
+
+    /// Has `world` heard from its first event on, if there is to be a report of it.
+    pub fn hear(&self, world: &World) {
+        if self.report.is_some() {
+            self.listener.attach(world.trace());
+        }
     }
 
     /// The most wall time of a simulation.

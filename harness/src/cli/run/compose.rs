@@ -33,6 +33,7 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
         let mut stop =
             Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
         let world = World::live(options(args, scenario, seed));
+        args.hear(&world);
         open_trace(trace, &world)?;
         let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
         let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;

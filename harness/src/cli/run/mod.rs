@@ -14,6 +14,7 @@ mod keep;
 mod lacking;
 mod needed;
 mod one;
+mod page;
 mod play;
 mod pool;
 mod report;
@@ -49,6 +50,9 @@ pub(super) fn main(args: &Args, format: Format) -> ExitCode {
     }
     if args.target.is_some() && one.is_none() {
         return usage("--target: one run at a time is in a cluster, so name one file".to_owned());
+    }
+    if args.report.is_some() && one.is_none() {
+        return usage("--report: a report is about one run, so name one file".to_owned());
     }
     if let Err(message) = mutants::check(&args.mutant) {
         return usage(message);

@@ -12,7 +12,7 @@ use super::args::Args;
 use super::keep::Kept;
 use super::play::{self, Ended, Position, Trouble, close_trace, millis, open_trace, options};
 use super::report::{JunitFile, Report};
-use super::{annotate, compose, is_stdout, keep, lacking, refuse, watchdog};
+use super::{annotate, compose, is_stdout, keep, lacking, page, refuse, watchdog};
 use crate::cli::pause;
 use crate::cluster::{Cluster, ClusterSpec, check_processes, live};
 use crate::output::{self, Envelope, Exit, Failure, Format, Progress, Style};
@@ -84,6 +84,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         Err(why) => return said(args, format, &give_up(Trouble::Environment(why))),
     };
     let mut conclude = |outcome: Result<&Outcome, Trouble>, wall: Duration, kept: Option<Kept>| {
+        let page = outcome.as_ref().map_or(Ok(()), |outcome| page::write(args, &scenario, seed, outcome));
         let (mut said, ended) = match outcome {
             Ok(outcome) => (judge(args, &scenario, seed, outcome, wall), Ended::of(&scenario, outcome, wall)),
             Err(trouble) => {
@@ -102,7 +103,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
         if let (Some(kept), Format::Human) = (&kept, format) {
             output::say(&format!("\n{}\n", kept.text));
         }
-        match junit.end(&report) {
+        match page.and(junit.end(&report)) {
             Ok(()) => code,
             Err(why) => {
                 output::complain(&format!("error: {why}\n"));
@@ -130,6 +131,7 @@ pub(super) fn main(args: &Args, seed: u64, format: Format) -> ExitCode {
     let watched = watchdog::start(args.limit(), &scenario, format);
     let result = simulate_and_leave(options(args, &scenario, seed), async |world| {
         watched.looks_at(world.trace());
+        args.hear(&world);
         play::simulated(&scenario, trace, world).await
     });
     watched.call_off();
@@ -167,6 +169,7 @@ fn run_live(
         let mut stop =
             Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
         let world = World::live(options(args, scenario, seed));
+        args.hear(&world);
         open_trace(trace, &world)?;
         let spec = ClusterSpec::of_scenario(scenario);
         let cluster = if args.processes {

@@ -324,3 +324,37 @@ fn who_is_no_process_cannot_be_ended_by_its_own_request() {
     let near = book.get("own").unwrap().near;
     assert_eq!(near[0], "request: it is of `user`, which is no process that could end");
 }
+
+/// What a book with one fault does, and what one does that became the branch of that fault at its place.
+#[test]
+fn a_branch_is_the_run_that_had_its_fault_from_the_start() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let turn = |nth: u64| Fault { name: format!("turn-{nth}"), ..fault(When { nth: Some(nth), ..When::default() }) };
+    let volumes = ["vol-1a", "vol-2", "vol-1b", "vol-1c", "vol-1d"];
+    let own = |nth: u64| {
+        let book = empty();
+        book.add(Duration::ZERO, turn(nth)).unwrap();
+        (hits(&book, &volumes), book.list().into_iter().map(|r| (r.fault, r.hits)).collect::<Vec<_>>())
+    };
+    let branch = |mine: usize| {
+        let (book, asked) = (empty(), Arc::new(AtomicUsize::new(0)));
+        let count = asked.clone();
+        let parts: super::super::Parts = Arc::new(move |number| {
+            count.fetch_add(1, Ordering::Relaxed);
+            number == mine
+        });
+        let faults = vec![(1, turn(1)), (3, turn(3)), (2, turn(2))];
+        book.branch(Branches { instead_of: "marker".to_owned(), faults, parts });
+        book.add(Duration::ZERO, Fault { name: "marker".to_owned(), ..fault(When::default()) }).unwrap();
+        let hits = hits(&book, &volumes);
+        (hits, book.list().into_iter().map(|r| (r.fault, r.hits)).collect::<Vec<_>>(), asked.load(Ordering::Relaxed))
+    };
+    for nth in 1..=3_u64 {
+        let (hits, list, asked) = branch(nth as usize);
+        assert_eq!((hits, list), own(nth), "{nth}");
+        assert_eq!(asked, nth as usize, "nobody is asked after the place");
+    }
+    let (hits, _, asked) = branch(9);
+    assert_eq!((hits, asked), (vec![false; 5], 3), "nothing fires in the run that is no branch");
+}

@@ -4,8 +4,6 @@ use std::fmt;
 
 use substrate::json::Value;
 
-use super::status::Cause;
-
 /// One field that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
@@ -97,21 +95,6 @@ impl FieldError {
             FieldFault::TypeInvalid(value) => format!("Invalid value: {value}"),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
-    }
-
-    /// As a cause of a `Status`.
-    pub fn into_cause(self) -> Cause {
-        let reason = match self.fault {
-            FieldFault::Invalid(_) => "FieldValueInvalid",
-            FieldFault::Required => "FieldValueRequired",
-            FieldFault::Forbidden => "FieldValueForbidden",
-            FieldFault::NotSupported(_) => "FieldValueNotSupported",
-            FieldFault::Duplicate(_) => "FieldValueDuplicate",
-            FieldFault::NotFound(_) => "FieldValueNotFound",
-            FieldFault::TooLong => "FieldValueTooLong",
-            FieldFault::TypeInvalid(_) => "FieldValueTypeInvalid",
-        };
-        Cause { reason, message: self.body(), field: self.field }
     }
 }
 

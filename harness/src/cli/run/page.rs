@@ -1,0 +1,56 @@
+//! The report of one run.
+
+use super::args::Args;
+use crate::cli::report;
+use crate::output::Exit;
+use crate::report::Report;
+use crate::report_html::{Command, File, Page, Run, Tone, Verdict};
+use crate::runner::Outcome;
+use crate::scenario::model::Scenario;
+
+/// The page of a run of `scenario` that the listener of `args` has heard.
+pub(super) fn of(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome) -> Page {
+    let report = Report::of(scenario, outcome);
+    let exit = report.exit();
+    let declared = outcome.violations.iter().any(|violation| violation.declared.is_some());
+    let tone = match exit {
+        Exit::Passed if declared => Tone::Warning,
+        Exit::Passed => Tone::Good,
+        _ => Tone::Bad,
+    };
+    let message = if exit == Exit::Passed { String::new() } else { said(&report) };
+    let mut run = Run::new(&scenario.name, seed, &args.listener, report::timeline(outcome), &outcome.violations);
+    run.verdict = Verdict { tone, word: exit.word().to_owned(), message };
+    let does = |does: &str, text: String| Command { does: does.to_owned(), text };
+    run.commands.push(does("Run it again", args.again(&scenario.source, seed)));
+    // What replays has the world of its file.
+    if !args.live && args.target.is_none() && args.latency.is_none() && args.time_scale.is_none() {
+        let file = crate::cli::announce::quoted(&scenario.source);
+        let flags = crate::cli::search::flags(seed, &args.mutant);
+        run.commands.push(does("Go through it step by step", format!("mooring replay {file} {flags} --step")));
+    }
+    let text = args.paths.first().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    run.file = File::new(&scenario.source, &text);
+    let command = args.again(&scenario.source, seed);
+    Page { title: scenario.name.clone(), command, runs: vec![run], ..Page::default() }
+}
+
+/// Writes it where `args` says.
+pub(super) fn write(args: &Args, scenario: &Scenario, seed: u64, outcome: &Outcome) -> Result<(), String> {
+    let Some(path) = args.report.as_deref() else { return Ok(()) };
+    report::write(of(args, scenario, seed, outcome), path)
+}
+
+/// What a report says, without trace lines: the page has them all.
+fn said(report: &Report) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(failed) = &report.failed {
+        lines.push(failed.step.clone());
+        lines.push(format!("expected  {}", failed.expected));
+        lines.push(format!("seen      {}", failed.seen.trim_end().replace('\n', "\n          ")));
+    }
+    lines.extend(report.violations.iter().map(|violation| format!("{}  {}", violation.id, violation.message)));
+    lines.extend(report.silent_faults.iter().map(|fault| format!("fault {} never fired", fault.name)));
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}

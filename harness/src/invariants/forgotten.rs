@@ -1,0 +1,155 @@
+//! Staging directories of which a kubelet that was started anew does not know.
+//!
+//! It reads the pods' directories, as upstream does. A volume that was unpublished everywhere has none, so whatever is left
+//! to be done about where it was staged is never done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use controllers::node_agent::names::Paths;
+use csi_mock::events::{CsiCall, CsiDone};
+use mock_ec2::events::{AttachmentChanged, AttachmentPhase};
+use substrate::Event;
+use substrate::events::ProcessStarted;
+use substrate::json::Text;
+
+use crate::cluster::names::kubelet;
+
+/// What a kubelet did with a volume, by the calls of its driver.
+#[derive(Debug, Default)]
+struct Staging {
+    /// Target paths that were not unpublished.
+    published: BTreeSet<Text>,
+    /// Unstaged, after which kubelet removes the directory.
+    unstaged: bool,
+    /// Kubelet was started anew when nothing was published, and has not asked the driver about it since.
+    forgotten: bool,
+}
+
+/// By volume and node.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten {
+    stagings: BTreeMap<(String, String), Staging>,
+    /// Target paths of calls that are open, by process and ordinal.
+    open: BTreeMap<(String, u64), Text>,
+}
+
+impl Forgotten {
+    /// Takes in an event; `node_of` gives the node of an instance.
+    pub fn observe(&mut self, event: &Event, node_of: impl Fn(&str) -> String) {
+        if let Some(call) = event.get::<CsiCall>() {
+            self.on_call(event, call);
+        } else if let Some(done) = event.get::<CsiDone>() {
+            self.on_done(event, done);
+        } else if event.is::<ProcessStarted>() {
+            let of_node = |node: &str| *event.process == kubelet(node);
+            for (_, staging) in self.stagings.iter_mut().filter(|((_, node), _)| of_node(node)) {
+                staging.forgotten |= staging.published.is_empty();
+            }
+        } else if let Some(AttachmentChanged { volume, instance, state: AttachmentPhase::Detached, .. }) = event.get() {
+            // Attach-detach waits for kubelet, which reports a volume until its directory is gone.
+            let key = (volume.to_string(), node_of(instance.as_str()));
+            if self.stagings.get(&key).is_some_and(|staging| staging.unstaged && !staging.forgotten) {
+                self.stagings.remove(&key);
+            }
+        }
+    }
+
+    fn on_call(&mut self, event: &Event, call: &CsiCall) {
+        let (Some(volume), Some(node)) = (&call.volume, &call.node) else { return };
+        let key = (volume.to_string(), node.to_string());
+        let target = call.target.clone().unwrap_or_default();
+        match call.rpc.as_str() {
+            "NodeStageVolume" => {
+                let staging = self.stagings.entry(key).or_default();
+                (staging.unstaged, staging.forgotten) = (false, false);
+            }
+            "NodePublishVolume" | "NodeUnpublishVolume" | "NodeUnstageVolume" => {
+                let Some(staging) = self.stagings.get_mut(&key) else { return };
+                staging.forgotten = false;
+                match call.rpc.as_str() {
+                    "NodePublishVolume" => drop(staging.published.insert(target)),
+                    "NodeUnpublishVolume" => drop(self.open.insert((event.process.to_string(), call.ordinal), target)),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_done(&mut self, event: &Event, done: &CsiDone) {
+        let target = self.open.remove(&(event.process.to_string(), done.ordinal));
+        let (Some(volume), Some(node)) = (&done.volume, &done.node) else { return };
+        let Some(staging) = self.stagings.get_mut(&(volume.to_string(), node.to_string())) else { return };
+        match (done.rpc.as_str(), done.code.as_str(), target) {
+            ("NodeUnpublishVolume", "OK", Some(target)) => drop(staging.published.remove(&target)),
+            ("NodeUnstageVolume", "OK", _) => staging.unstaged = true,
+            _ => {}
+        }
+    }
+
+    /// The volume whose staging directory on `node` is `path`, if kubelet does not know of it.
+    pub fn volume(&self, node: &str, path: &Path) -> Option<&str> {
+        let is = |volume: &str| Paths::new("/").staging_dir("", volume).file_name() == path.file_name();
+        let mut there = self.stagings.iter().filter(|((_, n), staging)| n == node && staging.forgotten);
+        there.find(|((volume, _), _)| is(volume)).map(|((volume, _), _)| volume.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::clock::TimeScale;
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+    use crate::invariants::{Invariants, Leftovers, declared};
+
+    const VOLUME: &str = "vol-1";
+    const STARTS: &str = "kubelet starts";
+
+    /// As which deviation the staging directory counts that is left on node-a after these calls.
+    fn declared_after(story: &[&str]) -> Option<String> {
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let (kubelet, driver): (Arc<str>, Arc<str>) = ("node-a/kubelet".into(), "node-a/csi-node".into());
+        let of = || (Some(Text::from(VOLUME)), Some(Text::from("node-a")));
+        for (at, step) in story.iter().enumerate() {
+            let ordinal = at as u64 + 1;
+            if *step == STARTS {
+                trace.info(&kubelet, ProcessStarted { incarnation: 1 });
+                continue;
+            }
+            let ((volume, node), target) = (of(), Some("/t".into()));
+            trace.info(&driver, CsiCall { rpc: (*step).into(), volume, node, target, ordinal, stages_nothing: false });
+            let (volume, node) = of();
+            let code = "OK".into();
+            let done = CsiDone { rpc: (*step).into(), volume, node, ordinal, code, took_ms: 1, message: None };
+            trace.info(&driver, done);
+        }
+        let invariants = Invariants::new(TimeScale::default());
+        trace.events().iter().for_each(|event| invariants.observe(event));
+        let path = Paths::new("/root").staging_dir("d", VOLUME);
+        let directories = vec![format!("node-a: {}", path.display())];
+        invariants.at_end(&Leftovers { directories, ..Leftovers::default() });
+        let [found] = &invariants.violations().into_iter().filter(|v| v.id == "I5").collect::<Vec<_>>()[..] else {
+            panic!("one violation: {:?}", invariants.violations())
+        };
+        assert_eq!(found.message, format!("a directory is left over: node-a: {}", path.display()));
+        let known = declared::all().unwrap();
+        known.into_iter().find(|deviation| deviation.is(found).unwrap()).map(|deviation| deviation.id)
+    }
+
+    #[test]
+    fn a_kubelet_that_starts_between_unpublish_and_the_end_forgets_the_directory() {
+        let forgets = Some("kubelet-forgets-staging-directory".to_owned());
+        let (stage, publish, unpublish, unstage) =
+            ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume");
+        assert_eq!(declared_after(&[stage, publish, unpublish, STARTS]), forgets);
+        assert_eq!(declared_after(&[stage, publish, unpublish, unstage, STARTS]), forgets);
+        // It did not start anew, it finds the pod's directory, or it works on the volume again.
+        assert_eq!(declared_after(&[STARTS, stage, publish, unpublish, unstage]), None);
+        assert_eq!(declared_after(&[stage, publish, STARTS, unpublish, unstage]), None);
+        assert_eq!(declared_after(&[stage, publish, unpublish, STARTS, stage, publish, unpublish, unstage]), None);
+    }
+}

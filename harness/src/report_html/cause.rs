@@ -1,0 +1,130 @@
+//! What an event follows from, as far as what was heard tells.
+//!
+//! A call and its end, a fault and the process that it ends, a state of the cloud and what began it belong together by
+//! what they carry. For the rest it is the last thing before it that concerns the same object: no proof, and a good
+//! place to look.
+
+use super::facts::Role;
+use super::listener::Told;
+
+/// What an event follows from: its position, and how it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub at: usize,
+    pub why: &'static str,
+}
+
+/// How far back is looked.
+const FAR: usize = 4_000;
+
+/// An event with what it names, each by one name.
+pub(super) struct Named {
+    pub told: Told,
+    pub names: Vec<String>,
+}
+
+impl Named {
+    /// Whether both are about the same volume, pod or claim; about the same node, where neither names one of these.
+    fn meets(&self, other: &Self) -> bool {
+        let same = |node: bool| {
+            let wanted = |name: &&String| name.starts_with("node/") == node;
+            self.names.iter().filter(wanted).any(|name| other.names.contains(name))
+        };
+        same(false) || (self.names.iter().all(|name| name.starts_with("node/")) && same(true))
+    }
+
+    fn is_commit(&self) -> bool {
+        matches!(self.told.facts.role, Role::Commit { .. })
+    }
+}
+
+/// What the event at `at` of `all` follows from.
+pub(super) fn of(all: &[Named], at: usize) -> Option<Cause> {
+    let event = &all[at];
+    let (told, here) = (&event.told, |other: &Named| other.told.process == event.told.process);
+    let back = |why: &'static str, is: &dyn Fn(&Named) -> bool| {
+        let from = at.saturating_sub(FAR);
+        all[from..at].iter().rposition(is).map(|found| Cause { at: from + found, why })
+    };
+    match &told.facts.role {
+        Role::Done(_, ordinal) => back("the call that it ends", &|other| {
+            here(other) && matches!(&other.told.facts.role, Role::Call(_, n) if n == ordinal)
+        }),
+        Role::Answered(rpc) => {
+            let asked = back("its own call, which nobody answered", &|other| {
+                here(other) && other.told.facts.role == Role::Asked(rpc.clone()) && alike(event, other)
+            })?;
+            let done = back("the driver's answer", &|other| {
+                matches!(&other.told.facts.role, Role::Done(done, _) if done == rpc) && alike(event, other)
+            });
+            Some(done.filter(|done| done.at > asked.at).unwrap_or(asked))
+        }
+        Role::Call(rpc, _) => back("whoever calls", &|other| {
+            matches!(&other.told.facts.role, Role::Asked(asked) if asked == rpc) && alike(event, other)
+        }),
+        Role::Cloud { settles: true } => back("what began it", &|other| {
+            matches!(other.told.facts.role, Role::Cloud { .. }) && other.told.kind == told.kind && event.meets(other)
+        }),
+        Role::Cloud { settles: false } => {
+            back("the driver's call", &|other| matches!(other.told.facts.role, Role::Call(..)) && event.meets(other))
+        }
+        Role::CloudAnswered | Role::Disk => back("the call under way", &|other| {
+            here(other)
+                && matches!(other.told.facts.role, Role::Call(..))
+                && (event.names.is_empty() || event.meets(other))
+        }),
+        Role::Plug => {
+            back("what the cloud tells the machine", &|other| other.told.kind.starts_with("ec2.") && event.meets(other))
+        }
+        Role::Crashed => back("the fault that ends it", &|other| {
+            other.told.ms == told.ms && other.told.facts.role == Role::Fired { ends: true }
+        })
+        .or_else(|| back("the step under way", &|other| other.told.facts.role == Role::Step)),
+        Role::Started => back("its end", &|other| here(other) && other.told.facts.role == Role::Crashed),
+        Role::Commit { by } if by == "scenario" => {
+            back("the step under way", &|other| other.told.facts.role == Role::Step)
+        }
+        Role::Commit { by } => {
+            let own = back("what the writer did before", &|other| *other.told.process == **by && event.meets(other));
+            let other = back("the last change of what belongs to it", &|other| other.is_commit() && event.meets(other));
+            own.max_by_place(other)
+        }
+        Role::Fired { .. } => {
+            back("the call under way", &|other| here(other) && matches!(other.told.facts.role, Role::Call(..)))
+                .filter(|call| !ended(&all[call.at..at]))
+        }
+        Role::Step | Role::Traffic => None,
+        Role::Asked(_) | Role::Other => {
+            let own = back("what it did before about the same object", &|other| here(other) && event.meets(other));
+            let other = back("the last change of its object", &|other| other.is_commit() && event.meets(other));
+            own.max_by_place(other)
+        }
+    }
+}
+
+/// Whether the call with which `since` begins has ended in it.
+fn ended(since: &[Named]) -> bool {
+    let Some((call, after)) = since.split_first() else { return true };
+    let Role::Call(_, ordinal) = &call.told.facts.role else { return true };
+    after.iter().any(|other| {
+        other.told.process == call.told.process && matches!(&other.told.facts.role, Role::Done(_, n) if n == ordinal)
+    })
+}
+
+/// Whether two calls name the same things, or neither names any.
+fn alike(one: &Named, other: &Named) -> bool {
+    one.meets(other) || (one.names.is_empty() && other.names.iter().all(|name| name.starts_with("node/")))
+}
+
+trait Later {
+    fn max_by_place(self, other: Self) -> Self;
+}
+
+impl Later for Option<Cause> {
+    fn max_by_place(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(one), Some(two)) => Some(if one.at >= two.at { one } else { two }),
+            (one, two) => one.or(two),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The file around the data.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::Page;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+pub(super) fn page(page: &Page) -> String {
+    let data = serde_json::to_string(page).unwrap_or_else(|_| "{}".to_owned());
+    let policy = format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    );
+    let title = escaped(&page.title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title} · mooring</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<noscript><h1>{title}</h1><p>This page draws its data with a script of its own. It loads nothing.</p>\
+         </noscript>\n<main id=\"page\"></main>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        inert(&data)
+    )
+}
+
+/// JSON that no HTML parser takes for markup. The characters stand only within its strings.
+fn inert(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out += &format!("\\u{:04x}", u32::from(c)),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '&' => out += "&amp;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// As a policy names what it allows.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}

@@ -1,0 +1,304 @@
+//! One run as data: lanes, events with what they follow from, and the life of each volume.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::cause::{self, Named};
+use super::facts::{Facts, Look, Role};
+use super::lanes::Lane;
+use super::listener::{Listener, Told};
+use super::{FILE, MESSAGE, shortened};
+use crate::invariants::Violation;
+use crate::timeline::Timeline;
+
+/// How a run looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tone {
+    /// All is well.
+    #[default]
+    Good,
+    /// Something deserves a look.
+    Warning,
+    /// Something is wrong.
+    Bad,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verdict {
+    /// How it looks.
+    pub tone: Tone,
+    /// In a word.
+    pub word: String,
+    /// In sentences; may be empty.
+    pub message: String,
+}
+
+/// A command to copy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Command {
+    /// What it does.
+    pub does: String,
+    /// The command.
+    pub text: String,
+}
+
+/// A scenario to copy.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct File {
+    /// What it is called.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+    /// Whether its end is left out.
+    pub cut: bool,
+}
+
+impl File {
+    /// The file, as far as a report shows it.
+    pub fn new(name: &str, text: &str) -> Self {
+        let (text, cut) = shortened(text, FILE);
+        Self { name: name.to_owned(), text, cut }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// What it is called where there are several.
+    pub name: String,
+    /// The seed.
+    pub seed: u64,
+    /// What it came to.
+    pub verdict: Verdict,
+    /// Commands to copy.
+    pub commands: Vec<Command>,
+    /// The scenario.
+    pub file: File,
+    /// The life of its volumes.
+    timeline: Timeline,
+    lanes: Vec<Value>,
+    /// Kinds of events, and what each says.
+    kinds: Vec<(&'static str, String)>,
+    /// What events are about.
+    objects: Vec<String>,
+    events: Vec<Row>,
+    violations: Vec<Value>,
+    /// Events that are not shown, and how many there were.
+    left_out: usize,
+    heard: usize,
+}
+
+/// One event.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    n: u64,
+    ms: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
+    lane: usize,
+    kind: usize,
+    title: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    objects: Vec<usize>,
+    /// The place of its cause, and how it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<(usize, &'static str)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    look: Option<&'static str>,
+    /// A call that ends here began at its cause.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ends: bool,
+    process: String,
+    carries: Value,
+    #[serde(skip)]
+    weight: u8,
+}
+
+impl Run {
+    /// The run that `listener` has heard.
+    pub fn new(name: &str, seed: u64, listener: &Listener, timeline: Timeline, violations: &[Violation]) -> Self {
+        let told = listener.told();
+        let aliases = aliases(&told);
+        let one_name = |name: &String| aliases.get(name).unwrap_or(name).clone();
+        let named: Vec<Named> = told
+            .into_iter()
+            .map(|told| {
+                let mut names: Vec<String> = Vec::new();
+                for name in told.facts.names.iter().map(one_name) {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                Named { told, names }
+            })
+            .collect();
+        let marked: BTreeSet<u64> = violations.iter().map(|violation| violation.n).collect();
+        let mut run = Self {
+            name: name.to_owned(),
+            seed,
+            timeline,
+            violations: violations.iter().map(told_violation).collect(),
+            heard: named.len(),
+            ..Self::default()
+        };
+        run.fill(&named, &marked);
+        run
+    }
+
+    /// A run of which nothing is left but what it came to.
+    pub fn without_events(name: &str, seed: u64, verdict: Verdict) -> Self {
+        Self { name: name.to_owned(), seed, verdict, ..Self::default() }
+    }
+
+    fn fill(&mut self, named: &[Named], marked: &BTreeSet<u64>) {
+        let lanes: BTreeSet<Lane> = named.iter().map(|named| Lane::of(&named.told)).collect();
+        let lanes: Vec<Lane> = lanes.into_iter().collect();
+        self.lanes = lanes.iter().map(|lane| json!({ "name": lane.name, "group": lane.group })).collect();
+        let about: BTreeMap<&str, &str> = crate::events::all().iter().map(|kind| (kind.kind, kind.about)).collect();
+        let kinds: BTreeSet<&'static str> = named.iter().map(|named| named.told.kind).collect();
+        let kinds: Vec<&'static str> = kinds.into_iter().collect();
+        // Who hears of it is of no interest here.
+        let said = |kind: &&str| about.get(*kind).map_or("", |said| said.split(" Only ").next().unwrap_or_default());
+        self.kinds = kinds.iter().map(|kind| (*kind, said(kind).trim().to_owned())).collect();
+        let objects: BTreeSet<&String> = named.iter().flat_map(|named| &named.names).collect();
+        self.objects = objects.iter().map(|name| (*name).clone()).collect();
+        for (at, Named { told, names }) in named.iter().enumerate() {
+            let Facts { role, title, look, weight, .. } = &told.facts;
+            let cause = cause::of(named, at);
+            let lane = Lane::of(told);
+            let (title, _) = shortened(title, 200);
+            self.events.push(Row {
+                n: told.n,
+                ms: told.ms,
+                aside: !told.kept,
+                lane: lanes.binary_search(&lane).unwrap_or_default(),
+                kind: kinds.binary_search(&told.kind).unwrap_or_default(),
+                title,
+                objects: names.iter().filter_map(|name| self.objects.binary_search(name).ok()).collect(),
+                cause: cause.map(|cause| (cause.at, cause.why)),
+                look: match look {
+                    _ if told.kept && marked.contains(&told.n) => Some("bad"),
+                    Look::Plain => None,
+                    Look::Warning => Some("warning"),
+                    Look::Bad => Some("bad"),
+                },
+                ends: matches!(role, Role::Done(..)) && cause.is_some(),
+                process: told.process.to_string(),
+                carries: carried(told),
+                weight: if told.kept && marked.contains(&told.n) { 0 } else { *weight },
+            });
+        }
+    }
+
+    /// Leaves out events until the others have at most `most` bytes: the lightest first, and of these the oldest.
+    pub(super) fn shorten(&mut self, most: usize) {
+        let (message, cut) = shortened(&self.verdict.message, MESSAGE);
+        self.verdict.message = if cut { message + " …" } else { message };
+        let size = |row: &Row| serde_json::to_string(row).map_or(0, |text| text.len() + 1);
+        let sizes: Vec<usize> = self.events.iter().map(size).collect();
+        let mut order: Vec<usize> = (0..self.events.len()).collect();
+        order.sort_by_key(|at| (self.events[*at].weight, std::cmp::Reverse(*at)));
+        let mut room = most;
+        let mut kept = vec![false; self.events.len()];
+        for at in order {
+            let Some(rest) = room.checked_sub(sizes[at]) else { break };
+            room = rest;
+            kept[at] = true;
+        }
+        // The places of causes are those in the shorter list; a cause that is left out is told no more.
+        let mut place = vec![None; kept.len()];
+        let mut next = 0;
+        for (at, kept) in kept.iter().enumerate() {
+            if *kept {
+                place[at] = Some(next);
+                next += 1;
+            }
+        }
+        let before = self.events.len();
+        let mut at = 0;
+        self.events.retain(|_| {
+            at += 1;
+            kept[at - 1]
+        });
+        for row in &mut self.events {
+            row.cause = row.cause.and_then(|(at, why)| Some((place.get(at).copied().flatten()?, why)));
+            row.ends &= row.cause.is_some();
+        }
+        self.left_out += before - self.events.len();
+    }
+
+    /// How many events are shown.
+    pub fn shown(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// What an event carries; long texts without their ends.
+fn carried(told: &Told) -> Value {
+    let mut value = serde_json::to_value(&told.fields).unwrap_or_default();
+    cut_texts(&mut value);
+    value
+}
+
+fn cut_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let (short, cut) = shortened(text, 1_000);
+            if cut {
+                *text = short + " …";
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(cut_texts),
+        Value::Object(map) => map.values_mut().for_each(cut_texts),
+        _ => {}
+    }
+}
+
+fn told_violation(violation: &Violation) -> Value {
+    json!({
+        "id": violation.id,
+        "message": shortened(&violation.message, MESSAGE).0,
+        "ms": violation.ms,
+        "n": violation.n,
+        "declared": violation.declared,
+    })
+}
+
+/// One name for all that are names of one thing: a volume is its claim, an instance its node.
+fn aliases(told: &[Told]) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    let first = |names: &[String], sort: &str| names.iter().find(|name| name.starts_with(sort)).cloned();
+    for told in told {
+        let names = &told.facts.names;
+        match (told.kind, names.first()) {
+            ("cluster.node", Some(node)) => {
+                if let Some(instance) = names.get(1) {
+                    all.insert(instance.clone(), node.clone());
+                }
+            }
+            ("api.commit", Some(own)) if own.starts_with("pv/") => {
+                let of = first(names, "pvc/").unwrap_or_else(|| own.clone());
+                // Before it has a handle, a driver knows it by its name.
+                let by_name = own.replacen("pv/", "volume/", 1);
+                for name in first(names, "volume/").into_iter().chain([own.clone(), by_name]) {
+                    if name != of {
+                        all.insert(name, of.clone());
+                    }
+                }
+            }
+            ("api.commit", Some(own)) if own.starts_with("va/") => {
+                let of = first(names, "pv/").and_then(|pv| all.get(&pv).cloned());
+                if let Some(of) = of {
+                    all.insert(own.clone(), of);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}

@@ -1,0 +1,93 @@
+//! Branches in child processes, several at a time: each child runs the common past once, and copies itself at each point
+//! of its share.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use substrate::fault::Fault;
+use tokio::sync::mpsc;
+
+use super::judge::{Task, Verdict};
+use super::worker::{News, Order};
+use super::workers::{Hand, Settings, Shared};
+
+/// Carries out the branches of `task`, and tells `told` of each as it ends, by its number. Gives false when `stop` came
+/// first; the children are ended then. What a child could not do is told of by nobody.
+///
+/// # Errors
+/// When a child does not start.
+pub async fn run(
+    settings: Settings,
+    task: &Task,
+    branches: Vec<(usize, Fault)>,
+    stop: impl Future<Output = ()>,
+    mut told: impl FnMut(usize, Verdict),
+) -> std::io::Result<bool> {
+    let jobs = settings.jobs.clamp(1, branches.len().max(1));
+    let shared = Arc::new(Shared::new(settings, Box::new(|_| None)));
+    // Late points are short runs: each child gets some of all.
+    let mut shares: Vec<Vec<(usize, Fault)>> = vec![Vec::new(); jobs];
+    for (at, branch) in branches.into_iter().enumerate() {
+        shares[at % jobs].push(branch);
+    }
+    let (notes, mut heard) = mpsc::unbounded_channel();
+    let mut threads = Vec::new();
+    for (job, share) in shares.into_iter().enumerate() {
+        let (shared, notes, task) = (shared.clone(), notes.clone(), task.clone());
+        threads.push(std::thread::Builder::new().spawn(move || {
+            if let Err(error) = carry_out(job, &shared, task, share, &notes) {
+                let _ = notes.send(Err(error));
+            }
+        })?);
+    }
+    drop(notes);
+    tokio::pin!(stop);
+    let mut end = Ok(true);
+    loop {
+        tokio::select! { biased;
+            () = &mut stop => {
+                end = Ok(false);
+                break;
+            }
+            note = heard.recv() => match note {
+                Some(Ok((number, verdict))) => told(number, verdict),
+                Some(Err(error)) => {
+                    end = Err(error);
+                    break;
+                }
+                None => break,
+            },
+        }
+    }
+    shared.closed.store(true, Ordering::SeqCst);
+    if !matches!(end, Ok(true)) {
+        shared.end_children();
+    }
+    for thread in threads {
+        // One that panicked has told so by its silence.
+        let _ = thread.join();
+    }
+    end
+}
+
+type Note = std::io::Result<(usize, Verdict)>;
+
+/// What a thread does: it has a child, and hears what that comes to.
+fn carry_out(
+    job: usize,
+    shared: &Arc<Shared>,
+    task: Task,
+    share: Vec<(usize, Fault)>,
+    notes: &mpsc::UnboundedSender<Note>,
+) -> std::io::Result<()> {
+    let mut child = Hand::start(job, shared)?;
+    child.order(&Order::Branches(Box::new(task), share))?;
+    // A child that ends says no more; what it left out runs from the start.
+    while let Some(News::Ended(number, verdict)) = child.hear() {
+        if notes.send(Ok((number, *verdict))).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}

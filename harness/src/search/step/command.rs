@@ -1,0 +1,198 @@
+//! What a person can say.
+
+use std::time::Duration;
+
+use substrate::fault::Fault;
+
+use super::filter::Filter;
+use crate::search::replay::Moment;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Command {
+    /// So many events on, of those that are meant.
+    Step(u64, Option<Filter>),
+    /// So many back.
+    Back(u64, Option<Filter>),
+    /// To a moment, forward or back.
+    Go(Moment),
+    /// On to the next breakpoint, or the end.
+    Continue,
+    /// Back to the last breakpoint, or the start.
+    Reverse,
+    Break(Filter),
+    Breaks,
+    Unbreak(usize),
+    /// The event here with all that it carries.
+    Show,
+    /// The last events.
+    List(u64),
+    /// What is there: objects, cloud, mounts.
+    State,
+    /// What processes were told, and what loops want; of one, or of all.
+    Knows(Option<String>),
+    /// What is stored, of what matches.
+    Stored(Option<String>),
+    Faults,
+    Add(Box<Fault>),
+    Drop(String),
+    Help,
+    Quit,
+    /// An empty line: the last command that moves, again.
+    Again,
+}
+
+/// What `help` prints.
+pub(super) const HELP: &str = "\
+Move
+  step [N] [FILTER]     the next event, or the N-th of those that FILTER means        s
+  back [N] [FILTER]     the same, back                                                b
+  go #N | TIME | OBJECT STATE    to an event, a time (6m30s), or `pvc/data Bound`
+  continue              to the next breakpoint, or the end                            c
+  reverse               back to the last breakpoint, or the start                     r
+  (an empty line)       the last of these again
+Stop
+  break FILTER          stop there; `breaks` lists them, `unbreak N` takes one out
+Look
+  show                  the event here, with all that it carries
+  list [N]              the last N events                                             l
+  state                 objects, volumes of the cloud, devices and mounts
+  knows [PROCESS]       what it was told beside what is stored; what loops want and take for true
+  stored [OBJECT]       what is stored, as far as commits tell
+  faults                faults in force, and what they did
+Change, and go on
+  add FAULT             put a fault in force, as {name: f, match: {plane: csi}, effect: {error: INTERNAL}}
+  drop NAME             end one
+  quit                                                                                q
+
+FILTER: kind csi.* | process csi-attacher | object pvc/data | cel EXPRESSION about event | violation
+Going back before a change takes it back.
+";
+
+const WORDS: [&str; 19] = [
+    "step", "back", "go", "continue", "reverse", "break", "breaks", "unbreak", "show", "list", "state", "knows",
+    "stored", "faults", "add", "drop", "help", "quit", "exit",
+];
+
+impl Command {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn read(line: &str) -> Result<Self, String> {
+        let (word, rest) = line.split_once(char::is_whitespace).map_or((line, ""), |(word, rest)| (word, rest.trim()));
+        let some = || Some(rest.to_owned()).filter(|rest| !rest.is_empty());
+        let number = |otherwise: u64| match rest {
+            "" => Ok(otherwise),
+            rest => rest.parse().map_err(|_| format!("`{rest}` is no number")),
+        };
+        Ok(match word {
+            "" => Self::Again,
+            "step" | "s" | "next" | "n" => count(rest).map(|(n, filter)| Self::Step(n, filter))?,
+            "back" | "b" => count(rest).map(|(n, filter)| Self::Back(n, filter))?,
+            "go" | "goto" if rest.is_empty() => {
+                return Err("go: say where to, as in `go #120` or `go 6m30s`".to_owned());
+            }
+            "go" | "goto" => Self::Go(moment(rest)?),
+            "continue" | "c" => Self::Continue,
+            "reverse" | "r" => Self::Reverse,
+            "break" if rest.is_empty() => Self::Breaks,
+            "break" => Self::Break(Filter::read(rest)?),
+            "breaks" => Self::Breaks,
+            "unbreak" => Self::Unbreak(number(0)? as usize),
+            "show" => Self::Show,
+            "list" | "l" => Self::List(number(20)?),
+            "state" => Self::State,
+            "knows" => Self::Knows(some()),
+            "stored" => Self::Stored(some()),
+            "faults" => Self::Faults,
+            "add" => Self::Add(Box::new(fault(rest)?)),
+            "drop" => Self::Drop(some().ok_or("drop: say which, as `faults` names it")?),
+            "help" | "h" | "?" => Self::Help,
+            "quit" | "q" | "exit" => Self::Quit,
+            other => {
+                let near = WORDS
+                    .iter()
+                    .max_by(|one, two| strsim::jaro_winkler(other, one).total_cmp(&strsim::jaro_winkler(other, two)));
+                return Err(format!(
+                    "`{other}` is no command; did you mean {}? `help` lists all",
+                    near.unwrap_or(&"help")
+                ));
+            }
+        })
+    }
+}
+
+fn count(text: &str) -> Result<(u64, Option<Filter>), String> {
+    let (first, rest) = text.split_once(' ').map_or((text, ""), |(first, rest)| (first, rest.trim()));
+    let (n, rest) = match first.parse::<u64>() {
+        Ok(0) => return Err("0 events are none: write 1 or more".to_owned()),
+        Ok(n) => (n, rest),
+        Err(_) => (1, text),
+    };
+    let filter = Some(rest).filter(|rest| !rest.is_empty()).map(Filter::read).transpose()?;
+    Ok((n, filter))
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    let text = text.trim_matches('\'');
+    if text.contains('/') { Moment::of_object(text) } else { Moment::of_time(text) }
+}
+
+fn fault(text: &str) -> Result<Fault, String> {
+    let read: Result<Fault, _> = serde_saphyr::from_str(text);
+    let fault = read.map_err(|e| format!("add: {}", e.to_string().lines().next().unwrap_or_default()))?;
+    match fault.when.until {
+        Some(_) => Err("add: `when.until` is not looked after here: drop the fault by its name instead".to_owned()),
+        None => Ok(fault),
+    }
+}
+
+/// Whether `moment` lies before the event `n` at `ms`; an object's is looked for forward alone.
+pub(super) fn lies_back(moment: &Moment, n: u64, ms: u64) -> bool {
+    match moment {
+        Moment::Event(wanted) => *wanted < n,
+        Moment::Time(time) => *time <= Duration::from_millis(ms),
+        Moment::Object { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_people_write_them() {
+        let kind = |kind: &str| Some(Filter::Kind(kind.to_owned()));
+        for (line, command) in [
+            ("", Command::Again),
+            ("s", Command::Step(1, None)),
+            ("step 10", Command::Step(10, None)),
+            ("step 2 kind csi.*", Command::Step(2, kind("csi.*"))),
+            ("back kind csi.call", Command::Back(1, kind("csi.call"))),
+            ("go #12", Command::Go(Moment::Event(12))),
+            ("go 6m30s", Command::Go(Moment::Time(Duration::from_secs(390)))),
+            ("list", Command::List(20)),
+            ("knows node-a/kubelet", Command::Knows(Some("node-a/kubelet".to_owned()))),
+            ("drop f", Command::Drop("f".to_owned())),
+        ] {
+            assert_eq!(Command::read(line), Ok(command), "{line}");
+        }
+        let add = "add {name: f, match: {plane: csi, op: NodeStageVolume}, effect: {error: INTERNAL}}";
+        assert!(matches!(Command::read(add), Ok(Command::Add(fault)) if fault.name == "f"));
+        for (line, says) in [
+            ("stpe", "did you mean step?"),
+            ("step 0", "write 1 or more"),
+            ("go", "as in `go #120`"),
+            ("list x", "`x` is no number"),
+            ("add {name: f}", "add:"),
+            (
+                "add {name: f, match: {plane: csi}, when: {until: pod/web=Running}, effect: {error: INTERNAL}}",
+                "when.until",
+            ),
+        ] {
+            let error = Command::read(line).unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+    }
+}
