@@ -6,7 +6,9 @@ use crate::home::{Home, claim_and_pod, texts};
 fn what_the_invariants_have_seen_is_told_and_counted_from_nothing_after_a_reset_live() {
     let home = Home::new();
     let ready = home.up("one", &["--nodes", "2", "--check"]);
-    let check = |more: &[&str]| [&["check", "--name", "one"], more].concat();
+    fn check<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["check", "--name", "one"], more].concat()
+    }
     claim_and_pod(&ready);
     home.ok(&["wait", "--name", "one", "--for", "pod/web=Running", "--timeout", "60s"]);
     let said = home.ok(&check(&["--rest", "--timeout", "30s"]));
@@ -17,7 +19,7 @@ fn what_the_invariants_have_seen_is_told_and_counted_from_nothing_after_a_reset_
     let output = home.run(&check(&["--empty", "--timeout", "1s"]));
     let (out, _) = texts(&output);
     assert_eq!(output.status.code(), Some(6), "{out}");
-    assert!(out.contains("I5 at ") && out.contains("a mount is left over") && !out.contains("kube-system"), "{out}");
+    assert!(out.contains("I5 at ") && out.contains("2 mounts are left over") && !out.contains("kube-system"), "{out}");
     home.ok(&["fault", "add", "--name", "one", "--crash", "csi-attacher"]);
     let refused = home.fails(2, &check(&["--rest"]));
     assert!(refused.contains("csi-attacher was crashed: start it again first"), "{refused}");
