@@ -12,10 +12,11 @@ mod running;
 mod sample;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use substrate::Seed;
+use tokio::time::Instant;
 
 use self::breaks::Breaks;
 use self::load::Load;

@@ -1,9 +1,9 @@
 //! What was seen, and whether it is good.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::load::Done;
 use super::sample::{Sample, megabytes};
