@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_secs(3);
 /// How long the load may take to run again once faults are over, and the cluster to come to rest.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
+/// How long connections that nobody uses may stay open.
+const IDLE: Duration = Duration::from_secs(2 * 60);
+
 /// How long, and what.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -114,7 +117,13 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     }
     load.end()?;
     let checked = running.check(&["--rest", "--empty"], PATIENCE).context("mooring check --rest --empty")?;
-    report.ends(running.sample()?, checked, load.done());
+    let patience = Instant::now() + IDLE;
+    let mut sample = running.sample()?;
+    while !report.leaks(&sample).is_empty() && Instant::now() < patience {
+        std::thread::sleep(LOOK);
+        sample = running.sample()?;
+    }
+    report.ends(sample, checked, load.done());
     Ok(())
 }
 

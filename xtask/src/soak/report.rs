@@ -81,6 +81,11 @@ impl Report {
         self.judge(checked);
     }
 
+    /// What there is more of than before the load.
+    pub fn leaks(&self, now: &Sample) -> Vec<String> {
+        leaks(&self.before, now)
+    }
+
     /// Takes in that everything was deleted.
     pub fn ends(&mut self, sample: Sample, checked: Value, done: Done) {
         println!("after the load: {sample}");
