@@ -7,8 +7,9 @@
 //! each name and text an allocation of its own. Here a map is a sorted vector, and a string of up to 23 bytes lies in its
 //! place while a longer one is shared by all copies.
 //!
-//! `cargo bench -p json-tree` measures both on objects that were recorded of a real API server, and prints the ratios. A
-//! copy is where the most is gained.
+//! `cargo bench -p json-tree` measures both on objects that were recorded of a real API server, and prints the ratios:
+//! to read takes two thirds of `serde_json`'s time, a copy a third to a quarter, a copy that is changed and compared half,
+//! to write as long or a little longer. (Five objects of 3 kB each, on a machine with two busy cores.)
 //!
 //! # What it is
 //!

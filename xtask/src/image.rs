@@ -93,11 +93,12 @@ pub fn gather(dockerfile: &Path, mooring: &Path, context: &Path) -> Result<Size,
     let program = root.join("usr/bin/mooring");
     strip(mooring, &program)?;
     let mut sources = BTreeMap::from([(program.clone(), mooring.to_owned())]);
+    let mut programs = BTreeMap::new();
     for (tool, package) in TOOLS {
         let source = PLACES.iter().map(|dir| Path::new(dir).join(tool)).find(|path| path.is_file());
         let source = source.with_context(|| format!("no {tool} on this machine (Debian package {package})"))?;
         let target = root.join(TOOLS_DIR).join(tool);
-        copy(&source, &target)?;
+        put(&source, &target, &mut programs)?;
         sources.insert(target, source);
     }
     let mut libraries = BTreeSet::new();
@@ -176,6 +177,18 @@ fn copy(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
     fs::copy(from, to).map(drop).with_context(|| format!("{} to {}", from.display(), to.display()))
 }
 
+/// Copies a program, once: what is the same file under another name becomes a link to the first, which `programs` has.
+fn put(from: &Path, to: &Path, programs: &mut BTreeMap<PathBuf, String>) -> Result<(), anyhow::Error> {
+    let real = fs::canonicalize(from).with_context(|| from.display().to_string())?;
+    if let Some(first) = programs.get(&real) {
+        return std::os::unix::fs::symlink(first, to).with_context(|| to.display().to_string());
+    }
+    copy(from, to)?;
+    let name = to.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    programs.insert(real, name);
+    Ok(())
+}
+
 /// Copies a program without its symbols.
 fn strip(from: &Path, to: &Path) -> Result<(), anyhow::Error> {
     if !from.is_file() {
@@ -243,6 +256,22 @@ mod tests {
         let error = gather(Path::new("Dockerfile"), Path::new("mooring"), home.path()).unwrap_err().to_string();
         assert!(error.contains("no image context"), "{error}");
         assert!(home.path().join("mine").exists());
+    }
+
+    #[test]
+    fn a_program_with_two_names_is_in_the_image_once() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::write(at("e2fsck"), "program").unwrap();
+        std::os::unix::fs::symlink("e2fsck", at("fsck.ext4")).unwrap();
+        fs::create_dir(at("image")).unwrap();
+        let mut programs = BTreeMap::new();
+        for name in ["fsck.ext4", "e2fsck"] {
+            put(&at(name), &at("image").join(name), &mut programs).unwrap();
+        }
+        assert_eq!(fs::read_link(at("image/e2fsck")).unwrap(), Path::new("fsck.ext4"));
+        assert_eq!(fs::read_to_string(at("image/e2fsck")).unwrap(), "program");
+        assert!(fs::symlink_metadata(at("image/fsck.ext4")).unwrap().is_file());
     }
 
     #[test]

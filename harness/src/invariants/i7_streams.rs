@@ -177,7 +177,7 @@ impl Streams {
                 }
                 stream.next = stream.next.saturating_sub(old);
             }
-            let last = commits.drain(..old).last();
+            let last = commits.drain(..old).next_back();
             self.forgotten = self.forgotten.max(last.map_or(0, |entry| entry.rv));
         }
         self.commits.retain(|_, commits| !commits.is_empty());

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+mod checks;
 mod collect;
 mod env;
 mod faults;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::bail;
 use harness::runner::{ObjectError, Objects};
@@ -18,6 +19,8 @@ use super::running::Running;
 
 /// The name of the set.
 const SET: &str = "web";
+/// How long a request may take: a person who sees no answer goes on to something else.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The largest volume, in GiB.
 const LARGEST: u64 = 8;
 
@@ -77,7 +80,10 @@ impl<'a> Load<'a> {
 
     /// Does what a StatefulSet's controller does, and, where it `acts`, something that a user does.
     pub fn tick(&mut self, acts: bool) {
-        let pods = self.pods();
+        let Some(pods) = self.pods() else {
+            self.done.failed += 1;
+            return;
+        };
         self.tend(&pods);
         if acts {
             self.act(&pods);
@@ -86,13 +92,13 @@ impl<'a> Load<'a> {
 
     /// Whether every replica runs.
     pub fn runs(&self) -> bool {
-        let pods = self.pods();
+        let pods = self.pods().unwrap_or_default();
         (0..self.replicas).all(|at| pods.get(&at).is_some_and(runs))
     }
 
     /// Which replicas do not run, and how they are.
     pub fn missing(&self) -> String {
-        let pods = self.pods();
+        let Some(pods) = self.pods() else { return "the API server does not answer".to_owned() };
         let missing = (0..self.replicas).filter(|at| !pods.get(at).is_some_and(runs));
         let is = |at: u64| match pods.get(&at) {
             None => format!("{SET}-{at} is not there"),
@@ -111,11 +117,11 @@ impl<'a> Load<'a> {
     /// Deletes the Event objects, which the API server keeps for an hour, as upstream's does: they are no leak, and would
     /// hide one.
     pub fn forget_events(&mut self) {
-        let events = self.runtime.block_on(self.objects.list(Kind::event())).unwrap_or_default();
+        let events = self.asks(self.objects.list(Kind::event())).and_then(Result::ok).unwrap_or_default();
         for event in &events {
             let part = |key: &str| event["metadata"][key].as_str().unwrap_or_default().to_owned();
             let event = ObjectRef::new(Kind::event(), Some(&part("namespace")), &part("name"));
-            let deleted = self.runtime.block_on(self.objects.delete(&event, None));
+            let deleted = self.asks(self.objects.delete(&event, None));
             self.note(deleted);
         }
     }
@@ -129,17 +135,22 @@ impl<'a> Load<'a> {
             self.delete(Kind::pod(), &format!("{SET}-{at}"), None);
             self.delete(Kind::claim(), &claim(at), None);
         }
-        match self.pods().values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()) {
+        match self.pods().unwrap_or_default().values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()) {
             true => Ok(()),
             false => bail!("pods cannot be deleted"),
         }
     }
 
-    /// The pods of the set, by their number.
-    fn pods(&self) -> BTreeMap<u64, Tree> {
-        let all = self.runtime.block_on(self.objects.list(Kind::pod())).unwrap_or_default();
+    /// What a request gives; nothing when it takes too long.
+    fn asks<T>(&self, request: impl Future<Output = T>) -> Option<T> {
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, request).await }).ok()
+    }
+
+    /// The pods of the set, by their number; nothing when the API server does not answer.
+    fn pods(&self) -> Option<BTreeMap<u64, Tree>> {
+        let all = self.asks(self.objects.list(Kind::pod()))?.ok()?;
         let number = |pod: &Tree| pod["metadata"]["name"].as_str()?.strip_prefix(SET)?.strip_prefix('-')?.parse().ok();
-        all.into_iter().filter_map(|pod| Some((number(&pod)?, pod))).collect()
+        Some(all.into_iter().filter_map(|pod| Some((number(&pod)?, pod))).collect())
     }
 
     /// Makes the first replica that is missing; a later one waits until all before it run.
@@ -214,42 +225,43 @@ impl<'a> Load<'a> {
         *size += 1;
         let with = json!({ "spec": { "resources": { "requests": { "storage": format!("{size}Gi") } } } });
         let object = reference(Kind::claim(), &claim(at));
-        let grown = self.runtime.block_on(self.objects.patch(&object, &with));
-        self.done.grown += u64::from(grown.is_ok());
+        let grown = self.asks(self.objects.patch(&object, &with));
+        self.done.grown += u64::from(is_ok(&grown));
         self.note(grown);
     }
 
     fn cordon(&mut self, node: &str, is: bool) {
         let with = json!({ "spec": { "unschedulable": is } });
-        let patched = self.runtime.block_on(self.objects.patch(&ObjectRef::new(Kind::node(), None, node), &with));
+        let patched = self.asks(self.objects.patch(&ObjectRef::new(Kind::node(), None, node), &with));
         self.note(patched);
     }
 
     fn delete(&mut self, kind: Kind, name: &str, grace: Option<i64>) {
-        let deleted = self.runtime.block_on(self.objects.delete(&reference(kind, name), grace));
-        self.done.deleted += u64::from(deleted.is_ok());
+        let deleted = self.asks(self.objects.delete(&reference(kind, name), grace));
+        self.done.deleted += u64::from(is_ok(&deleted));
         self.note(deleted);
     }
 
     /// Creates an object, and says whether it was not there.
     fn create(&mut self, kind: Kind, value: Value) -> bool {
         let object = reference(kind, value["metadata"]["name"].as_str().unwrap_or_default());
-        match self.runtime.block_on(self.objects.get(&object)) {
-            Ok(None) => {}
-            Ok(Some(_)) => return false,
-            Err(error) => {
-                self.note(Err(error));
+        match self.asks(self.objects.get(&object)) {
+            Some(Ok(None)) => {}
+            Some(Ok(Some(_))) => return false,
+            other => {
+                self.note(other.map(|result| result.map(drop)));
                 return false;
             }
         }
-        let made = self.runtime.block_on(self.objects.apply(&Manifest { object, value }));
-        let is_made = made.is_ok();
+        let made = self.asks(self.objects.apply(&Manifest { object, value }));
+        let is_made = is_ok(&made);
         self.note(made);
         is_made
     }
 
-    fn note(&mut self, result: Result<(), ObjectError>) {
-        self.done.failed += u64::from(result.is_err_and(|error| !error.is_not_found()));
+    fn note(&mut self, result: Option<Result<(), ObjectError>>) {
+        let failed = result.is_none_or(|result| result.is_err_and(|error| !error.is_not_found()));
+        self.done.failed += u64::from(failed);
     }
 
     fn up_to(&mut self, most: u64) -> u64 {
@@ -263,6 +275,10 @@ fn claim(at: u64) -> String {
 
 fn reference(kind: Kind, name: &str) -> ObjectRef {
     ObjectRef::new(kind, Some("default"), name)
+}
+
+fn is_ok(result: &Option<Result<(), ObjectError>>) -> bool {
+    result.as_ref().is_some_and(Result::is_ok)
 }
 
 /// Whether a pod runs and is not being deleted.

@@ -12,10 +12,11 @@ mod running;
 mod sample;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use substrate::Seed;
+use tokio::time::Instant;
 
 use self::breaks::Breaks;
 use self::load::Load;
@@ -31,6 +32,9 @@ const TICK: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(3);
 /// How long the load may take to run again once faults are over, and the cluster to come to rest.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// How long connections that nobody uses may stay open.
+const IDLE: Duration = Duration::from_secs(2 * 60);
 
 /// How long, and what.
 #[derive(Debug, clap::Args)]
@@ -113,7 +117,13 @@ fn shake(running: &Running, args: &Args, report: &mut Report) -> Result<(), anyh
     }
     load.end()?;
     let checked = running.check(&["--rest", "--empty"], PATIENCE).context("mooring check --rest --empty")?;
-    report.ends(running.sample()?, checked, load.done());
+    let patience = Instant::now() + IDLE;
+    let mut sample = running.sample()?;
+    while !report.leaks(&sample).is_empty() && Instant::now() < patience {
+        std::thread::sleep(LOOK);
+        sample = running.sample()?;
+    }
+    report.ends(sample, checked, load.done());
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! What was seen, and whether it is good.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::load::Done;
 use super::sample::{Sample, megabytes};
@@ -79,6 +79,11 @@ impl Report {
     pub fn rests(&mut self, sample: Sample, checked: Value) {
         self.rests.push((self.since.elapsed().as_secs_f64() / 60.0, sample));
         self.judge(checked);
+    }
+
+    /// What there is more of than before the load.
+    pub fn leaks(&self, now: &Sample) -> Vec<String> {
+        leaks(&self.before, now)
     }
 
     /// Takes in that everything was deleted.
