@@ -42,7 +42,7 @@ pub fn render(schema: &str, own: &str) -> Result<String, anyhow::Error> {
         let field = match row.strip_prefix('\t') {
             Some(row) => word(row),
             None => {
-                of = row;
+                of = word(row);
                 ""
             }
         };

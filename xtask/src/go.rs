@@ -2,7 +2,7 @@
 //!
 //! No Go parser: the API packages are formatted by gofmt, which puts each field on a line of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -33,6 +33,8 @@ pub struct Field {
 #[derive(Debug, Default)]
 pub struct Package {
     pub structs: BTreeMap<String, Vec<Field>>,
+    /// Structs that are one value (`+structType=atomic` in the comment above).
+    pub atomic: BTreeSet<String>,
     pub named: BTreeMap<String, Type>,
 }
 
@@ -77,11 +79,18 @@ impl Package {
                 }
                 continue;
             }
+            if let Some(comment) = trimmed.strip_prefix("//") {
+                markers.extend(marker(comment));
+                continue;
+            }
+            let above = std::mem::take(&mut markers);
             let Some(rest) = line.strip_prefix("type ") else { continue };
             let Some((name, of)) = rest.split_once(' ') else { continue };
+            if above.iter().any(|(name, value)| name == "structType" && value == "atomic") {
+                self.atomic.insert(name.to_owned());
+            }
             if of == "struct {" {
                 current = Some((name.to_owned(), Vec::new()));
-                markers.clear();
             } else if of.starts_with("struct{") {
                 self.structs.insert(name.to_owned(), Vec::new());
             } else if let Ok(of) = parse(of.trim_start_matches("= ").split(" //").next().unwrap_or(of).trim(), &imports)
@@ -160,5 +169,22 @@ fn parse(text: &str, imports: &BTreeMap<String, String>) -> Result<Type, anyhow:
         }
         // Interfaces and functions are none of the API's: whoever needs one finds no struct of that name.
         None => Ok(Type::Named(String::new(), text.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_struct_is_one_value_where_the_comment_above_says_so() {
+        let source = "// A reference.\n// +structType=atomic\ntype Reference struct {\n\tName string `json:\"name\"`\n}\n\n\
+                      // +structType=atomic\n\ntype Other struct {\n\t// +optional\n\tName string `json:\"name\"`\n}\n";
+        let mut package = Package::default();
+        package.source(source).unwrap();
+        assert_eq!(
+            (package.atomic.into_iter().collect::<Vec<_>>(), package.structs.len()),
+            (vec!["Reference".to_owned()], 2)
+        );
     }
 }

@@ -40,6 +40,9 @@ pub fn render(root: &Path, resources: &[Resource]) -> Result<String, anyhow::Err
     let mut text = String::new();
     for (name, rows) in &reader.rows {
         text.push_str(name);
+        if reader.is_atomic(name) {
+            text.push_str(" atomic");
+        }
         text.push('\n');
         for row in rows {
             let _ = writeln!(text, "\t{row}");
@@ -55,6 +58,12 @@ struct Reader {
 }
 
 impl Reader {
+    /// Whether a struct that was read is one value for server-side apply.
+    fn is_atomic(&self, name: &str) -> bool {
+        let of = name.split_once('.').and_then(|(package, of)| Some((self.packages.get(package)?, of)));
+        of.is_some_and(|(package, of)| package.atomic.contains(of))
+    }
+
     /// Where the sources of a package (`core/v1`) are.
     fn dir(&self, package: &str) -> PathBuf {
         self.root.join(match package {

@@ -13,7 +13,7 @@ use super::csi::classify;
 use super::events::Expanded;
 use super::pod_facts::secrets;
 use super::populate::claims;
-use super::volume_manager::{Operation, StepError, Task, VolumeSpec};
+use super::volume_manager::{StepError, Task, VolumeSpec};
 use super::volumes::driver;
 use crate::binder::quantity;
 use crate::kube::{Guard, Kind, reference, time};
@@ -117,7 +117,7 @@ fn finished(claim: &PersistentVolumeClaim, size: &Quantity) -> PersistentVolumeC
 }
 
 /// Expands the filesystem, when the claim asks for it.
-pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) -> Result<(), StepError> {
+pub(super) async fn expand(agent: &Agent, task: &Task) -> Result<(), StepError> {
     let spec = &task.spec;
     let driver = driver(agent, spec, "expander.NodeExpand failed to create newCsiDriverClient")?;
     if !driver.expand_volume {
@@ -146,12 +146,8 @@ pub(super) async fn expand(agent: &Agent, operation: &Operation, task: &Task) ->
     }
     let staging = agent.staging_path(spec);
     let uid = task.pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default();
-    let path = match operation {
-        Operation::Expand { .. } => agent.target_path(uid, spec),
-        // A raw device is published by now, and mounted nowhere else.
-        _ if spec.block => agent.target_path(uid, spec),
-        _ => staging.clone(),
-    };
+    // It is published by now, whether it is mounted just now or was before.
+    let path = agent.target_path(uid, spec);
     let node = &agent.config.node_name;
     let secrets =
         secrets(agent, "NodeExpandSecretRef", spec.csi().and_then(|c| c.node_expand_secret_ref.as_ref())).await?;

@@ -168,7 +168,7 @@ async fn take(agent: &Agent, operation: &Operation, task: &Task, step: Step) -> 
         Step::VerifyControllerAttached => verify_attached(agent, spec).await,
         Step::WaitForAttach => attachment(agent, spec).await.map(drop),
         Step::Stage => stage(agent, task).await,
-        Step::Expand => expand(agent, operation, task).await,
+        Step::Expand => expand(agent, task).await,
         Step::Publish => publish(agent, operation.uid().unwrap_or_default(), task).await,
         Step::Map => block::map(agent, operation.uid().unwrap_or_default(), task).await,
         Step::Unmap => block::unmap(agent, operation.uid().unwrap_or_default(), spec).await,

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::client::Connection;
+use super::echo;
 use super::server::Server;
 use super::{Bound, Figure, median, quantile};
 
 /// Connections at once.
-const CONNECTIONS: usize = 16;
+pub const CONNECTIONS: usize = 16;
 /// How many objects each connection works on.
-const OBJECTS: usize = 1000;
+pub const OBJECTS: usize = 1000;
 const RUNS: usize = 3;
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -78,6 +79,8 @@ pub async fn objects() {
         ("delete", 1179.0, Bound::None, 200.0),
     ];
     let mut found: Vec<Vec<Took>> = PARTS.iter().map(|_| Vec::new()).collect();
+    // In turns with the rest, so that both have the same machine.
+    let mut echoes = Vec::new();
     for _ in 0..RUNS {
         let server = Server::start();
         let mut connections = server.connections(CONNECTIONS).await;
@@ -107,12 +110,18 @@ pub async fn objects() {
             connections = back;
             found[i].push(Took { whole, each, used: server.cpu() - before });
         }
+        echoes.push(echo::rate().await as u64);
     }
+    let echo = median(&mut echoes) as f64;
+    let what = format!("a bare axum echo of 1 KiB, {CONNECTIONS} connections");
+    Figure { what: &what, found: echo, unit: "/s", bound: Bound::None, real: None }.print();
     for ((part, real, bound, _), mut took) in PARTS.into_iter().zip(found) {
         let mut rates: Vec<u64> = took.iter().map(|t| (t.each.len() as f64 / t.whole.as_secs_f64()) as u64).collect();
         let rate = median(&mut rates) as f64;
         let what = format!("{part} of 1 KiB objects, {CONNECTIONS} connections");
         Figure { what: &what, found: rate, unit: "/s", bound, real: Some(real) }.print();
+        let aim = if matches!(part, "create" | "update" | "merge-patch") { Bound::AtLeast(0.5) } else { Bound::None };
+        Figure { what: "  of the echo's rate", found: rate / echo, unit: "", bound: aim, real: None }.print();
         let used: Duration = took.iter().map(|t| t.used).sum();
         super::print_cost(used, took.iter().map(|t| t.each.len()).sum(), part);
         let mut tails: Vec<Duration> = took.iter_mut().map(|t| quantile(&mut t.each, 0.99)).collect();

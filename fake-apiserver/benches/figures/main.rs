@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a bench ends it")]
 
 mod client;
+mod echo;
 mod load;
 mod memory;
 mod pods;
@@ -53,6 +54,9 @@ impl Figure<'_> {
 }
 
 fn main() {
+    if let Some(ready) = std::env::var_os(echo::READY) {
+        return echo::serve(ready.as_ref());
+    }
     let chosen: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     // `cargo test --benches` and `cargo bench -- --list` run this too.
     if std::env::args().any(|a| a == "--list" || a == "--test") {

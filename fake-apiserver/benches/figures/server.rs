@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::client::Connection;
+use super::echo;
 
 /// A running server, ended when dropped.
 pub struct Server {
@@ -58,15 +59,25 @@ impl Server {
         let cluster = &config["clusters"][0]["cluster"];
         let address = cluster["server"].as_str().unwrap().trim_start_matches("https://").to_owned();
         let pem = STANDARD.decode(cluster["certificate-authority-data"].as_str().unwrap()).unwrap();
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self { child, connector: Arc::new(tls).into(), address, _folder: folder }
+        Self { child, connector: trusting(&pem), address, _folder: folder }
+    }
+
+    /// This program again, as a bare echo.
+    pub fn echo() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready.json");
+        let child = Command::new(std::env::current_exe().unwrap())
+            .env(echo::READY, &ready)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let found: Value = serde_json::from_slice(&std::fs::read(ready).unwrap()).unwrap();
+        let connector = trusting(found["ca"].as_str().unwrap().as_bytes());
+        Self { child, connector, address: found["address"].as_str().unwrap().to_owned(), _folder: folder }
     }
 
     /// A new connection, HTTP/1.1 over TLS.
@@ -101,6 +112,19 @@ impl Server {
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(ticks * 10)
     }
+}
+
+/// A client that trusts a CA certificate, PEM.
+fn trusting(pem: &[u8]) -> TlsConnector {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pem).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(tls).into()
 }
 
 impl Drop for Server {

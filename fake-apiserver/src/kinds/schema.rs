@@ -1,7 +1,8 @@
 //! The fields of every served kind: names, types, list topology and strategic-merge metadata.
 //!
-//! `schema.txt` holds the facts of the Kubernetes 1.36 API types. A line that starts at the margin names a type; each
-//! indented line under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
+//! `schema.txt` holds the facts of the Kubernetes 1.36 API types. A line that starts at the margin names a type,
+//! followed by `atomic` where server-side apply owns all of it as one value (structType of the type); each indented line
+//! under it is a field: its JSON name, its type (`[]` a list, `{}` a map with string keys) and flags:
 //! `required`, `patch=` (patchStrategy), `key=` (patchMergeKey), `list=` (listType), `keys=` (listMapKey, joined by `+`),
 //! `map=` (mapType or structType), `pb=` (the protobuf field numbers from the message down to the field: two where Go
 //! embeds a struct), `zero` (the zero value is a value: a pointer, or a field that Go always writes), `written` and
@@ -24,6 +25,8 @@ use crate::field_path::FieldPath;
 pub struct Type {
     /// `core/v1.Pod`.
     pub name: &'static str,
+    /// Whether server-side apply owns all of it as one value, wherever a field does not say otherwise.
+    pub atomic: bool,
     /// Its fields, in the order of the Go type.
     pub fields: Vec<Field>,
     /// Positions of fields in the table by their names, each as near behind its [`slot`] as there was room.
@@ -51,7 +54,8 @@ pub struct Field {
     pub list_type: Option<&'static str>,
     /// The element fields that identify an element of a `map` list.
     pub list_keys: Vec<Text>,
-    /// `atomic` when server-side apply owns the map or struct as one value.
+    /// `atomic` when server-side apply owns the map or struct as one value, `granular` when it does not although its type
+    /// says so.
     pub map_type: Option<&'static str>,
     /// The field numbers that lead to it in the protobuf message; empty for what is not in there.
     pub numbers: Vec<u32>,
@@ -130,7 +134,7 @@ impl TypeRef {
     /// The struct.
     pub fn get(self) -> &'static Type {
         let row = &ROWS[self.position()];
-        row.parsed.get_or_init(|| parse(row.name, row.fields))
+        row.parsed.get_or_init(|| parse(row))
     }
 
     /// Its name, without reading its fields.
@@ -162,6 +166,7 @@ pub static JSON_SCHEMA_SHAPE: LazyLock<Shape> = LazyLock::new(|| Shape::Ref(Type
 /// A type as it stands in the text.
 struct Row {
     name: &'static str,
+    atomic: bool,
     fields: &'static str,
     parsed: OnceLock<Type>,
 }
@@ -176,7 +181,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         while after[end..].starts_with('\t') {
             end += after[end..].find('\n').map_or(after.len() - end, |n| n + 1);
         }
-        rows.push(Row { name, fields: &after[..end], parsed: OnceLock::new() });
+        let (name, atomic) = name.strip_suffix(" atomic").map_or((name, false), |name| (name, true));
+        rows.push(Row { name, atomic, fields: &after[..end], parsed: OnceLock::new() });
         rest = &after[end..];
     }
     rows
@@ -274,7 +280,7 @@ impl Type {
             by_name[at] = Some(i);
         }
         let unset = (0u16..).zip(&fields).filter(|(_, field)| field.unset.is_some()).map(|(i, _)| i).collect();
-        Self { name, fields, by_name, unset }
+        Self { name, atomic: false, fields, by_name, unset }
     }
 
     /// The fields that are written when they are not set, and what is written then.
@@ -365,9 +371,9 @@ fn unknown_in_shape(shape: &Shape, value: &Value, at: &FieldPath<'_>, found: &mu
     }
 }
 
-fn parse(name: &'static str, rows: &'static str) -> Type {
-    let fields: Vec<Field> = rows.lines().filter_map(|row| field(row.strip_prefix('\t')?)).collect();
-    Type::new(name, fields)
+fn parse(of: &Row) -> Type {
+    let fields: Vec<Field> = of.fields.lines().filter_map(|row| field(row.strip_prefix('\t')?)).collect();
+    Type { atomic: of.atomic, ..Type::new(of.name, fields) }
 }
 
 impl Field {

@@ -190,3 +190,40 @@ fn who_updates_has_the_maps_and_lists_that_are_new() {
         assert_eq!(owned(&gone, "three", "Update"), Value::Null, "{gone}");
     });
 }
+
+#[test]
+fn structs_that_are_one_value_have_one_owner() {
+    story_with(tracked(), |client| async move {
+        let event = json!({"metadata": {"name": "e"}, "reason": "R",
+            "involvedObject": {"kind": "Pod", "name": "x", "namespace": "default"}, "source": {"component": "c"}});
+        let made = client.post("/api/v1/namespaces/default/events?fieldManager=me", event).await.1;
+        let fields = owned(&made, "me", "Update");
+        assert_eq!(
+            (&fields["f:involvedObject"], &fields["f:source"]),
+            (&json!({}), &json!({"f:component": {}})),
+            "{made}"
+        );
+        // What a volume is for is a reference, too, but its field says that its parts have owners of their own.
+        let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "claimRef": {"name": "c", "namespace": "d"}}});
+        let made = client.post("/api/v1/persistentvolumes?fieldManager=me", volume).await.1;
+        let claim = &owned(&made, "me", "Update")["f:spec"]["f:claimRef"];
+        assert_eq!(claim, &json!({".": {}, "f:name": {}, "f:namespace": {}}), "{made}");
+        // A selector changes hands as a whole.
+        let budget = |selector: Value| {
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b"}, "spec": {"selector": selector}})
+        };
+        let uri = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b";
+        assert_eq!(apply(&client, uri, "one", budget(json!({"matchLabels": {"a": "1"}}))).await.0, 201);
+        let (code, refused) = apply(&client, uri, "two", budget(json!({"matchLabels": {"b": "2"}}))).await;
+        assert_eq!(code, 409, "{refused}");
+        assert_eq!(refused["details"]["causes"][0]["field"], ".spec.selector");
+        let request = Request::patch(format!("{uri}?force=true&fieldManager=two"))
+            .header("content-type", "application/apply-patch+yaml")
+            .body(full(budget(json!({"matchLabels": {"b": "2"}})).to_string()))
+            .unwrap();
+        let (code, taken) = client.request(request).await;
+        assert_eq!((code, &taken["spec"]["selector"]), (200, &json!({"matchLabels": {"b": "2"}})), "{taken}");
+    });
+}

@@ -54,7 +54,7 @@ fn a_filesystem_grows_under_a_running_pod_and_the_claim_learns_it() {
 }
 
 #[test]
-fn a_filesystem_that_lags_behind_its_volume_grows_before_it_is_published() {
+fn a_filesystem_that_lags_behind_its_volume_grows_once_it_is_published() {
     story(async |world| {
         let rig = Rig::new(&world, &MemoryDisks::new());
         rig.plug().await;
@@ -67,7 +67,7 @@ fn a_filesystem_that_lags_behind_its_volume_grows_before_it_is_published() {
         rig.until("running", 5, || rig.pod_phase("p") == "Running").await;
         assert!(grown(&rig));
         let kinds = rig.kinds();
-        let order = ["disk.staged", "disk.expanded", "disk.published"].map(|k| kinds.iter().position(|have| have == k));
+        let order = ["disk.staged", "disk.published", "disk.expanded"].map(|k| kinds.iter().position(|have| have == k));
         assert!(order.is_sorted() && order[0].is_some(), "{kinds:?}");
     });
 }

@@ -176,7 +176,7 @@ impl Step {
             (Self::WaitForAttach, true) => "MapVolume.WaitForAttach failed",
             (Self::Stage, false) => "MountVolume.MountDevice failed",
             (Self::Stage, true) => "MapVolume.SetUpDevice failed",
-            (Self::Expand, false) => "MountVolume.MountDevice failed while expanding volume",
+            (Self::Expand, false) => "MountVolume.Setup failed while expanding volume",
             (Self::Expand, true) => "MapVolume.MarkVolumeAsMounted failed while expanding volume",
             (Self::Publish, false) => "MountVolume.SetUp failed",
             (Self::Publish, true) => "MapVolume.MapPodDevice failed",

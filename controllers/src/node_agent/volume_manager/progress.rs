@@ -70,21 +70,19 @@ impl VolumeManager {
                     attached.expansion_refused = false;
                     attached.spec = task.spec;
                 }
-                return Next::Do(if grows && !block { Step::Expand } else { Step::Publish });
+                return Next::Do(Step::Publish);
             }
             Step::Expand => {
                 if let Some(attached) = self.actual.get_mut(volume) {
                     attached.size = task.sizes.volume;
                 }
                 if matches!(operation, Operation::Mount { .. }) {
-                    if !block {
-                        return Next::Do(Step::Publish);
-                    }
                     self.mark_mounted(operation, &task, MountState::Mounted);
                 }
             }
             Step::Publish if block => return Next::Do(Step::Map),
-            Step::Map if grows => return Next::Do(Step::Expand),
+            // Drivers that stage nothing can expand only what is published (`expandVolumeDuringMount` upstream).
+            Step::Publish | Step::Map if grows => return Next::Do(Step::Expand),
             Step::Publish | Step::Map => self.mark_mounted(operation, &task, MountState::Mounted),
             Step::Unmap => {
                 if let Some(pod) = self.actual.pod_mut(volume, operation.uid()) {
@@ -110,7 +108,6 @@ impl VolumeManager {
 
     fn not_done(&mut self, now: Duration, operation: &Operation, task: &Task, step: Step, error: &StepError) -> Next {
         let volume = operation.volume();
-        let block = task.spec.block;
         let mounts = matches!(operation, Operation::Mount { .. });
         match step {
             Step::VerifyControllerAttached | Step::WaitForAttach | Step::CleanUp => {}
@@ -118,14 +115,8 @@ impl VolumeManager {
             Step::Expand if !mounts => {
                 return self.fail(now, operation, "NodeExpandVolume failed", error.message(), None);
             }
-            // A raw device is mapped by now: it must be taken down with its pod, which must not use it yet.
-            Step::Expand | Step::Map if block => self.mark_mounted(operation, task, MountState::Uncertain),
-            // The next mount must stage, and so expand, again.
-            Step::Expand | Step::Map => {
-                if let Some(attached) = self.actual.get_mut(volume) {
-                    attached.device = MountState::Uncertain;
-                }
-            }
+            // It is published or mapped by now: it must be taken down with its pod, which must not use it yet.
+            Step::Expand | Step::Map => self.mark_mounted(operation, task, MountState::Uncertain),
             Step::Publish => self.mount_failed(operation, task, error),
             // Tear-down may be half done: the next use must publish again.
             Step::Unmap | Step::Unpublish => {

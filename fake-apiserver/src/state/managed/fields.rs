@@ -210,7 +210,8 @@ impl<'a> Topology<'a> {
     fn of_field(field: &'a Field) -> Self {
         match &field.shape {
             _ if field.map_type == Some("atomic") => Self::Atomic,
-            Shape::Ref(of) => Self::Struct(of.get()),
+            Shape::Ref(of) if field.map_type.is_some() => Self::Struct(of.get()),
+            Shape::Ref(of) => Self::of_type(of.get()),
             Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::Map(values),
             Shape::List(element) if field.list_type == Some("map") => Self::Keyed(field, element),
@@ -219,9 +220,13 @@ impl<'a> Topology<'a> {
         }
     }
 
+    fn of_type(of: &'a Type) -> Self {
+        if of.atomic { Self::Atomic } else { Self::Struct(of) }
+    }
+
     fn of_shape(shape: &'a Shape) -> Self {
         match shape {
-            Shape::Ref(of) => Self::Struct(of.get()),
+            Shape::Ref(of) => Self::of_type(of.get()),
             Shape::Custom(of) => Self::Struct(of),
             Shape::Map(values) => Self::Map(values),
             _ => Self::Atomic,

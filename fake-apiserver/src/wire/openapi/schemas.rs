@@ -146,6 +146,9 @@ fn add_type(of: &'static Type, dialect: Dialect, schemas: &mut Map) {
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
+    if of.atomic {
+        schema["x-kubernetes-map-type"] = "atomic".into();
+    }
     schemas.insert(name, schema);
 }
 

@@ -19,16 +19,16 @@ fn a_volume_that_grew_while_pods_use_it_is_expanded_once() {
 }
 
 #[test]
-fn a_volume_that_grew_before_is_expanded_between_staging_and_publishing() {
+fn a_volume_that_grew_before_is_expanded_once_it_is_published() {
     let mut rig = Rig::new();
     rig.sizes = Sizes { volume: 2 * GIB, claim: GIB };
     rig.script.insert(Step::Expand, vec![Answer::Final]);
     rig.want("v", "p");
     rig.attach("v");
     rig.ticks(20);
-    // A failed expansion fails the mount, and the next one begins with the device.
-    assert_eq!(rig.log(), ["stage v", "expand v", "stage v", "expand v", "publish v p"]);
-    assert_eq!(rig.events, ["MountVolume.MountDevice failed while expanding volume for volume \"pv-v\" : no"]);
+    // A failed expansion fails the mount, and the next one publishes again.
+    assert_eq!(rig.log(), ["stage v", "publish v p", "expand v", "publish v p", "expand v"]);
+    assert_eq!(rig.events, ["MountVolume.Setup failed while expanding volume for volume \"pv-v\" : no"]);
 }
 
 #[test]
