@@ -81,7 +81,7 @@ pub fn schema(bytes: &[u8]) {
 /// An expression, evaluated for an object when it compiles.
 pub fn expression(text: &str) {
     if let Ok(expression) = Expression::compile(text) {
-        let _ = expression.evaluate_json(&[("self", &json!({"a": 1, "b": ["x"], "c": {"d": true}}))]);
+        let _ = expression.evaluate(&[("self", &json!({"a": 1, "b": ["x"], "c": {"d": true}}))]);
     }
 }
 

@@ -91,6 +91,7 @@ const RESERVED: &[&str] = &[
     "package",
     "return",
     "true",
+    "var",
     "void",
     "while",
 ];
@@ -215,31 +216,21 @@ impl Expression {
         variables: &[(&str, &Value)],
         optional: &[(&str, Option<&Value>)],
     ) -> Result<cel::Value, String> {
-        self.run(variables, optional, None)
+        self.run(Inputs { variables, ..Inputs::default() }, optional)
     }
 
-    /// The same as [`evaluate`](Self::evaluate), with whom the expression asks about access, as `authorizer`, and what
-    /// the request is about, as `authorizer.requestResource`.
+    /// The same, with all that an expression of a policy may ask.
     ///
     /// # Errors
     /// Why there is no value.
-    pub fn evaluate_for(
-        &self,
-        variables: &[(&str, &Value)],
-        authorizer: Option<(&Authorizer, &Question)>,
-    ) -> Result<cel::Value, String> {
-        self.run(variables, &[], authorizer)
+    pub fn evaluate_for(&self, inputs: Inputs<'_>) -> Result<cel::Value, String> {
+        self.run(inputs, &[])
     }
 
-    fn run(
-        &self,
-        variables: &[(&str, &Value)],
-        optional: &[(&str, Option<&Value>)],
-        authorizer: Option<(&Authorizer, &Question)>,
-    ) -> Result<cel::Value, String> {
+    fn run(&self, inputs: Inputs<'_>, optional: &[(&str, Option<&Value>)]) -> Result<cel::Value, String> {
         catch_unwind(AssertUnwindSafe(|| {
             let mut context = Context::with_env(self.env.clone());
-            for (name, value) in variables {
+            for (name, value) in inputs.variables {
                 context.add_variable_from_value(*name, to_cel(value, &self.escaped));
             }
             for (name, value) in optional {
@@ -249,7 +240,15 @@ impl Expression {
                 };
                 context.add_variable_from_value(*name, cel::Value::Opaque(Arc::new(value)));
             }
-            if let Some((authorizer, about)) = authorizer {
+            if let Some(composed) = inputs.composed {
+                #[expect(
+                    clippy::disallowed_types,
+                    reason = "the evaluator's own map; a rule's result does not depend on its order"
+                )]
+                let fields: std::collections::HashMap<String, cel::Value> = composed.iter().cloned().collect();
+                context.add_variable_from_value("variables", cel::Value::from(fields));
+            }
+            if let Some((authorizer, about)) = inputs.authorizer {
                 context.add_variable_as_val("authorizer", Box::new(authorizer.clone()));
                 context.add_variable_as_val("authorizer.requestResource", authorizer.request_resource(about));
             }
@@ -260,48 +259,20 @@ impl Expression {
 }
 
 impl Expression {
-    /// Evaluates it to a tree.
-    ///
-    /// # Errors
-    /// Why there is no value, or why it cannot stand in a tree.
-    pub fn evaluate_json(&self, variables: &[(&str, &Value)]) -> Result<Value, String> {
-        self.evaluate_json_for(variables, None)
-    }
-
-    /// Evaluates it to a tree, with whom it asks about access.
-    ///
-    /// # Errors
-    /// Why there is no value, or why it cannot stand in a tree.
-    pub fn evaluate_json_for(
-        &self,
-        variables: &[(&str, &Value)],
-        authorizer: Option<(&Authorizer, &Question)>,
-    ) -> Result<Value, String> {
-        self.evaluate_for(variables, authorizer)?.json().map(Value::from).map_err(|error| error.to_string())
-    }
-
     /// Evaluates a mutation to the object that is to be put into the one at hand.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn evaluate_object(
-        &self,
-        variables: &[(&str, &Value)],
-        authorizer: Option<(&Authorizer, &Question)>,
-    ) -> Result<Value, String> {
-        mutation::object(&self.evaluate_for(variables, authorizer)?)
+    pub fn evaluate_object(&self, inputs: Inputs<'_>) -> Result<Value, String> {
+        mutation::object(&self.evaluate_for(inputs)?)
     }
 
     /// Evaluates a mutation to the operations of a JSON patch.
     ///
     /// # Errors
     /// Why there are none.
-    pub fn evaluate_json_patch(
-        &self,
-        variables: &[(&str, &Value)],
-        authorizer: Option<(&Authorizer, &Question)>,
-    ) -> Result<Value, String> {
-        mutation::json_patch(&self.evaluate_for(variables, authorizer)?)
+    pub fn evaluate_json_patch(&self, inputs: Inputs<'_>) -> Result<Value, String> {
+        mutation::json_patch(&self.evaluate_for(inputs)?)
     }
 
     /// A variable that it mentions and that is none of `known`, nor a name that one of its macros gives.
@@ -316,6 +287,18 @@ impl Expression {
         });
         free.into_iter().next()
     }
+}
+
+/// What an expression of a policy is evaluated with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inputs<'a> {
+    /// Values by the names of their variables.
+    pub variables: &'a [(&'a str, &'a Value)],
+    /// The fields of `variables`: what the policy itself has computed, of any type.
+    pub composed: Option<&'a [(String, CelValue)]>,
+    /// Whom the expression asks about access, as `authorizer`, and what the request is about, as
+    /// `authorizer.requestResource`.
+    pub authorizer: Option<(&'a Authorizer, &'a Question)>,
 }
 
 /// Why an expression is refused.
@@ -350,6 +333,14 @@ impl Refusal {
         let why = format!("there is no function `{function}`");
         Self { message, why, at: place(source, function), word: Some(function.to_owned()), nearest }
     }
+}
+
+/// Whether a name can stand for a variable.
+pub fn is_identifier(name: &str) -> bool {
+    let inner = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
+        && name.chars().all(inner)
+        && !RESERVED.contains(&name)
 }
 
 /// Line and column of the first time that `word` stands in `source` as a whole.

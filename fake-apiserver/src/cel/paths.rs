@@ -30,6 +30,17 @@ impl Expression {
 }
 
 impl Expression {
+    /// Whether it may use a field of `variable`: where it names the field, or the variable as a whole.
+    pub fn may_use(&self, variable: &str, field: &str) -> bool {
+        let mut found = BTreeSet::new();
+        gather(self.program.expression(), variable, &mut found);
+        found.iter().any(|path| match path.first() {
+            Some(Part::Field(name) | Part::Key(name)) => name == field,
+            Some(Part::Index(_)) => false,
+            None => true,
+        })
+    }
+
     /// The variables that it mentions, but for names that its macros give.
     pub(super) fn free_variables(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! Who calls, and whether they may: bearer tokens, impersonation, and RBAC where it is switched on.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use http::request::Parts;
 use http::{HeaderMap, Request, header};
@@ -59,6 +59,28 @@ type Found = Result<Arc<Identity>, Status>;
 struct Both {
     sender: OnceLock<Found>,
     caller: OnceLock<Found>,
+    /// What the audit event of the request is annotated with.
+    notes: Mutex<BTreeMap<String, String>>,
+}
+
+impl Resolved {
+    /// Annotates the audit event of a request; what is there already stays.
+    fn note(&self, key: String, said: String) {
+        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.entry(key).or_insert(said);
+    }
+
+    /// The annotations of the audit event.
+    pub(super) fn notes(&self) -> BTreeMap<String, String> {
+        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Annotates the audit event of a request, where one is written.
+pub(super) fn note(parts: &Parts, key: impl Into<String>, said: impl Into<String>) {
+    if let Some(resolved) = parts.extensions.get::<Resolved>() {
+        resolved.note(key.into(), said.into());
+    }
 }
 
 /// What a request on a resource is about.
@@ -212,16 +234,25 @@ impl Server {
         }
     }
 
+    /// Who asks for an access that nothing allows; nobody where it is allowed. The audit event says so.
+    fn unauthorized(&self, parts: &Parts, access: &Access<'_>) -> Result<Option<Arc<Identity>>, Status> {
+        let (user, allowed) = if self.shared.rbac.is_none() {
+            (None, Some(String::new()))
+        } else {
+            let user = self.caller(parts)?;
+            let allowed = self.shared.lock().store.allows(&user, access);
+            (Some(user), allowed)
+        };
+        note(parts, "authorization.k8s.io/decision", if allowed.is_some() { "allow" } else { "forbid" });
+        let refused = user.filter(|_| allowed.is_none());
+        note(parts, "authorization.k8s.io/reason", allowed.unwrap_or_default());
+        Ok(refused)
+    }
+
     /// Whether a request on a resource may go on.
     pub(super) fn authorize(&self, parts: &Parts, call: &Call) -> Result<(), Status> {
-        if self.shared.rbac.is_none() {
-            return Ok(());
-        }
-        let user = self.caller(parts)?;
         let access = access(call);
-        if self.shared.lock().store.allows(&user, &access).is_some() {
-            return Ok(());
-        }
+        let Some(user) = self.unauthorized(parts, &access)? else { return Ok(()) };
         let sub = if call.subresource == Sub::Itself { String::new() } else { format!("/{}", call.subresource.name()) };
         let scope = if access.namespace.is_empty() {
             "at the cluster scope".to_owned()
@@ -258,17 +289,11 @@ impl Server {
 
     /// Whether a request on something else may go on.
     pub(super) fn authorize_path(&self, parts: &Parts) -> Result<(), Status> {
-        if self.shared.rbac.is_none() {
-            return Ok(());
-        }
-        let user = self.caller(parts)?;
         let path = parts.uri.path();
         let verb = parts.method.as_str().to_lowercase();
         let access =
             Access { verb: &verb, group: "", resource: "", subresource: "", name: "", namespace: "", path: Some(path) };
-        if self.shared.lock().store.allows(&user, &access).is_some() {
-            return Ok(());
-        }
+        let Some(user) = self.unauthorized(parts, &access)? else { return Ok(()) };
         let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.username);
         Err(Status::new(403, "Forbidden", message))
     }

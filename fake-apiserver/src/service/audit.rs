@@ -12,6 +12,7 @@ use substrate::body::{Body, BoxError, Holding, boxed, collect, full};
 use substrate::json::{Value, json};
 use substrate::{Ctx, ids};
 
+use super::access::Resolved;
 use super::call::Call;
 use super::verb::Sub;
 use super::{Server, body};
@@ -270,8 +271,13 @@ impl Server {
         if let Ok(value) = HeaderValue::from_str(&id) {
             parts.headers.insert(HEADER, value);
         }
+        let resolved = parts.extensions.get::<Resolved>().cloned().unwrap_or_default();
         let mut response = self.answer(Request::from_parts(parts, sent)).await?;
         let code = response.status().as_u16();
+        let notes = resolved.notes();
+        if !notes.is_empty() {
+            open.entry.event["annotations"] = notes.into_iter().map(|(key, said)| (key, Value::from(said))).collect();
+        }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
         }

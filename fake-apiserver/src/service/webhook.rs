@@ -16,6 +16,7 @@ use substrate::json::{self, Value, json};
 use substrate::{Ctx, ids};
 
 use super::Server;
+use super::access::note;
 use super::call::Call;
 use super::verb::Verb;
 use crate::kinds::Kind;
@@ -93,19 +94,19 @@ impl Server {
         if let Command::DeleteCollection { kind, namespace, selector, .. } = &command {
             Box::pin(self.admit_collection(parts, call, asking, (kind, namespace.as_deref(), selector), warnings))
                 .await?;
-            return self.settled(call, asking, command, warnings);
+            return self.settled(parts, call, asking, command, warnings);
         }
         for attempt in 1.. {
             let plan = if self.shared.lock().store.has_webhooks() { self.plan(asking, &command)? } else { None };
             let Some(mut plan) = plan else {
-                return self.settled(call, asking, command, warnings);
+                return self.settled(parts, call, asking, command, warnings);
             };
             let planned = plan.object.clone();
             Box::pin(self.mutate(parts, call, asking, &mut plan, warnings)).await?;
             Box::pin(self.judge(parts, call, asking, &plan, warnings)).await?;
             let changed = plan.object != planned;
             let next = if changed { rewritten(&command, plan.object) } else { command.clone() };
-            match self.settled(call, asking, next, warnings) {
+            match self.settled(parts, call, asking, next, warnings) {
                 // Someone else was faster: what the webhooks said was of another object.
                 Err(status) if status.code == 409 && changed && attempt < ATTEMPTS && !is_create(&command) => {}
                 other => return other,
@@ -141,15 +142,19 @@ impl Server {
 
     fn settled(
         &self,
+        parts: &Parts,
         call: &Call,
         asking: Option<&Asking>,
         command: Command,
         warnings: &mut Vec<String>,
     ) -> Result<Reply, Status> {
         let now = self.ctx.now();
-        let (reply, said) = self.commit(call.verb.name(), &call.agent, |store| {
-            (store.apply_for(now, asking, command), store.take_warnings())
+        let (reply, said, noted) = self.commit(call.verb.name(), &call.agent, |store| {
+            (store.apply_for(now, asking, command), store.take_warnings(), store.take_annotations())
         });
+        for (key, text) in noted {
+            note(parts, key, text);
+        }
         // A write that is planned first is judged twice.
         for text in said {
             if !warnings.contains(&text) {
@@ -301,7 +306,15 @@ impl Server {
             answer = self.post(&hook.endpoint, &review) => answer,
             () = self.ctx.sleep_until(limit) => Err(format!("no answer within {seconds}s")),
         };
-        let verdict = match answer.and_then(|answer| read(&answer, &uid)) {
+        let verdict = answer.and_then(|answer| {
+            let verdict = read(&answer, &uid)?;
+            let annotations = answer["response"]["auditAnnotations"].as_object().into_iter().flatten();
+            for (key, said) in annotations {
+                note(parts, format!("{}/{key}", hook.name), said.as_str().unwrap_or_default());
+            }
+            Ok(verdict)
+        });
+        let verdict = match verdict {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(denied)) => return Err(refuse(&hook.name, &denied)),
             Err(_) if ignores => return Ok(()),

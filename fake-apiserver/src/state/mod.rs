@@ -168,6 +168,8 @@ pub struct Store {
     defects: Defects,
     /// What policies warn of, for the answer to the request.
     warnings: Vec<String>,
+    /// What policies note of the request, for its audit event.
+    annotations: Vec<(String, String)>,
     /// In whose name the present command is done; none for what the server does by itself.
     asking: Option<Asking>,
     /// Whether roles say who may do what; otherwise everybody may do everything.
@@ -207,6 +209,7 @@ impl Store {
             flows: None,
             defects: Defects::default(),
             warnings: Vec::new(),
+            annotations: Vec::new(),
             asking: None,
             checks_access: false,
         }
@@ -258,6 +261,7 @@ impl Store {
         self.tick(now);
         // Whoever asked before and did not want to know is not told through somebody else's answer.
         self.warnings.clear();
+        self.annotations.clear();
         let first = self.committed.len();
         let reply = match command {
             Command::Create { kind, namespace, object, options } => {
@@ -332,6 +336,11 @@ impl Store {
     /// Takes what is to be warned of since the last call.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
+    }
+
+    /// Takes what is to be noted in the audit event since the last call.
+    pub fn take_annotations(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.annotations)
     }
 
     /// Whether there are policies or webhooks, which are told who asks.

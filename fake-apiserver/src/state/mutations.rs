@@ -7,7 +7,7 @@ use substrate::json::{self, Value};
 
 use super::matching::Attributes;
 use super::object::Object;
-use super::policies::{Scope, check_match, check_sources};
+use super::policies::{MOST_FOR_A_POLICY, Scope, Wrong, check_match, check_sources};
 use super::status::Status;
 use super::value::{self, list, name, text};
 use super::{FieldError, Store, managed, shape, strategy};
@@ -101,9 +101,9 @@ impl Store {
         for mutation in list(spec, &["mutations"]) {
             // What an earlier mutation changed, the variables of the next one see.
             scope.set("object", object.clone());
-            let changed =
-                scope.define(list(spec, &["variables"])).and_then(|()| self.change(mutation, &scope, request, object));
-            match changed {
+            scope.define(list(spec, &["variables"]));
+            scope.allow(MOST_FOR_A_POLICY);
+            match self.change(mutation, &mut scope, request, object) {
                 Ok(changed) => *object = changed,
                 Err(why) => invocation.failed(request, &why)?,
             }
@@ -115,15 +115,15 @@ impl Store {
     fn change(
         &self,
         mutation: &Value,
-        scope: &Scope,
+        scope: &mut Scope,
         request: &Attributes<'_>,
         object: &Value,
     ) -> Result<Value, String> {
         let mut changed = object.clone();
         if text(mutation, &["patchType"]) == "JSONPatch" {
             let source = text(mutation, &["jsonPatch", "expression"]);
-            let patch =
-                Expression::compile_mutation(source)?.evaluate_json_patch(&scope.variables(), scope.authorizer())?;
+            let patch = scope.evaluate(source, Expression::compile_mutation, Expression::evaluate_json_patch);
+            let patch = patch.map_err(Wrong::text)?;
             let patch: json_patch::Patch = json::from_value(patch).map_err(|error| format!("JSON Patch: {error}"))?;
             let mut patched = serde_json::Value::from(changed);
             let result = json_patch::patch(&mut patched, &patch);
@@ -135,8 +135,8 @@ impl Store {
             }
         } else {
             let source = text(mutation, &["applyConfiguration", "expression"]);
-            let applied =
-                Expression::compile_mutation(source)?.evaluate_object(&scope.variables(), scope.authorizer())?;
+            let applied = scope.evaluate(source, Expression::compile_mutation, Expression::evaluate_object);
+            let applied = applied.map_err(Wrong::text)?;
             if request.object_kind().2 != request.kind.kind {
                 return Err(format!("error applying patch: this server has no schema of {}", request.object_kind().2));
             }
@@ -165,7 +165,6 @@ pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
     if mutations.is_empty() {
         errors.push(FieldError::required("spec.mutations", "mutations must contain at least one item"));
     }
-    check_sources(spec, "spec", "matchConditions", &["expression"], VARIABLES, errors);
     check_sources(spec, "spec", "variables", &["expression"], VARIABLES, errors);
     for (i, mutation) in mutations.iter().enumerate() {
         let at = format!("spec.mutations[{i}]");

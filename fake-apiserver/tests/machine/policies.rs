@@ -171,3 +171,180 @@ fn a_policy_on_a_subresource_sees_what_is_written_there_and_one_on_the_object_do
     assert!(m.delete("pods", "p", DeleteOptions::default()).is_err());
     assert!(m.apply(evict(json!({}))).is_ok());
 }
+
+#[test]
+fn a_variable_is_evaluated_when_it_is_asked_for() {
+    let mut with = policy(json!([
+        {"expression": "object.metadata.name != 'guarded' || variables.first > 0", "message": "first"},
+        {"expression": "object.metadata.name == 'free' || object.metadata.name == 'guarded' || variables.twice > 0"},
+    ]));
+    with["spec"]["variables"] = json!([
+        {"name": "first", "expression": "int(object.data['missing'])"},
+        {"name": "twice", "expression": "variables.first * 2"},
+    ]);
+    let mut m = Machine::new();
+    m.create("validatingadmissionpolicies", with).unwrap();
+    m.create("validatingadmissionpolicybindings", binding(&json!({}))).unwrap();
+    assert!(m.create("configmaps", config("free")).is_ok(), "nothing asks for what fails");
+    let why = m.create("configmaps", config("guarded")).unwrap_err().message;
+    assert!(why.contains("composited variable \"first\" fails to evaluate: "), "{why}");
+    let why = m.create("configmaps", config("other")).unwrap_err().message;
+    assert!(why.contains("composited variable \"first\" fails to evaluate: "), "{why}");
+}
+
+fn large(name: &str, items: usize) -> Value {
+    let data: serde_json::Map<String, serde_json::Value> =
+        (0..items).map(|i| (format!("key-{i}"), "x".repeat(100).into())).collect();
+    json!({"metadata": {"name": name}, "data": Value::from(serde_json::Value::Object(data))})
+}
+
+#[test]
+fn what_expressions_cost_is_bounded_by_what_is_at_hand() {
+    // Each key beside each: quadratic in what is written.
+    let pairs = "object.data.all(a, object.data.all(b, object.data[a] == object.data[b] || a != b))";
+    let mut m = bound(json!([{"expression": pairs}]), &json!({}));
+    assert!(m.create("configmaps", large("small", 50)).is_ok());
+    let why = m.create("configmaps", large("large", 400)).unwrap_err().message;
+    let wanted = format!("expression '{pairs}' resulted in error: operation cancelled: actual cost limit exceeded");
+    assert!(why.ends_with(&wanted), "{why}");
+    // None alone is too dear, all together are.
+    let rules: Vec<Value> = (0..40).map(|_| json!({"expression": pairs})).collect();
+    let mut m = bound(Value::from(rules), &json!({}));
+    assert!(m.create("configmaps", large("small", 20)).is_ok());
+    let why = m.create("configmaps", large("large", 200)).unwrap_err().message;
+    let wanted = "validation failed due to running out of cost budget, no further validation rules will be run";
+    assert!(why.ends_with(wanted), "{why}");
+}
+
+#[test]
+fn a_policy_writes_into_the_audit_event() {
+    let mut with = policy(json!([{"expression": "variables.keys < 2", "message": " too many\t"}]));
+    with["spec"]["auditAnnotations"] = json!([
+        {"key": "keys", "valueExpression": "'has ' + string(variables.keys)"},
+        {"key": "none", "valueExpression": "variables.keys > 5 ? 'many' : ''"},
+    ]);
+    let mut m = Machine::new();
+    m.create("validatingadmissionpolicies", with).unwrap();
+    m.create("validatingadmissionpolicybindings", binding(&json!({"validationActions": ["Audit"]}))).unwrap();
+    m.create("configmaps", large("a", 3)).unwrap();
+    let failures = json!([{"message": "too many", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}]);
+    assert_eq!(
+        m.store.take_annotations(),
+        [
+            ("p/keys".to_owned(), "has 3".to_owned()),
+            ("validation.policy.admission.k8s.io/validation_failure".to_owned(), failures.to_string())
+        ]
+    );
+}
+
+#[test]
+fn a_message_is_one_line() {
+    let rules = json!([{"expression": "false", "messageExpression": "'a\\nb'", "message": " given "}]);
+    let why = bound(rules, &json!({})).create("configmaps", config("a")).unwrap_err().message;
+    assert!(why.ends_with("denied request: given"), "{why}");
+}
+
+#[test]
+fn what_a_policy_or_a_binding_cannot_mean_is_refused() {
+    let refused = |kind: &str, object: Value| {
+        let status = Machine::new().create(kind, object).unwrap_err();
+        assert_eq!(status.code, 422, "{}", status.message);
+        status.message
+    };
+    let of_policy = |change: &dyn Fn(&mut Value)| {
+        let mut object = policy(json!([{"expression": "true"}]));
+        change(&mut object["spec"]);
+        refused("validatingadmissionpolicies", object)
+    };
+    let why = of_policy(&|spec| spec["matchConstraints"]["resourceRules"][0]["operations"] = json!(["MOVE"]));
+    let wanted = "spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: \"MOVE\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"DELETE\", \"UPDATE\"";
+    assert!(why.contains(wanted), "{why}");
+    let why = of_policy(&|spec| spec["failurePolicy"] = "Perhaps".into());
+    assert!(why.contains("spec.failurePolicy: Unsupported value: \"Perhaps\""), "{why}");
+    let why = of_policy(&|spec| spec["variables"][0]["name"] = "no-name".into());
+    assert!(
+        why.contains("spec.variables[0].name: Invalid value: \"no-name\": name is not a valid CEL identifier"),
+        "{why}"
+    );
+    let why = of_policy(&|spec| spec["validations"][0]["reason"] = "NotFound".into());
+    assert!(why.contains("spec.validations[0].reason: Unsupported value: \"NotFound\""), "{why}");
+    let why = of_policy(&|spec| spec["auditAnnotations"] = json!([{"key": "a b", "valueExpression": "1"}]));
+    assert!(why.contains("spec.auditAnnotations[0].key: Invalid value: \"p/a b\""), "{why}");
+    assert!(why.contains("must evaluate to one of [string null_type] but got int"), "{why}");
+    let why = of_policy(&|spec| spec["matchConditions"] = json!([{"name": "", "expression": "true"}]));
+    assert!(why.contains("spec.matchConditions[0].name: Required value"), "{why}");
+    let why = of_policy(&|spec| {
+        spec["matchConstraints"]["objectSelector"] = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]})
+    });
+    assert!(why.contains("spec.matchConstraints.objectSelector.matchExpressions[0].operator: Invalid value: \"Like\": not a valid selector operator"), "{why}");
+
+    let of_binding = |more: Value| refused("validatingadmissionpolicybindings", binding(&more));
+    let why = of_binding(json!({"policyName": ""}));
+    assert!(why.contains("spec.policyName: Required value"), "{why}");
+    let why = of_binding(json!({"validationActions": ["Deny", "Warn"]}));
+    assert!(why.contains("must not contain both Deny and Warn"), "{why}");
+    let why = of_binding(json!({"validationActions": []}));
+    assert!(
+        why.contains("spec.validationActions: Required value: at least one validation action is required"),
+        "{why}"
+    );
+    let why = of_binding(json!({"paramRef": {"name": "a", "selector": {}, "parameterNotFoundAction": "Perhaps"}}));
+    assert!(why.contains("spec.paramRef.name: Forbidden: name and selector are mutually exclusive"), "{why}");
+    assert!(why.contains("spec.paramRef.parameterNotFoundAction: Unsupported value: \"Perhaps\""), "{why}");
+}
+
+#[test]
+fn what_a_webhook_cannot_mean_is_refused() {
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut webhook = json!({"name": "a.example.com", "clientConfig": {"url": "https://hooks.example/a"},
+            "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "sideEffects": "None", "admissionReviewVersions": ["v1"]});
+        change(&mut webhook);
+        let object = json!({"metadata": {"name": "hook"}, "webhooks": [webhook]});
+        Machine::new().create("validatingwebhookconfigurations", object).map(drop).map_err(|status| status.message)
+    };
+    assert_eq!(refused(&|_| {}), Ok(()));
+    for (change, wanted) in [
+        (
+            json!({"name": "short"}),
+            "webhooks[0].name: Invalid value: \"short\": should be a domain with at least three segments separated by dots",
+        ),
+        (
+            json!({"sideEffects": null}),
+            "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun",
+        ),
+        (json!({"sideEffects": "Some"}), "webhooks[0].sideEffects: Unsupported value: \"Some\""),
+        (
+            json!({"admissionReviewVersions": ["v2"]}),
+            "webhooks[0].admissionReviewVersions: Invalid value: [\"v2\"]: must include at least one of v1, v1beta1",
+        ),
+        (
+            json!({"timeoutSeconds": 31}),
+            "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+        ),
+        (
+            json!({"clientConfig": {}}),
+            "webhooks[0].clientConfig: Required value: exactly one of url or service is required",
+        ),
+        (
+            json!({"clientConfig": {"url": "http://hooks.example/a"}}),
+            "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme",
+        ),
+        (
+            json!({"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "c"}}}),
+            "webhooks[0].clientConfig.service.path: Invalid value: \"c\": must start with a '/'",
+        ),
+        (
+            json!({"rules": [{"operations": ["*", "CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/*", "pods/status"]}]}),
+            "webhooks[0].rules[0].resources[1]: Invalid value: \"pods/status\": if 'pods/*' is present, must not specify pods/status",
+        ),
+    ] {
+        let why = refused(&|webhook| {
+            for (field, value) in change.as_object().unwrap() {
+                webhook[&**field] = value.clone();
+            }
+        });
+        let why = why.unwrap_err();
+        assert!(why.contains(wanted), "{wanted}\n{why}");
+    }
+}

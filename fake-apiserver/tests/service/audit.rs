@@ -74,6 +74,39 @@ fn everything_is_logged_as_it_comes_and_goes() {
 }
 
 #[test]
+fn an_event_is_annotated_with_what_access_and_policies_decided() {
+    let log = Log::default();
+    story_with(log.under(Policy::default()), |client| async move {
+        let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+        let policy = json!({"metadata": {"name": "p"}, "spec": {
+            "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
+            "validations": [{"expression": "object.metadata.name != 'b'", "message": "no b"}],
+            "auditAnnotations": [{"key": "name", "valueExpression": "'is ' + string(object.metadata.name)"}],
+        }});
+        assert_eq!(client.post(policies, policy).await.0, 201);
+        let binding =
+            json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny", "Audit"]}});
+        let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+        assert_eq!(client.post(bindings, binding).await.0, 201);
+        client.post(CONFIGS, config("a")).await;
+        assert_eq!(client.post(CONFIGS, config("b")).await.0, 422);
+        let events = log.events();
+        let of = |name: &str| {
+            let is =
+                |e: &&Value| e["stage"] == "ResponseComplete" && e["annotations"]["p/name"] == format!("is {name}");
+            events.iter().find(is).unwrap_or_else(|| panic!("{events:?}"))["annotations"].clone()
+        };
+        let allowed =
+            json!({"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "", "p/name": "is a"});
+        assert_eq!(of("a"), allowed);
+        let failures: Value =
+            serde_json::from_str(of("b")["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap())
+                .unwrap();
+        assert_eq!(failures[0]["message"], "no b");
+    });
+}
+
+#[test]
 fn a_status_is_logged_with_what_it_says() {
     let log = Log::default();
     story_with(log.under(Policy::default()), |client| async move {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use cel::IdedExpr;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
 
 use super::declared::Declared;
 use super::{Checked, Type};
@@ -24,10 +24,27 @@ const AUTHORIZATION: u64 = 350_000;
 impl Expression {
     /// What it costs at most, when its variables are as `declared` says.
     pub fn most_cost(&self, checked: &Checked, declared: &Declared) -> u64 {
-        let mut coster = Coster { checked, root: declared, known: BTreeMap::new(), scopes: Vec::new() };
+        self.cost_of(checked, &|_| Some(declared), Size::UNKNOWN)
+    }
+
+    /// What it costs at most for values that are at hand, each declared as [`Declared::of`] does. What nothing is known
+    /// of is as large as all of them together.
+    pub fn cost_for(&self, values: &BTreeMap<String, Declared>) -> u64 {
+        let types: Vec<(&str, Type)> =
+            values.iter().map(|(name, declared)| (name.as_str(), declared.of.clone())).collect();
+        let checked = self.types_as_far_as_known(&types);
+        let most = values.values().fold(0_u64, |sum, declared| sum.saturating_add(declared.least_bytes));
+        self.cost_of(&checked, &|name| values.get(name), Size(0, most))
+    }
+
+    fn cost_of<'a>(&'a self, checked: &'a Checked, roots: Roots<'a>, unknown: Size) -> u64 {
+        let mut coster = Coster { checked, roots, unknown, known: BTreeMap::new(), scopes: Vec::new() };
         coster.cost(self.program.expression())
     }
 }
+
+/// What is declared of each variable.
+type Roots<'a> = &'a dyn Fn(&str) -> Option<&'a Declared>;
 
 /// The least and the most of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +95,9 @@ struct Known {
 
 struct Coster<'a> {
     checked: &'a Checked,
-    root: &'a Declared,
+    roots: Roots<'a>,
+    /// The size of what nothing is known of.
+    unknown: Size,
     known: BTreeMap<u64, Known>,
     /// The variables of macros; the innermost last.
     scopes: Vec<(String, Known)>,
@@ -110,12 +129,12 @@ impl Coster<'_> {
     }
 
     /// What is declared at a path.
-    fn declared(&self, path: &[String]) -> Option<Size> {
+    fn declaration(&self, path: &[String]) -> Option<&Declared> {
         let (variable, steps) = path.split_first()?;
         if variable.starts_with('@') {
             return None;
         }
-        let mut at = self.root;
+        let mut at = (self.roots)(variable)?;
         for step in steps {
             at = match step.as_str() {
                 "@items" | "@values" => at.item.as_deref()?,
@@ -123,7 +142,12 @@ impl Coster<'_> {
                 name => at.fields.get(name)?,
             };
         }
-        Some(Size(0, at.most))
+        Some(at)
+    }
+
+    /// The size that is declared at a path.
+    fn declared(&self, path: &[String]) -> Option<Size> {
+        Some(Size(0, self.declaration(path)?.most))
     }
 
     fn size(&self, expr: &IdedExpr) -> Option<Size> {
@@ -149,12 +173,21 @@ impl Coster<'_> {
     }
 
     fn size_or_unknown(&self, expr: &IdedExpr) -> Size {
-        self.size(expr).unwrap_or(Size::UNKNOWN)
+        self.size(expr).unwrap_or(self.unknown)
     }
 
     fn set_size(&mut self, expr: &IdedExpr, size: Option<Size>) {
         if size.is_some() {
             self.known.entry(expr.id).or_default().size = size;
+        }
+    }
+
+    /// Whether a range is a list: by its type, or by what is declared where it stands.
+    fn is_list(&self, range: &IdedExpr) -> bool {
+        match self.of(range) {
+            Type::List(_) => true,
+            Type::Dyn => self.declaration(&self.path(range)).is_some_and(|at| matches!(at.of, Type::List(_))),
+            _ => false,
         }
     }
 
@@ -246,7 +279,7 @@ impl Coster<'_> {
             return sum;
         }
         let entry = self.entry(&all.iter_range);
-        let is_list = entry.map_or(matches!(self.of(&all.iter_range), Type::List(_)), |entry| entry.is_list);
+        let is_list = entry.map_or(self.is_list(&all.iter_range), |entry| entry.is_list);
         let item = Known {
             path: self.below(&all.iter_range, if is_list { "@items" } else { "@keys" }),
             size: entry.map(|entry| if is_list { entry.value } else { entry.key }),
@@ -299,11 +332,31 @@ impl Coster<'_> {
     /// What a function itself costs, and the size of what it gives where the function says.
     fn function(&mut self, expr: &IdedExpr, call: &CallExpr, target: Option<&IdedExpr>) -> (u64, Option<Size>) {
         let args = &call.args[..];
-        let of_target = target.map(|target| self.size_or_unknown(target)).unwrap_or(Size::UNKNOWN);
-        let size = |i: usize| args.get(i).map_or(Size::UNKNOWN, |arg| self.size_or_unknown(arg));
+        let of_target = target.map(|target| self.size_or_unknown(target)).unwrap_or(self.unknown);
+        let size = |i: usize| args.get(i).map_or(self.unknown, |arg| self.size_or_unknown(arg));
         let is_list = |expr: Option<&IdedExpr>| expr.is_some_and(|expr| matches!(self.of(expr), Type::List(_)));
         match (call.func_name.as_str(), target.is_some()) {
             ("_&&_" | "_||_", _) => (0, None),
+            // What is there, or nothing: the field of a value that is at hand. Upstream's estimate, which a schema is
+            // refused by, does not look so far.
+            (operators::OPT_SELECT, _) if self.unknown != Size::UNKNOWN => {
+                if let [of, name] = args
+                    && let Expr::Literal(LiteralValue::String(name)) = &name.expr
+                {
+                    let property = unescape(name.inner()).unwrap_or_else(|| name.inner().to_owned());
+                    let path = self.below(of, &property);
+                    self.set_path(expr, path);
+                }
+                (1, None)
+            }
+            ("orValue" | "value", true) if self.unknown != Size::UNKNOWN => {
+                let Some(target) = target else { return (1, None) };
+                let path = self.path(target);
+                let missing = !path.is_empty() && self.declaration(&path).is_none();
+                let there = if missing { Size::fixed(0) } else { of_target };
+                self.set_path(expr, path);
+                (1, Some(args.first().map_or(there, |other| there.or(self.size_or_unknown(other)))))
+            }
             ("_?_:_", _) => {
                 let entries =
                     args.get(1).and_then(|arg| self.entry(arg)).zip(args.get(2).and_then(|arg| self.entry(arg)));
@@ -320,7 +373,7 @@ impl Coster<'_> {
                     Type::List(of) if matches!(**of, Type::String | Type::Bytes) => {
                         let path = self.below(target, "@items");
                         let known = self.path(target).first().and_then(|_| self.declared(&path));
-                        known.unwrap_or(Size::UNKNOWN).at(CHARACTER).saturating_add(1)
+                        known.unwrap_or(self.unknown).at(CHARACTER).saturating_add(1)
                     }
                     _ => 1,
                 };
@@ -338,7 +391,7 @@ impl Coster<'_> {
             }
             ("join", true) => {
                 let path = target.map(|target| self.below(target, "@items")).unwrap_or_default();
-                let item = self.declared(&path).unwrap_or(Size::UNKNOWN);
+                let item = self.declared(&path).unwrap_or(self.unknown);
                 let between = Size(of_target.0.saturating_sub(1), of_target.1.saturating_sub(1));
                 let separators = if args.is_empty() { Size::fixed(0) } else { size(0).times(between) };
                 let whole = of_target.times(item).plus(separators);
@@ -397,7 +450,7 @@ impl Coster<'_> {
                 let found = self.entry(of).map(|entry| entry.value);
                 let step = match self.of(of) {
                     Type::List(_) => "@items",
-                    Type::Map(..) => "@values",
+                    Type::Map(..) | Type::Object(_) => "@values",
                     _ => return (1, found),
                 };
                 let path = self.below(of, step);

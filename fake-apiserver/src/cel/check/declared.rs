@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use substrate::json::Value;
+
 use super::Type;
 
 /// The largest request, in bytes.
@@ -26,6 +28,72 @@ pub struct Declared {
 }
 
 impl Declared {
+    /// A value that is at hand: its size and those of its parts. Its least bytes are what it takes.
+    pub fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::simple(Type::Null, 0, 4),
+            Value::Bool(_) => Self::simple(Type::Bool, 1, 5),
+            Value::Number(number) => {
+                Self::simple(if number.as_i64().is_some() { Type::Int } else { Type::Double }, 1, 8)
+            }
+            Value::String(text) => Self::simple(Type::String, text.chars().count() as u64, text.len() as u64 + 2),
+            Value::Array(list) => {
+                let items: Vec<Self> = list.iter().map(Self::of).collect();
+                let bytes = items.iter().fold(2, |sum, item| sum + 1 + item.least_bytes);
+                let item = items.into_iter().reduce(Self::with);
+                let of = Type::list(item.as_ref().map_or(Type::Dyn, |item| item.of.clone()));
+                Self { item: item.map(Arc::new), ..Self::simple(of, list.len() as u64, bytes) }
+            }
+            Value::Object(map) => {
+                let fields: BTreeMap<String, Arc<Self>> =
+                    map.iter().map(|(name, field)| (name.to_string(), Arc::new(Self::of(field)))).collect();
+                let item = fields.values().map(|field| (**field).clone()).reduce(Self::with);
+                let longest = map.keys().map(|key| key.chars().count()).max().unwrap_or(0);
+                let key = Self::simple(Type::String, longest as u64, 2);
+                let bytes = fields.iter().fold(2, |sum, (name, field)| sum + name.len() as u64 + 4 + field.least_bytes);
+                let types = fields.iter().map(|(name, field)| (name.clone(), field.of.clone())).collect();
+                let whole = Self::simple(Type::Object(Arc::new(types)), map.len() as u64, bytes);
+                Self { item: item.map(Arc::new), key: Some(Arc::new(key)), fields, ..whole }
+            }
+        }
+    }
+
+    /// A value with these fields, of which nothing else is asked.
+    pub fn fields(fields: BTreeMap<String, Self>) -> Self {
+        let bytes = fields.values().fold(0, |sum, field| sum + field.least_bytes);
+        Self::object(fields, bytes)
+    }
+
+    /// A value that may be the one or the other, with the fields and the larger sizes of both.
+    fn with(self, other: Self) -> Self {
+        let both = |a: Option<Arc<Self>>, b: Option<Arc<Self>>| match (a, b) {
+            (Some(a), Some(b)) => Some(Arc::new(Self::clone(&a).with(Self::clone(&b)))),
+            (a, b) => a.or(b),
+        };
+        let mut fields = self.fields;
+        for (name, field) in other.fields {
+            let known = fields.remove(&name);
+            fields.extend(both(known, Some(field)).map(|field| (name, field)));
+        }
+        let (item, key) = (both(self.item, other.item), both(self.key, other.key));
+        let of = match (self.of, other.of) {
+            (Type::Object(_), Type::Object(_)) => {
+                Type::Object(Arc::new(fields.iter().map(|(name, field)| (name.clone(), field.of.clone())).collect()))
+            }
+            (Type::List(_), Type::List(_)) => Type::list(item.as_ref().map_or(Type::Dyn, |item| item.of.clone())),
+            (a, b) if a == b => a,
+            _ => Type::Dyn,
+        };
+        Self {
+            of,
+            most: self.most.max(other.most),
+            least_bytes: self.least_bytes.max(other.least_bytes),
+            item,
+            key,
+            fields,
+        }
+    }
+
     /// A value without parts.
     pub fn simple(of: Type, most: u64, least_bytes: u64) -> Self {
         Self { of, most, least_bytes, item: None, key: None, fields: BTreeMap::new() }

@@ -46,15 +46,9 @@ impl Expression {
     /// # Errors
     /// Everything that is wrong, in cel-go's words.
     pub fn check_types(&self, variables: &[(&str, Type)]) -> Result<Checked, String> {
-        let mut checker = Checker {
-            scopes: variables.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect(),
-            types: BTreeMap::new(),
-            wrong: Vec::new(),
-        };
-        let root = self.program.expression();
-        checker.check(root);
+        let checker = self.checker(variables);
         if checker.wrong.is_empty() {
-            return Ok(Checked { types: checker.types, root: root.id });
+            return Ok(self.checked(checker));
         }
         let source = self.program.source_info();
         let mut said: Vec<((usize, usize), String)> =
@@ -62,6 +56,22 @@ impl Expression {
         said.sort();
         let lines: Vec<String> = said.into_iter().map(|(at, why)| shown(&self.source, at, &why)).collect();
         Err(lines.join("\n"))
+    }
+
+    /// The types of its parts; that of what does not fit is not known.
+    fn types_as_far_as_known(&self, variables: &[(&str, Type)]) -> Checked {
+        self.checked(self.checker(variables))
+    }
+
+    fn checker(&self, variables: &[(&str, Type)]) -> Checker {
+        let scopes = variables.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
+        let mut checker = Checker { scopes, types: BTreeMap::new(), wrong: Vec::new() };
+        checker.check(self.program.expression());
+        checker
+    }
+
+    fn checked(&self, checker: Checker) -> Checked {
+        Checked { types: checker.types, root: self.program.expression().id }
     }
 }
 

@@ -207,7 +207,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::cel::{CelValue, Expression};
+    use crate::cel::{CelValue, Expression, Inputs};
 
     /// Allows what it is asked in a text, with that text as the reason.
     fn authorizer() -> Authorizer {
@@ -225,7 +225,9 @@ mod tests {
 
     fn evaluate(source: &str) -> Result<CelValue, String> {
         let about = Question { resource: "pods".to_owned(), name: "p".to_owned(), ..Question::default() };
-        Expression::compile(source).unwrap().evaluate_for(&[], Some((&authorizer(), &about)))
+        let authorizer = authorizer();
+        let inputs = Inputs { authorizer: Some((&authorizer, &about)), ..Inputs::default() };
+        Expression::compile(source).unwrap().evaluate_for(inputs)
     }
 
     #[rstest]

@@ -1,25 +1,31 @@
 //! ValidatingAdmissionPolicies: expressions that refuse objects (apiserver `admission/plugin/policy/validating`).
 
+mod bindings;
+mod check;
+mod rules;
+mod scope;
+mod webhooks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use substrate::json::{Map, Value, json};
+use substrate::json::{Value, json};
 
+pub(super) use self::bindings::{check_actions, check_binding};
+pub(super) use self::check::{check, check_match, check_sources};
+pub(super) use self::scope::{MOST_FOR_A_POLICY, Scope, Wrong};
+pub(super) use self::webhooks::check_webhooks;
 use super::matching::Attributes;
 use super::status::Status;
-use super::value::{self, at, list, name, text};
-use super::{Asking, FieldError, Identity, Store, selector};
-use crate::cel::check::Type;
-use crate::cel::{Authorizer, Expression, Question};
+use super::value::{self, list, name, text};
+use super::{Asking, Identity, Store, selector};
+use crate::cel::{Authorizer, Question};
 use crate::kinds;
 
-/// The variable by which expressions ask about access.
-const AUTHORIZER: &str = "authorizer";
-/// The variables that an expression of a policy may use.
-const VARIABLES: &[&str] = &[AUTHORIZER, "namespaceObject", "object", "oldObject", "params", "request", "variables"];
-
-/// The variables that a condition of a webhook may use.
-const CONDITION_VARIABLES: &[&str] = &[AUTHORIZER, "object", "oldObject", "request"];
+/// How many failures an audit event lists at most.
+const MOST_FAILURES: usize = 50;
+/// Under which name it lists them.
+const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 /// Why an access is allowed where access is not checked.
 pub const EVERYTHING: &str = "this server does not check access";
 
@@ -31,6 +37,9 @@ impl Store {
         }
         let mut warnings = Vec::new();
         let mut denied = None;
+        let mut failed = Vec::new();
+        // By policy and key: several bindings may say the same, and something else.
+        let mut noted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for binding in self.all(kinds::VALIDATING_ADMISSION_POLICY_BINDINGS) {
             let spec = &binding.value["spec"];
             let Some(policy) = self.get(kinds::VALIDATING_ADMISSION_POLICIES, text(spec, &["policyName"])) else {
@@ -39,22 +48,46 @@ impl Store {
             if !self.is_bound(&policy.value["spec"], spec, request) {
                 continue;
             }
+            let (policy_name, binding_name) = (name(&policy.value), name(&binding.value));
+            let denies = |why: &str| {
+                format!("ValidatingAdmissionPolicy '{policy_name}' with binding '{binding_name}' denied request: {why}")
+            };
             let actions = list(spec, &["validationActions"]);
             let does = |action: &str| actions.iter().any(|a| a == action);
-            for failure in self.failures(&policy.value, spec, request) {
-                let text = format!(
-                    "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
-                    name(&policy.value),
-                    name(&binding.value),
-                    failure.why
-                );
-                if does("Warn") {
-                    warnings.push(format!("Validation failed for {}", text.replace(" denied request", "")));
+            let judged = self.judge(&policy.value, spec, request);
+            for failure in judged.failures {
+                if does("Audit") {
+                    failed.push(json!({
+                        "message": failure.why,
+                        "policy": policy_name,
+                        "binding": binding_name,
+                        "expressionIndex": failure.at,
+                        "validationActions": actions,
+                    }));
                 }
-                if does("Deny") && denied.is_none() {
-                    denied = Some((text, failure.reason));
+                if does("Warn") {
+                    warnings.push(format!(
+                        "Validation failed for ValidatingAdmissionPolicy '{policy_name}' with binding \
+                         '{binding_name}': {}",
+                        failure.why
+                    ));
+                }
+                // What cannot be configured is denied whatever the binding does.
+                if (does("Deny") || failure.always) && denied.is_none() {
+                    denied = Some((denies(&failure.why), failure.reason));
                 }
             }
+            for (key, said) in judged.annotations {
+                let all = noted.entry(format!("{policy_name}/{key}")).or_default();
+                if !all.contains(&said) {
+                    all.push(said);
+                }
+            }
+        }
+        self.annotations.extend(noted.into_iter().map(|(key, said)| (key, said.join(", "))));
+        if !failed.is_empty() {
+            failed.truncate(MOST_FAILURES);
+            self.annotations.push((FAILURES.to_owned(), Value::Array(failed).to_string()));
         }
         self.warnings.extend(warnings);
         let Some((why, reason)) = denied else { return Ok(()) };
@@ -85,44 +118,44 @@ impl Store {
         self.concerns(&all, "resourceRules", request)
     }
 
-    /// What a policy holds against a request, once for each of its parameters.
-    fn failures(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> Vec<Failure> {
+    /// What a policy holds against a request and notes of it, once for each of its parameters.
+    fn judge(&self, policy: &Value, binding: &Value, request: &Attributes<'_>) -> Judged {
         let spec = &policy["spec"];
         let fails = text(spec, &["failurePolicy"]) != "Ignore";
-        let broken = |why: String| if fails { vec![Failure { why, reason: String::new() }] } else { Vec::new() };
+        let mut judged = Judged::default();
         let params = match self.params(spec, binding, request) {
             Ok(params) => params,
-            Err(why) => return broken(why),
+            Err(why) => {
+                let why = format!("failed to configure binding: {why}");
+                judged.failures.extend(fails.then(|| Failure { always: true, ..Failure::error(0, why) }));
+                return judged;
+            }
         };
-        let mut failures = Vec::new();
         for params in params {
             let mut scope = self.scope(request, params);
             match scope.holds_all(list(spec, &["matchConditions"])) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(why) => {
-                    failures.extend(broken(why));
+                    judged.failures.extend(fails.then(|| Failure::error(0, why)));
                     continue;
                 }
             }
-            if let Err(why) = scope.define(list(spec, &["variables"])) {
-                failures.extend(broken(why));
-                continue;
-            }
-            for validation in list(spec, &["validations"]) {
-                match scope.holds(text(validation, &["expression"])) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        failures.push(Failure {
-                            why: scope.message(validation),
-                            reason: text(validation, &["reason"]).to_owned(),
-                        });
-                    }
-                    Err(why) => failures.extend(broken(why)),
+            scope.define(list(spec, &["variables"]));
+            match validate(&mut scope, spec) {
+                Ok(failures) => judged.failures.extend(failures.into_iter().filter(|f| fails || !f.broken)),
+                // That nothing more may be spent is all that is said.
+                Err(why) => {
+                    judged.failures.extend(fails.then(|| Failure::error(0, why.text())));
+                    continue;
                 }
             }
+            let (annotations, wrong) = scope.annotations(spec);
+            judged.annotations.extend(annotations);
+            let wrong = wrong.into_iter().map(|why| Failure { always: true, ..Failure::error(0, why) });
+            judged.failures.extend(wrong.filter(|_| fails));
         }
-        failures
+        judged
     }
 
     /// The parameters of a binding: one null for a policy that has none.
@@ -186,7 +219,6 @@ impl Store {
             ("request", said),
             ("params", params),
             ("namespaceObject", namespace.unwrap_or_default()),
-            ("variables", json!({})),
         ];
         let about = Question {
             group: kind.group.to_owned(),
@@ -196,7 +228,7 @@ impl Store {
             name: request.name().to_owned(),
             ..Question::default()
         };
-        Scope { variables, authorizer: self.authorizer(user), about }
+        Scope::new(variables, self.authorizer(user), about)
     }
 
     /// Answers expressions that ask what `user` may do.
@@ -222,212 +254,60 @@ impl Store {
             return Ok(true);
         }
         self.asking = asking.cloned();
-        let scope = self.scope(request, Value::Null);
+        let mut scope = self.scope(request, Value::Null);
         self.asking = None;
         scope.holds_all(conditions)
     }
 }
 
+/// What came of a policy for a request.
+#[derive(Default)]
+struct Judged {
+    failures: Vec<Failure>,
+    /// By key.
+    annotations: Vec<(String, String)>,
+}
+
+/// What a policy holds against a request.
 struct Failure {
+    /// The validation, counted from 0.
+    at: usize,
     why: String,
     reason: String,
+    /// It could not be evaluated.
+    broken: bool,
+    /// It is denied whatever the binding does.
+    always: bool,
 }
 
-/// The variables of one evaluation, and whom it asks about access.
-pub(super) struct Scope {
-    variables: Vec<(&'static str, Value)>,
-    authorizer: Authorizer,
-    /// What the request is about.
-    about: Question,
+impl Failure {
+    fn error(at: usize, why: String) -> Self {
+        Self { at, why, reason: String::new(), broken: true, always: false }
+    }
 }
 
-impl Scope {
-    /// The variables, for an expression.
-    pub(super) fn variables(&self) -> Vec<(&str, &Value)> {
-        self.variables.iter().map(|(name, value)| (*name, value)).collect()
-    }
-
-    /// Whom an expression asks.
-    pub(super) fn authorizer(&self) -> Option<(&Authorizer, &Question)> {
-        Some((&self.authorizer, &self.about))
-    }
-
-    /// Gives a variable another value.
-    pub(super) fn set(&mut self, name: &str, value: Value) {
-        if let Some((_, slot)) = self.variables.iter_mut().find(|(known, _)| *known == name) {
-            *slot = value;
-        }
-    }
-
-    fn evaluate(&self, source: &str) -> Result<Value, String> {
-        Expression::compile(source)?.evaluate_json_for(&self.variables(), self.authorizer())
-    }
-
-    fn holds(&self, source: &str) -> Result<bool, String> {
-        match self.evaluate(source) {
-            Ok(Value::Bool(is)) => Ok(is),
-            Ok(_) => Err(format!("expression '{source}' resulted in no boolean")),
-            Err(why) => Err(format!("expression '{source}' resulted in error: {why}")),
-        }
-    }
-
-    /// Whether all conditions hold. One that is false says more than one that fails.
-    pub(super) fn holds_all(&self, conditions: &[Value]) -> Result<bool, String> {
-        let mut failed = Ok(true);
-        for condition in conditions {
-            match self.holds(text(condition, &["expression"])) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) => failed = failed.and(Err(why)),
+/// What does not hold.
+fn validate(scope: &mut Scope, spec: &Value) -> Result<Vec<Failure>, Wrong> {
+    scope.allow(MOST_FOR_A_POLICY);
+    let validations = list(spec, &["validations"]);
+    let mut found = Vec::new();
+    for (at, validation) in validations.iter().enumerate() {
+        match scope.holds(text(validation, &["expression"])) {
+            Ok(true) => {}
+            Ok(false) => {
+                let reason = text(validation, &["reason"]).to_owned();
+                found.push(Failure { at, why: String::new(), reason, broken: false, always: false });
             }
-        }
-        failed
-    }
-
-    /// Evaluates variables in their order; each may use those before it.
-    pub(super) fn define(&mut self, variables: &[Value]) -> Result<(), String> {
-        let mut defined = Map::new();
-        for variable in variables {
-            let value = self.evaluate(text(variable, &["expression"]))?;
-            defined.insert(name_of(variable), value);
-            self.set("variables", Value::Object(defined.clone()));
-        }
-        Ok(())
-    }
-
-    fn message(&self, validation: &Value) -> String {
-        let by_expression = text(validation, &["messageExpression"]);
-        let said = if by_expression.is_empty() { None } else { self.evaluate(by_expression).ok() };
-        match said.as_ref().and_then(Value::as_str).unwrap_or(text(validation, &["message"])) {
-            "" => format!("failed expression: {}", text(validation, &["expression"])),
-            message => message.to_owned(),
+            Err(Wrong::Spent) => return Err(Wrong::Spent),
+            Err(why) => found.push(Failure::error(at, why.text())),
         }
     }
-}
-
-fn name_of(variable: &Value) -> String {
-    text(variable, &["name"]).to_owned()
-}
-
-/// What is wrong with the expressions of a policy: they are refused when it is written, not when they are needed.
-pub(super) fn check(policy: &Value, errors: &mut Vec<FieldError>) {
-    let spec = &policy["spec"];
-    if list(spec, &["validations"]).is_empty() && list(spec, &["auditAnnotations"]).is_empty() {
-        errors.push(FieldError::required(
-            "spec.validations",
-            "validations or auditAnnotations must contain at least one item",
-        ));
-    }
-    check_match(spec, errors);
-    check_sources(spec, "spec", "matchConditions", &["expression"], VARIABLES, errors);
-    check_sources(spec, "spec", "variables", &["expression"], VARIABLES, errors);
-    check_sources(spec, "spec", "validations", &["expression", "messageExpression"], VARIABLES, errors);
-}
-
-/// What is wrong with the conditions of webhooks.
-pub(super) fn check_webhooks(configuration: &Value, errors: &mut Vec<FieldError>) {
-    for (i, webhook) in list(configuration, &["webhooks"]).iter().enumerate() {
-        let at = format!("webhooks[{i}]");
-        check_sources(webhook, &at, "matchConditions", &["expression"], CONDITION_VARIABLES, errors);
-    }
-}
-
-/// A policy says what it is about.
-pub(super) fn check_match(spec: &Value, errors: &mut Vec<FieldError>) {
-    if at(spec, &["matchConstraints", "resourceRules"]).is_none() {
-        errors.push(FieldError::required("spec.matchConstraints", ""));
-    }
-}
-
-/// What is wrong with the expressions in `fields` of each entry of the list `part` of `spec`, which is found `within`;
-/// they may use the variables `known`.
-pub(super) fn check_sources(
-    spec: &Value,
-    within: &str,
-    part: &str,
-    fields: &[&str],
-    known: &[&str],
-    errors: &mut Vec<FieldError>,
-) {
-    for (i, entry) in list(spec, &[part]).iter().enumerate() {
-        for field in fields {
-            let source = text(entry, &[field]);
-            let place = format!("{within}.{part}[{i}].{field}");
-            if source.is_empty() {
-                if *field == "expression" {
-                    errors.push(FieldError::required(place, ""));
-                }
-                continue;
-            }
-            let wrong = match Expression::compile(source) {
-                Ok(expression) => {
-                    let mut types = types(spec, part, i, known);
-                    // A message is to explain, not to ask.
-                    types.retain(|(name, _)| *name != AUTHORIZER || *field != "messageExpression");
-                    mistyped(&expression, &types, part, field)
-                }
-                Err(why) => Some(why),
-            };
-            errors.extend(wrong.map(|why| FieldError::invalid(place, &source.into(), why)));
+    // What is left is for the messages.
+    for failure in found.iter_mut().filter(|failure| !failure.broken) {
+        match scope.message(&validations[failure.at]) {
+            Ok(said) => failure.why = said,
+            Err(why) => *failure = Failure::error(failure.at, format!("failed messageExpression: {}", why.text())),
         }
     }
-}
-
-/// What is wrong with the types of an expression; nothing when it is right.
-fn mistyped(expression: &Expression, types: &[(&str, Type)], part: &str, field: &str) -> Option<String> {
-    let wanted = match (part, field) {
-        ("variables", _) => None,
-        (_, "messageExpression") => Some(Type::String),
-        _ => Some(Type::Bool),
-    };
-    match expression.check_types(types) {
-        Err(why) => Some(format!("compilation failed: {why}")),
-        Ok(checked) => {
-            let wanted = wanted.filter(|wanted| wanted != checked.result())?;
-            Some(format!("must evaluate to {wanted} but got {}", checked.result()))
-        }
-    }
-}
-
-/// The types of the variables that the entry at `at` of a list of expressions may use (apiserver
-/// `admission/plugin/cel/compile.go`).
-fn types<'k>(spec: &Value, part: &str, at: usize, known: &[&'k str]) -> Vec<(&'k str, Type)> {
-    let with = |variables: &BTreeMap<String, Type>| -> Vec<(&'k str, Type)> {
-        let of = |name: &str| match name {
-            "request" => request_type(),
-            AUTHORIZER => Type::AUTHORIZER,
-            // Conditions come before them.
-            "variables" if part != "matchConditions" => Type::Object(Arc::new(variables.clone())),
-            _ => Type::Dyn,
-        };
-        known.iter().map(|name| (*name, of(name))).collect()
-    };
-    // Each of the policy's own sees those before it.
-    let before = if part == "variables" { at } else { usize::MAX };
-    let mut found = BTreeMap::new();
-    for variable in list(spec, &["variables"]).iter().take(before) {
-        let of = Expression::compile(text(variable, &["expression"])).ok();
-        let checked = of.and_then(|of| of.check_types(&with(&found)).ok());
-        found.insert(name_of(variable), checked.map_or(Type::Dyn, |checked| checked.result().clone()));
-    }
-    with(&found)
-}
-
-fn request_type() -> Type {
-    let texts =
-        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), Type::String)).collect::<BTreeMap<_, _>>();
-    let object = |fields| Type::Object(Arc::new(fields));
-    let mut user = texts(&["username", "uid"]);
-    user.insert("groups".to_owned(), Type::list(Type::String));
-    user.insert("extra".to_owned(), Type::map(Type::String, Type::list(Type::String)));
-    let mut request = texts(&["subResource", "requestSubResource", "name", "namespace", "operation"]);
-    for (names, last) in [(["kind", "requestKind"], "kind"), (["resource", "requestResource"], "resource")] {
-        for name in names {
-            request.insert(name.to_owned(), object(texts(&["group", "version", last])));
-        }
-    }
-    request.insert("userInfo".to_owned(), object(user));
-    request.insert("dryRun".to_owned(), Type::Bool);
-    request.insert("options".to_owned(), Type::Dyn);
-    object(request)
+    Ok(found)
 }

@@ -5,6 +5,7 @@ use substrate::json::{Map, Value, json};
 
 use super::{PLAIN, Strategy};
 use crate::custom::{approval, definition};
+use crate::fields::FieldError;
 use crate::state::command::Part;
 use crate::state::default::elements;
 use crate::state::validate::unchanged;
@@ -52,16 +53,31 @@ pub(super) static VALIDATING_POLICY: Strategy = Strategy {
     ..PLAIN
 };
 
+pub(super) static VALIDATING_BINDING: Strategy = Strategy {
+    validate: validating_binding,
+    validate_update: |_, object, _, errors| validating_binding(object, errors),
+    ..POLICY_BINDING
+};
+
+pub(super) static MUTATING_BINDING: Strategy = Strategy { ..POLICY_BINDING };
+
 /// A binding of a policy of either sort.
-pub(super) static POLICY_BINDING: Strategy = Strategy {
+const POLICY_BINDING: Strategy = Strategy {
     default: |object| {
         if let Some(spec) = map_mut(object, "spec") {
             match_resources(spec.get_mut("matchResources"));
         }
     },
     counts: true,
+    validate: policies::check_binding,
+    validate_update: |_, object, _, errors| policies::check_binding(object, errors),
     ..PLAIN
 };
+
+fn validating_binding(object: &Value, errors: &mut Vec<FieldError>) {
+    policies::check_binding(object, errors);
+    policies::check_actions(object, errors);
+}
 
 pub(super) static DEFINITION: Strategy = Strategy {
     default: default_definition,

@@ -6,6 +6,7 @@ mod container;
 pub(super) mod meta;
 pub(super) mod names;
 pub(super) mod pod;
+pub(super) mod selector;
 
 pub(super) use meta::STANDARD_FINALIZERS;
 use substrate::json::Value;

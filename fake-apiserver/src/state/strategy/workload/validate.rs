@@ -3,6 +3,7 @@
 use substrate::json::Value;
 
 use crate::state::FieldError;
+use crate::state::validate::selector::label_selector;
 use crate::state::validate::{pod, unchanged};
 use crate::state::value::{at, has, int, list, text};
 
@@ -182,6 +183,7 @@ fn selector(object: &Value, of: &str, errors: &mut Vec<FieldError>) {
         let why = format!("empty selector is invalid for {of}");
         errors.push(FieldError::invalid("spec.selector", selector, why));
     }
+    label_selector(selector, "spec.selector", errors);
     let labels = &object["spec"]["template"]["metadata"]["labels"];
     if !crate::state::selector::matches(selector, labels) {
         let shown = if labels.is_null() { substrate::json::json!({}) } else { labels.clone() };
