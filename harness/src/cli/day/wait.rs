@@ -8,6 +8,7 @@ use substrate::fault::Span;
 use substrate::json::Value as Tree;
 
 use super::Done;
+use super::awaited::{Awaited, Seen};
 use super::client::Running;
 use super::place::{Place, State, Which};
 use crate::cli::compose::{self, Containers};
@@ -26,9 +27,16 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     containers: Containers,
     /// An object and its state, as in pvc/data=Bound, pod/team-a/web=Running, node/node-a=NotReady, va/NAME=Attached,
-    /// pod/web=gone; may be repeated, and then all must hold.
-    #[arg(long = "for", value_name = "KIND/NAME=STATE", required_unless_present = "ready", conflicts_with = "compose")]
-    conditions: Vec<Condition>,
+    /// pod/web=gone. Or an object and a condition in CEL, with `self` as in scenarios: 'pvc/data:
+    /// self.status.capacity.storage == "2Gi"'; of a kind alone, `self` is the list of all of them: 'pods:
+    /// self.exists(p, p.status.phase == "Failed")'. May be repeated, and then all must hold.
+    #[arg(
+        long = "for",
+        value_name = "KIND/NAME=STATE|KIND/NAME: EXPRESSION",
+        required_unless_present = "ready",
+        conflicts_with = "compose"
+    )]
+    conditions: Vec<Awaited>,
     /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
     /// the driver is registered on each node.
     #[arg(long)]
@@ -75,7 +83,7 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     }
     conditions.extend(args.conditions.iter().cloned());
     all(&running, &conditions, &clock)?;
-    let held: Vec<String> = args.conditions.iter().map(say).collect();
+    let held: Vec<String> = args.conditions.iter().map(ToString::to_string).collect();
     let text: String = match held.as_slice() {
         [] => format!("{} is ready\n", running.place.name()),
         held => held.iter().map(|line| format!("{line}\n")).collect(),
@@ -88,16 +96,13 @@ pub(super) fn nodes(running: &Running, within: Duration) -> Result<(), Refusal> 
     all(running, &node_conditions(running), &Clock::start(within))
 }
 
-fn node_conditions(running: &Running) -> Vec<Condition> {
+fn node_conditions(running: &Running) -> Vec<Awaited> {
     let nodes = running.ready["nodes"].as_array().into_iter().flatten();
     let ready = |node: &Value| {
-        Some(Condition { object: ObjectRef::new(Kind::node(), None, node["node"].as_str()?), is: Is::Ready })
+        let object = ObjectRef::new(Kind::node(), None, node["node"].as_str()?);
+        Some(Awaited::Is(Condition { object, is: Is::Ready }))
     };
     nodes.filter_map(ready).collect()
-}
-
-fn say(condition: &Condition) -> String {
-    format!("{} is {}", condition.object, condition.is)
 }
 
 /// Waits until a Mooring answers.
@@ -117,13 +122,13 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
     }
 }
 
-fn all(running: &Running, conditions: &[Condition], clock: &Clock) -> Result<(), Refusal> {
+fn all(running: &Running, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
     let (runtime, objects) = running.objects()?;
     for condition in conditions {
         loop {
-            let seen = match runtime.block_on(objects.look(&condition.object)) {
-                Ok(look) if condition::holds(condition.object.kind, look.as_ref(), condition.is) => break,
-                Ok(look) => condition::describe(condition.object.kind, look.as_ref()),
+            let seen = match runtime.block_on(condition.look(&objects)) {
+                Ok(Seen::Holds) => break,
+                Ok(Seen::Other(seen)) => seen,
                 Err(error) if !running.place.is_held() => {
                     return Err(lacking(format!("the Mooring called {} has ended: {error}", running.place.name())));
                 }
@@ -147,12 +152,12 @@ fn is_absent(seen: &str) -> bool {
 fn too_late(
     running: &Running,
     (runtime, objects): (&tokio::runtime::Runtime, &Objects),
-    condition: &Condition,
+    awaited: &Awaited,
     seen: &str,
     clock: &Clock,
 ) -> Refusal {
-    let object = &condition.object;
-    let mut message = format!("{object} is not {} after {}: {seen}", condition.is, Span(clock.within));
+    let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
+    let Some(object) = awaited.object() else { return late(message) };
     let events = runtime.block_on(objects.list(Kind::event())).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
