@@ -33,8 +33,7 @@ pub(in crate::cli) struct Args {
     #[arg(
         long = "for",
         value_name = "KIND/NAME=STATE|KIND/NAME: EXPRESSION",
-        required_unless_present = "ready",
-        conflicts_with = "compose"
+        required_unless_present_any = ["ready", "compose"]
     )]
     conditions: Vec<Awaited>,
     /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
@@ -66,34 +65,66 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
         return Err(usage("--timeout: must be more than nothing"));
     }
+    let clock = Clock::start(args.timeout.0);
     let place = args.which.place()?;
     // Who starts containers with docker-compose and then waits means those.
-    let means_containers =
-        || args.conditions.is_empty() && !args.which.is_named() && !place.is_there() && compose::is_there();
+    let means_containers = || !args.which.is_named() && !place.is_there() && compose::is_there();
     if args.containers.compose || means_containers() {
-        let project = compose::wait(&args.containers, args.timeout)?;
-        let text = format!("the compose project {project} is ready\n");
-        return Ok(Done::new(json!({ "project": project, "held": [] }), text));
+        return containers(args, &clock);
     }
-    let clock = Clock::start(args.timeout.0);
     let running = if args.ready { up(place, &clock)? } else { Running::at(place)? };
     let mut conditions = Vec::new();
     if args.ready {
         conditions.extend(node_conditions(&running));
     }
     conditions.extend(args.conditions.iter().cloned());
-    all(&running, &conditions, &clock)?;
+    all(&Asked::of(&running)?, &conditions, &clock)?;
     let held: Vec<String> = args.conditions.iter().map(ToString::to_string).collect();
     let text: String = match held.as_slice() {
         [] => format!("{} is ready\n", running.place.name()),
-        held => held.iter().map(|line| format!("{line}\n")).collect(),
+        held => lines(held),
     };
     Ok(Done::new(json!({ "name": running.place.name(), "held": held }), text))
 }
 
+fn lines(held: &[String]) -> String {
+    held.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Waits for containers.
+fn containers(args: &Args, clock: &Clock) -> Result<Done, Refusal> {
+    let held: Vec<String> = args.conditions.iter().map(ToString::to_string).collect();
+    if args.ready || held.is_empty() {
+        let project = compose::wait(&args.containers, args.timeout)?;
+        if held.is_empty() {
+            let text = format!("the compose project {project} is ready\n");
+            return Ok(Done::new(json!({ "project": project, "held": held }), text));
+        }
+    }
+    let (runtime, objects, project) = compose::objects(&args.containers)?;
+    all(&Asked { runtime, objects, running: None }, &args.conditions, clock)?;
+    let text = lines(&held);
+    Ok(Done::new(json!({ "project": project, "held": held }), text))
+}
+
+/// Whose objects are looked at.
+struct Asked<'a> {
+    runtime: tokio::runtime::Runtime,
+    objects: Objects,
+    /// The Mooring; containers are none.
+    running: Option<&'a Running>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(running: &'a Running) -> Result<Self, Refusal> {
+        let (runtime, objects) = running.objects()?;
+        Ok(Self { runtime, objects, running: Some(running) })
+    }
+}
+
 /// Waits until all nodes are Ready.
 pub(super) fn nodes(running: &Running, within: Duration) -> Result<(), Refusal> {
-    all(running, &node_conditions(running), &Clock::start(within))
+    all(&Asked::of(running)?, &node_conditions(running), &Clock::start(within))
 }
 
 fn node_conditions(running: &Running) -> Vec<Awaited> {
@@ -122,20 +153,21 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
     }
 }
 
-fn all(running: &Running, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
-    let (runtime, objects) = running.objects()?;
+fn all(asked: &Asked<'_>, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
     for condition in conditions {
         loop {
-            let seen = match runtime.block_on(condition.look(&objects)) {
+            let seen = match asked.runtime.block_on(condition.look(&asked.objects)) {
                 Ok(Seen::Holds) => break,
                 Ok(Seen::Other(seen)) => seen,
-                Err(error) if !running.place.is_held() => {
-                    return Err(lacking(format!("the Mooring called {} has ended: {error}", running.place.name())));
-                }
-                Err(error) => error.to_string(),
+                Err(error) => match asked.running.filter(|running| !running.place.is_held()) {
+                    Some(ended) => {
+                        return Err(lacking(format!("the Mooring called {} has ended: {error}", ended.place.name())));
+                    }
+                    None => error.to_string(),
+                },
             };
             if clock.is_over() {
-                return Err(too_late(running, (&runtime, &objects), condition, &seen, clock));
+                return Err(too_late(asked, condition, &seen, clock));
             }
             std::thread::sleep(LOOK);
         }
@@ -149,16 +181,10 @@ fn is_absent(seen: &str) -> bool {
 }
 
 /// Says what was waited for, what was seen, and what Kubernetes says about the object.
-fn too_late(
-    running: &Running,
-    (runtime, objects): (&tokio::runtime::Runtime, &Objects),
-    awaited: &Awaited,
-    seen: &str,
-    clock: &Clock,
-) -> Refusal {
+fn too_late(asked: &Asked<'_>, awaited: &Awaited, seen: &str, clock: &Clock) -> Refusal {
     let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
     let Some(object) = awaited.object() else { return late(message) };
-    let events = runtime.block_on(objects.list(Kind::event())).unwrap_or_default();
+    let events = asked.runtime.block_on(asked.objects.list(Kind::event())).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()
@@ -171,7 +197,7 @@ fn too_late(
     }
     let refusal = late(message);
     let is_there = !is_absent(seen);
-    if is_there && object.kind == Kind::claim() {
+    if let Some(running) = asked.running.filter(|_| is_there && object.kind == Kind::claim()) {
         return next(refusal, format!("`mooring timeline {object}{}` shows what it waits for", running.place.flag()));
     }
     refusal
