@@ -13,11 +13,14 @@ use super::client::Running;
 use super::place::{Place, State, Which};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
+use crate::output::Progress;
 use crate::runner::{Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long one that is not up is waited for in silence.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments of `mooring wait`.
 #[derive(Debug, clap::Args)]
@@ -56,8 +59,12 @@ impl Clock {
         Self { since: Timestamp::now(), within }
     }
 
+    fn has_lasted(&self, time: Duration) -> bool {
+        Timestamp::now().duration_since(self.since).unsigned_abs() >= time
+    }
+
     fn is_over(&self) -> bool {
-        Timestamp::now().duration_since(self.since).unsigned_abs() >= self.within
+        self.has_lasted(self.within)
     }
 }
 
@@ -138,6 +145,7 @@ fn node_conditions(running: &Running) -> Vec<Awaited> {
 
 /// Waits until a Mooring answers.
 fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
+    let mut told = false;
     loop {
         match place.state() {
             Some(State::Up(ready)) => return Ok(Running { place, ready }),
@@ -148,6 +156,11 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
         if clock.is_over() {
             let why = format!("the Mooring called {} is not up after {}", place.name(), Span(clock.within));
             return Err(next(late(why), "`mooring ls` lists those that are"));
+        }
+        if clock.has_lasted(PATIENCE) && !std::mem::replace(&mut told, true) {
+            let name = place.name();
+            Progress::stderr()
+                .note(&format!("waiting for the Mooring called {name}: `mooring up --detach` starts one"));
         }
         std::thread::sleep(LOOK);
     }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use substrate::host;
@@ -111,14 +111,13 @@ fn start(dir: &Path, component: &str, limit: Duration) -> Result<(), String> {
 }
 
 fn until(limit: Duration, or: &str, is: impl Fn() -> bool) -> Result<(), String> {
-    let begin = Instant::now();
-    while !is() {
-        if begin.elapsed() > limit {
-            return Err(format!("{or} after {limit:?}"));
+    for _ in 0..=limit.as_millis() / LOOK.as_millis() {
+        if is() {
+            return Ok(());
         }
         std::thread::sleep(LOOK);
     }
-    Ok(())
+    Err(format!("{or} after {limit:?}"))
 }
 
 #[cfg(test)]
