@@ -63,7 +63,7 @@ fn component(part: &str) -> Result<&'static str, String> {
         return Ok(component);
     }
     let names = PARTS.map(|(name, _)| name);
-    let help = match nearest(bare, names.into_iter()) {
+    let help = match nearest(bare, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", names.join(" and ")),
     };
