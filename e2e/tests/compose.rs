@@ -268,7 +268,8 @@ fn story(project: &mut Project) -> Result<()> {
     scenario(project, &broken)?;
     std::fs::write(&broken, ALONE)?;
     scenario(project, &broken)?;
-    for (step, said) in [("crash: fake-apiserver", "would lose them")] {
+    let mute = "partition: {between: [node-a, csi-controller], one-way: true}";
+    for (step, said) in [("crash: fake-apiserver", "would lose them"), (mute, "where the requests are made")] {
         std::fs::write(&broken, format!("name: no\nnodes: {{count: 1}}\nsteps:\n  - {step}\n"))?;
         let refused = project.output(MOORING, &["run", "--target", "compose", &broken.display().to_string()])?;
         let text = String::from_utf8_lossy(&refused.stderr);
