@@ -266,15 +266,16 @@ fn story(project: &mut Project) -> Result<()> {
     let broken = project.home.path().join("broken.yaml");
     std::fs::write(&broken, BROKEN)?;
     scenario(project, &broken)?;
-    for (step, said) in
-        [("crash: node-a/kubelet", "docker ends all of it"), ("crash: fake-apiserver", "would lose them")]
-    {
+    std::fs::write(&broken, ALONE)?;
+    scenario(project, &broken)?;
+    let mute = "partition: {between: [node-a, csi-controller], one-way: true}";
+    for (step, said) in [("crash: fake-apiserver", "would lose them"), (mute, "where the requests are made")] {
         std::fs::write(&broken, format!("name: no\nnodes: {{count: 1}}\nsteps:\n  - {step}\n"))?;
         let refused = project.output(MOORING, &["run", "--target", "compose", &broken.display().to_string()])?;
         let text = String::from_utf8_lossy(&refused.stderr);
         ensure!(refused.status.code() == Some(2) && text.contains(said), "{step}: {refused:?}");
     }
-    eprintln!("two scenarios after {:?}", begin.elapsed());
+    eprintln!("three scenarios after {:?}", begin.elapsed());
 
     let manifest = project.home.path().join("claim-and-pod.yaml");
     std::fs::write(
@@ -283,7 +284,8 @@ fn story(project: &mut Project) -> Result<()> {
             .replace("spec:\n  containers", "spec:\n  nodeSelector: {kubernetes.io/hostname: node-a}\n  containers"),
     )?;
     project.kubectl(&["apply", "--filename", &manifest.display().to_string()])?;
-    project.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"])?;
+    let is_ready = "pod/web: self.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')";
+    project.mooring(&["wait", "--for", is_ready, "--compose", "--project", &project.name, "--timeout", "60s"])?;
     running_on(project, "node-a")?;
     ensure!(attached_to(project)? == "node-a");
     // A real loop device of a file in the cloud's volume, though its node is in no /dev but the container's.
@@ -392,6 +394,49 @@ steps:
   - expect: {bytes-intact: pod/web, records: 3}
   - crash: node-b
   - restart: node-b
+";
+
+/// What a machine says does not reach the API server, which it hears all the while: it runs a pod and cannot tell. A
+/// kubelet that has ended lets no pod go, and one that has come back does; so with a driver that has ended.
+const ALONE: &str = "
+name: alone
+nodes: {count: 2}
+deadline: 5m
+steps:
+  - partition: {between: [node-a, apiserver], one-way: true, name: mute}
+  - apply:
+      - apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: data}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: web}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-a}
+          terminationGracePeriodSeconds: 1
+          containers: [{name: writer, image: mooring/writer, volumeMounts: [{name: data, mountPath: /data}]}]
+          volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: other}
+        spec:
+          nodeSelector: {kubernetes.io/hostname: node-b}
+          containers: [{name: writer, image: mooring/writer}]
+  - wait: {object: pod/web, that: \"has(self.spec.nodeName)\", within: 30s}
+  - wait: {object: pod/other, is: Running, on: node-b, within: 1m}
+  - sleep: 4s
+  - expect: {object: pod/web, that: \"self.status.phase == 'Pending'\"}
+  - heal: mute
+  - wait: {object: pod/web, is: Running, on: node-a, within: 2m}
+  - crash: node-a/kubelet
+  - delete: {object: pod/web}
+  - sleep: 4s
+  - expect: {object: pod/web, that: \"has(self.metadata.deletionTimestamp)\"}
+  - crash: node-a/csi-node
+  - restart: node-a/csi-node
+  - restart: node-a/kubelet
+  - wait: {object: pod/web, is: gone, within: 2m}
 ";
 
 /// Runs a scenario against the project; gives what its invariants were looked at.

@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 use crate::body::{Body, BoxError, boxed, full};
 use crate::fault::catalogue::Operation;
-use crate::fault::{Fault, Hit, Mistake, Plane, Report};
+use crate::fault::{Fault, Following, Hit, Mistake, Plane, Report};
 use crate::process::Ctx;
 pub use crate::secret::Secret;
 
@@ -184,14 +184,13 @@ impl FaultsApi {
     fn hits(&self, owner: Option<String>) -> Response<Body> {
         let (hits, stream) = mpsc::channel::<Hit>(BACKLOG);
         let planes = self.planes;
-        self.ctx.faults().follow_while(move |hit, plane| {
+        let following = self.ctx.faults().follow_for_now(move |hit, plane| {
             if planes.contains(&plane) {
                 // A reader that is slow misses some.
                 let _ = hits.try_send(hit.clone());
             }
-            !hits.is_closed()
         });
-        let end = Ended { api: self.clone(), owner };
+        let end = Ended { api: self.clone(), owner, _following: following };
         let lines = futures_util::stream::unfold((stream, end), |(mut stream, end)| async move {
             let hit = stream.recv().await?;
             let data = serde_json::to_string(&hit).unwrap_or_default();
@@ -209,10 +208,11 @@ impl FaultsApi {
     }
 }
 
-/// Ends the faults of an owner when it is dropped.
+/// Ends the faults of an owner, and the following of hits, when it is dropped.
 struct Ended {
     api: FaultsApi,
     owner: Option<String>,
+    _following: Following,
 }
 
 impl Drop for Ended {
@@ -410,6 +410,19 @@ mod tests {
             drop(hits);
             assert!(world.faults().is_empty(), "its owner is gone");
             tokio::time::sleep(Duration::from_secs(1)).await;
+        });
+    }
+
+    #[test]
+    fn who_leaves_the_stream_of_hits_is_told_of_none_and_costs_nothing_any_more() {
+        simulate(Options::default(), async |world| {
+            let api = api(&world);
+            let before = world.faults().followers();
+            let streams: Vec<_> = (0..3).map(|_| send(&api, "GET", "/admin/v1/faults/hits", "")).collect();
+            assert_eq!(world.faults().followers(), before + 3);
+            // No fault fires meanwhile.
+            drop(streams);
+            assert_eq!(world.faults().followers(), before);
         });
     }
 

@@ -39,5 +39,5 @@ pub use json_tree as json;
 pub use process::{Ctx, Process};
 pub use scale::TimeScale;
 pub use seed::Seed;
-pub use trace::{Event, EventKind, EventType, Level, Line, Trace};
+pub use trace::{Event, EventKind, EventType, Level, Line, Observing, Trace};
 pub use world::{World, WorldKind};

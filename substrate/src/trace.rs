@@ -6,7 +6,7 @@ mod line;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::event::{Content, Event, EventKind, EventType, FieldType};
@@ -36,6 +36,7 @@ pub enum AdoptError {
 /// Sees every event from the ordinal on.
 #[derive(Clone)]
 struct Observer {
+    number: u64,
     from: u64,
     see: Arc<dyn Fn(&Event) + Send + Sync>,
 }
@@ -51,6 +52,8 @@ struct Inner {
     /// Nobody keeps, writes or observes events.
     silent: AtomicBool,
     observers: Mutex<Arc<Vec<Observer>>>,
+    /// How many observers there have been.
+    observed: AtomicU64,
     /// Kinds of events that somebody asked to hear of; see [`Trace::hear`].
     heard: Mutex<BTreeSet<String>>,
     /// There are such kinds.
@@ -81,6 +84,7 @@ impl Trace {
             state: Mutex::default(),
             silent: AtomicBool::new(false),
             observers: Mutex::default(),
+            observed: AtomicU64::new(0),
             heard: Mutex::default(),
             hears: AtomicBool::new(false),
         }))
@@ -118,6 +122,17 @@ impl Trace {
     /// Calls `observer` for every event, in order, before [`Trace::info`] returns: at once for those that are kept
     /// already, so that whoever comes late sees the world from its first event. It must not record events itself.
     pub fn observe(&self, observer: impl Fn(&Event) + Send + Sync + 'static) {
+        self.add_observer(observer);
+    }
+
+    /// Like [`Trace::observe`], for as long as what is given back lives: for who looks for a while in a world that goes on.
+    pub fn observe_for_now(&self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Observing {
+        Observing { trace: self.clone(), number: self.add_observer(observer) }
+    }
+
+    /// Adds an observer, and returns its number.
+    fn add_observer(&self, observer: impl Fn(&Event) + Send + Sync + 'static) -> u64 {
+        let number = self.0.observed.fetch_add(1, Ordering::Relaxed);
         let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
         let (past, last): (Vec<Arc<Event>>, u64) = {
             let state = self.state();
@@ -127,10 +142,27 @@ impl Trace {
             observer(event);
         }
         let mut next = Vec::clone(&list);
-        next.push(Observer { from: last + 1, see: Arc::new(observer) });
+        next.push(Observer { number, from: last + 1, see: Arc::new(observer) });
         *list = Arc::new(next);
         drop(list);
         self.listen();
+        number
+    }
+
+    /// Calls one observer no more.
+    fn remove_observer(&self, number: u64) {
+        let mut list = self.0.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = list.iter().filter(|observer| observer.number != number).cloned().collect();
+        // What it owns is dropped without the lock.
+        let before = std::mem::replace(&mut *list, Arc::new(next));
+        drop(list);
+        drop(before);
+        self.listen();
+    }
+
+    /// How many observers there are.
+    pub fn observers(&self) -> usize {
+        self.0.observers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Calls no observer any more.
@@ -271,5 +303,24 @@ impl Trace {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who observes a trace until this is dropped.
+#[must_use = "it observes nothing any more once it is dropped"]
+pub struct Observing {
+    trace: Trace,
+    number: u64,
+}
+
+impl std::fmt::Debug for Observing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observing").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Observing {
+    fn drop(&mut self) {
+        self.trace.remove_observer(self.number);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use csi_mock::disk::{DiskError, Mapping, RawDevice};
 use substrate::latest;
@@ -23,15 +23,23 @@ const PIECE: usize = 128 * slots::SLOT;
 
 /// The end of a volume's history; nothing while nobody knows it.
 type End = Arc<tokio::sync::Mutex<Option<Chain>>>;
+type WeakEnd = Weak<tokio::sync::Mutex<Option<Chain>>>;
 
-/// The end of each volume's history on this machine; pods that share a volume write one history.
+/// The end of each volume's history on this machine, while somebody writes it; pods that share a volume write one history.
 #[derive(Debug, Default)]
-pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, End>>);
+pub(super) struct Chains(Mutex<BTreeMap<Arc<str>, WeakEnd>>);
 
 impl Chains {
     fn of(&self, volume: &Arc<str>) -> End {
         let mut chains = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        chains.entry(volume.clone()).or_default().clone()
+        if let Some(end) = chains.get(volume).and_then(Weak::upgrade) {
+            return end;
+        }
+        // Who writes a volume anew reads all of it first.
+        chains.retain(|_, end| end.strong_count() > 0);
+        let end = End::default();
+        chains.insert(volume.clone(), Arc::downgrade(&end));
+        end
     }
 }
 
@@ -94,6 +102,7 @@ impl From<DiskError> for Failure {
 impl Writer {
     /// Verifies, then writes until `stop` is true.
     pub async fn run(self, mut stop: latest::Receiver<bool>) {
+        let _history = self.machine.chains.of(&self.volume);
         self.work(&mut stop).await;
         let (node, pod, volume) = self.whose();
         self.machine.ctx.emit(WorkloadStopped { node, pod, volume });
@@ -261,4 +270,20 @@ impl Writer {
 async fn stopped(stop: &mut latest::Receiver<bool>) {
     // An error means that whoever runs the pod is gone, which stops the workload too.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_volume_that_nobody_writes_any_more_no_history_is_kept() {
+        let (chains, volume): (_, fn(u32) -> Arc<str>) = (Chains::default(), |n| format!("vol-{n}").into());
+        let writes = chains.of(&volume(0));
+        for n in 1..100 {
+            chains.of(&volume(n));
+        }
+        assert!(Arc::ptr_eq(&writes, &chains.of(&volume(0))), "two writers have one history");
+        assert_eq!(chains.0.lock().unwrap().keys().map(|k| &**k).collect::<Vec<_>>(), ["vol-0", "vol-99"]);
+    }
 }

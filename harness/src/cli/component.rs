@@ -24,10 +24,12 @@ enum Component {
     Machine,
     /// A machine with all that runs on it: its containers, the driver's node service, kubelet.
     Node,
-    /// What puts the CSIDriver object and a default StorageClass in place.
+    /// What puts the CSIDriver object and StorageClasses in place.
     Addons,
     /// What is on the disk of the machine that it runs on.
     Look,
+    /// What ends a process of the machine that it runs on, and starts it again.
+    Part,
 }
 
 /// Arguments of `mooring component`.
@@ -52,6 +54,7 @@ pub(super) fn main(args: Args) -> ExitCode {
         Component::NodeAgent => controllers::node_agent_main_with(line),
         Component::Machine => controllers::machine_main_with(line),
         Component::Node => compose::node::main_with(line),
+        Component::Part => compose::part::main_with(line),
         Component::Look => compose::look::main_with(line),
         Component::Addons => compose::addons::main_with(line),
     }

@@ -15,6 +15,7 @@ use super::announce;
 use super::day::place;
 use super::refusal::{Refusal, lacking, late, next};
 use crate::cluster::compose::project::{Doors, Project};
+use crate::runner::Objects;
 
 /// The region of the cloud in the compose file.
 const REGION: &str = "us-east-1";
@@ -44,6 +45,23 @@ fn failed(why: impl Into<String>) -> Refusal {
 /// Whether docker runs one project that a command can mean which names nothing.
 pub(super) fn is_there() -> bool {
     Project::find(None).is_ok()
+}
+
+/// A client of its objects, as users are, the runtime that it needs, and the name of the project.
+///
+/// # Errors
+/// When docker does not answer, or the servers do not run.
+pub(super) fn objects(of: &Containers) -> Result<(tokio::runtime::Runtime, Objects, String), Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| lacking(format!("the runtime does not start: {e}")))?;
+    let project = Project::find(of.project.as_deref()).map_err(failed)?;
+    let doors = project.doors().map_err(failed)?;
+    let service = {
+        let _inside = runtime.enter();
+        dial::http(&doors.kubernetes_http).and_then(|server| dial::bearing(server, doors.token.reveal()))
+    };
+    let service = service.map_err(|e| failed(e.to_string()))?;
+    Ok((runtime, Objects::new(service), project.name().to_owned()))
 }
 
 /// Writes a kubeconfig for this machine and gives the variables with which kubectl and aws find the cluster.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fake_apiserver::events::Commit;
+use indexmap::IndexMap;
 use substrate::World;
 use substrate::events::FaultFired;
 use substrate::fault::{Fault, Mistake, Report};
@@ -19,13 +20,16 @@ use crate::scenario::object::Condition;
 /// How often a condition is looked at whatever the trace says.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How many reports of faults that their conditions ended are kept: a cluster that stays up for days sees many.
+const MOST_OVER: usize = 200;
+
 /// What is known of faults beside the world's book.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// How often they fired in other OS processes.
     elsewhere: Mutex<BTreeMap<String, u64>>,
-    /// The last reports of those whose condition held.
-    over: Mutex<BTreeMap<String, Report>>,
+    /// The last reports of those whose condition held, the oldest first.
+    over: Mutex<IndexMap<String, Report>>,
 }
 
 impl Told {
@@ -37,6 +41,15 @@ impl Told {
                 *lock(&told.elsewhere).entry(fault.clone()).or_default() += 1;
             }
         });
+    }
+
+    /// Keeps the last report of a fault whose condition held.
+    fn keep(&self, report: Report) {
+        let mut over = lock(&self.over);
+        over.insert(report.fault.name.clone(), report);
+        while over.len() > MOST_OVER {
+            over.shift_remove_index(0);
+        }
     }
 }
 
@@ -58,7 +71,7 @@ impl Cluster {
             forgetful::check_fault(names, fault)?;
         }
         self.world.faults().add(self.world.clock().mono(), fault.clone())?;
-        lock(&self.told.over).remove(&fault.name);
+        lock(&self.told.over).shift_remove(&fault.name);
         lock(&self.told.elsewhere).remove(&fault.name);
         if let Some(desk) = &self.desk
             && let Err(mistake) = desk.put(fault).await
@@ -81,7 +94,7 @@ impl Cluster {
 
     /// Ends a fault and says what it did; nothing when it was never in force.
     pub async fn remove_fault(&self, name: &str) -> Option<Report> {
-        let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).remove(name));
+        let report = self.world.faults().remove(name).or_else(|| lock(&self.told.over).shift_remove(name));
         self.order(&Order::End(name.to_owned())).await;
         if let (Some(desk), Some(report)) = (&self.desk, &report) {
             desk.end(&report.fault).await;
@@ -118,19 +131,22 @@ impl Cluster {
         let (world, objects, told) = (self.world.clone(), self.objects.clone(), self.told.clone());
         let sign = Arc::new(Notify::new());
         let (seen, key, resource) = (sign.clone(), condition.object.key(), condition.object.kind.resource());
-        world.trace().observe(move |event| {
+        let observing = world.trace().observe_for_now(move |event| {
             if event.get::<Commit>().is_some_and(|c| c.resource == resource && *c.object == *key) {
                 seen.notify_one();
             }
         });
         let members: Vec<_> = self.all_members().into_values().collect();
         self.user.spawn(async move {
-            while world.faults().is_in_force(world.clock().mono(), &name) {
+            let _observing = observing;
+            while awaits(&world, &name, &condition) {
                 // What the API server does not answer now it answers at the next look.
                 let look = objects.look(&condition.object).await;
-                if look.is_ok_and(|seen| condition::holds(condition.object.kind, seen.as_ref(), condition.is)) {
+                if look.is_ok_and(|seen| condition::holds(condition.object.kind, seen.as_ref(), condition.is))
+                    && awaits(&world, &name, &condition)
+                {
                     if let Some(report) = world.faults().remove(&name) {
-                        lock(&told.over).insert(name.clone(), report);
+                        told.keep(report);
                     }
                     for member in &members {
                         member.order(&Order::End(name.clone())).await;
@@ -139,9 +155,103 @@ impl Cluster {
                 }
                 tokio::select! { biased;
                     () = sign.notified() => {}
+                    () = world.outlast(&name) => {}
                     () = tokio::time::sleep(LOOK) => {}
                 }
             }
+        });
+    }
+}
+
+/// Whether the fault `name` is in force until `condition` holds; another one of that name is not.
+fn awaits(world: &World, name: &str, condition: &Condition) -> bool {
+    let until = world.faults().get(name).and_then(|report| report.fault.when.until);
+    world.faults().is_in_force(world.clock().mono(), name)
+        && until.is_some_and(|until| until.parse().as_ref() == Ok(condition))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use substrate::world::{Options, simulate};
+
+    use super::*;
+    use crate::cluster::ClusterSpec;
+    use crate::runner::defaults;
+    use crate::scenario::model::Manifest;
+    use crate::scenario::object::{Kind, ObjectRef};
+
+    /// Runs `story` in a cluster of one node, ten seconds after its start.
+    fn story(story: impl AsyncFnOnce(World, Cluster)) {
+        simulate(Options::default(), async |world| {
+            let cluster = Cluster::simulate(&world, ClusterSpec::of_nodes(1)).unwrap();
+            defaults::apply(cluster.objects()).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            story(world, cluster).await;
+        });
+    }
+
+    fn fault(name: &str, until: Option<&str>) -> Fault {
+        let when = until.map_or_else(|| json!({}), |until| json!({ "until": until }));
+        let value = json!({ "name": name, "match": { "plane": "ec2", "op": "DeleteVolume" }, "when": when,
+            "effect": { "count": true } });
+        serde_json::from_value(value).unwrap()
+    }
+
+    async fn make_claim(cluster: &Cluster, name: &str) {
+        let kind = Kind::of_word("pvc").unwrap();
+        let resources = json!({ "requests": { "storage": "1Gi" } });
+        let value = json!({ "apiVersion": kind.api_version(), "kind": kind.kind(),
+            "metadata": { "name": name, "namespace": "default" },
+            "spec": { "accessModes": ["ReadWriteOnce"], "resources": resources } });
+        let object = ObjectRef::new(kind, Some("default"), name);
+        cluster.objects().apply(&Manifest { object, value }).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    #[test]
+    fn nobody_waits_any_more_for_the_condition_of_a_fault_that_is_over() {
+        story(async |world, cluster| {
+            let before = world.trace().observers();
+            for round in 0..20 {
+                let (held, taken) = (format!("held-{round}"), format!("taken-{round}"));
+                cluster.add_fault(&fault(&held, Some(&format!("pvc/{held}=Pending")))).await.unwrap();
+                cluster.add_fault(&fault(&taken, Some("pvc/never=Bound"))).await.unwrap();
+                assert_eq!(world.trace().observers(), before + 2);
+                make_claim(&cluster, &held).await;
+                assert!(world.faults().get(&held).is_none(), "its condition holds");
+                cluster.remove_fault(&taken).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                assert_eq!(world.trace().observers(), before);
+            }
+        });
+    }
+
+    #[test]
+    fn the_condition_of_a_fault_ends_no_other_one_of_its_name() {
+        story(async |world, cluster| {
+            cluster.add_fault(&fault("f", Some("pvc/data=Pending"))).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            cluster.remove_fault("f").await.unwrap();
+            cluster.add_fault(&fault("f", None)).await.unwrap();
+            make_claim(&cluster, "data").await;
+            assert!(world.faults().get("f").is_some(), "it has no condition");
+        });
+    }
+
+    #[test]
+    fn few_reports_of_faults_that_are_over_are_kept() {
+        story(async |world, cluster| {
+            make_claim(&cluster, "data").await;
+            for round in 0..=MOST_OVER {
+                let name = format!("f-{round:04}");
+                cluster.add_fault(&fault(&name, Some("pvc/data=Pending"))).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert!(world.faults().get(&name).is_none(), "{name}: its condition holds");
+            }
+            assert!(cluster.fault_report(&format!("f-{MOST_OVER:04}")).is_some());
+            assert!(cluster.fault_report("f-0000").is_none(), "it is the oldest");
+            assert_eq!(lock(&cluster.told.over).len(), MOST_OVER);
         });
     }
 }

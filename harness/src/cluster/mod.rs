@@ -145,7 +145,9 @@ impl Cluster {
         user: Ctx,
     ) -> Self {
         let told = Arc::<faults::Told>::default();
-        told.follow(world);
+        if members.values().any(|member| !matches!(member, Member::Task(_))) {
+            told.follow(world);
+        }
         let story = Arc::new(Story::default());
         {
             let story = story.clone();

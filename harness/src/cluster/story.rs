@@ -1,14 +1,47 @@
 //! What the workloads of a cluster have told through the trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use controllers::machine::events::{WorkloadCorrupt, WorkloadStarted, WorkloadSynced};
+use fake_apiserver::events::Commit;
+use fake_apiserver::state::EventType;
 use substrate::Event;
 
-/// What is known of each pod's workload, by `namespace/name`.
+/// Of how many pods that are gone is known what their workloads have told: a cluster that stays up for days sees many.
+const MOST_GONE: usize = 1_000;
+
+/// What is known of each pod's workload.
 #[derive(Debug, Default)]
-pub(super) struct Story(Mutex<BTreeMap<String, Told>>);
+pub(super) struct Story(Mutex<Pods>);
+
+#[derive(Debug, Default)]
+struct Pods {
+    /// By `namespace/name`.
+    told: BTreeMap<String, Told>,
+    /// Those that were deleted, the first first.
+    gone: VecDeque<String>,
+}
+
+impl Pods {
+    fn of(&mut self, pod: &str) -> &mut Told {
+        self.told.entry(pod.to_owned()).or_default()
+    }
+
+    /// A pod is deleted; one that was deleted long ago is forgotten.
+    fn bury(&mut self, pod: &str) {
+        // One of the same name may have been deleted before.
+        self.gone.retain(|gone| gone != pod);
+        if self.told.contains_key(pod) {
+            self.gone.push_back(pod.to_owned());
+        }
+        if self.gone.len() > MOST_GONE
+            && let Some(oldest) = self.gone.pop_front()
+        {
+            self.told.remove(&oldest);
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
@@ -21,7 +54,8 @@ impl Story {
         if let Some(WorkloadStarted { pod, records_found: found, verified, .. }) = event.get() {
             // A pod of several claims starts one writer for each; the worst of them counts.
             let mut pods = self.pods();
-            let told = pods.entry(pod.to_string()).or_default();
+            pods.gone.retain(|gone| *gone != **pod);
+            let told = pods.of(pod);
             told.found = Some(match told.found {
                 Some((before, intact)) if told.synced == 0 => (before.min(*found), intact && *verified),
                 _ => (*found, *verified),
@@ -29,24 +63,86 @@ impl Story {
             told.synced = 0;
         } else if let Some(WorkloadCorrupt { pod, .. }) = event.get() {
             let mut pods = self.pods();
-            let told = pods.entry(pod.to_string()).or_default();
+            let told = pods.of(pod);
             told.found = Some((told.found.map_or(0, |f| f.0), false));
         } else if let Some(WorkloadSynced { pod, record, .. }) = event.get() {
             let mut pods = self.pods();
-            let told = pods.entry(pod.to_string()).or_default();
+            let told = pods.of(pod);
             told.synced = told.synced.max(*record);
+        } else if let Some(commit) = event.get::<Commit>()
+            && &*commit.resource == "pods"
+            && commit.r#type == EventType::Deleted
+        {
+            self.pods().bury(&commit.object);
         }
     }
 
     pub(super) fn found(&self, pod: &str) -> Option<(u64, bool)> {
-        self.pods().get(pod).and_then(|told| told.found)
+        self.pods().told.get(pod).and_then(|told| told.found)
     }
 
     pub(super) fn synced(&self, pod: &str) -> u64 {
-        self.pods().get(pod).map_or(0, |told| told.synced)
+        self.pods().told.get(pod).map_or(0, |told| told.synced)
     }
 
-    fn pods(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
+    fn pods(&self) -> MutexGuard<'_, Pods> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use substrate::{Clock, Level, Trace};
+
+    use super::*;
+
+    #[test]
+    fn of_pods_that_were_deleted_long_ago_nothing_is_kept() {
+        let story = Arc::new(Story::default());
+        let trace = Trace::new(Clock::live(), Level::Info);
+        let into = story.clone();
+        trace.observe(move |event| into.observe(event));
+        let wrote = |pod: &str| {
+            let (node, volume) = ("node-a".into(), "vol-1".into());
+            let started = WorkloadStarted { pod: pod.into(), node, volume, records_found: 3, verified: true };
+            trace.info(&"node-a".into(), started);
+        };
+        let deleted = |pod: &str| {
+            let commit = Commit {
+                group: None,
+                node: None,
+                object: pod.into(),
+                pod: None,
+                pv: None,
+                pvc: None,
+                resource: "pods".into(),
+                rv: 1,
+                r#type: EventType::Deleted,
+                user: "u".into(),
+                verb: "delete".into(),
+                volumeattachment: None,
+            };
+            trace.info(&"fake-apiserver".into(), commit);
+        };
+        wrote("default/stays");
+        wrote("default/again");
+        deleted("default/again");
+        wrote("default/again");
+        for round in 0..MOST_GONE + 50 {
+            wrote(&format!("default/job-{round}"));
+            deleted(&format!("default/job-{round}"));
+        }
+        for (pod, found) in [
+            ("default/stays", Some((3, true))),
+            ("default/again", Some((3, true))),
+            ("default/job-49", None),
+            ("default/job-50", Some((3, true))),
+        ] {
+            assert_eq!(story.found(pod), found, "{pod}");
+        }
+        let pods = story.pods();
+        assert_eq!((pods.told.len(), pods.gone.len()), (MOST_GONE + 2, MOST_GONE));
     }
 }

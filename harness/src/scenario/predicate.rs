@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fake_apiserver::cel::{CelValue, Expression};
+use fake_apiserver::cel::{self, CelValue, Expression};
 use serde::Deserialize;
 use substrate::fault::Span;
 use substrate::json::Value;
 
+use super::diagnostic::nearest;
 use super::model::EventSeen;
 use super::object::{Kind, ObjectRef};
 use crate::cluster::names::MANAGER;
@@ -17,15 +18,61 @@ use crate::cluster::names::MANAGER;
 /// The longest value of a field that is shown.
 const SHOWN: usize = 200;
 /// The variable of every condition.
-pub(super) const SELF: &str = "self";
+const SELF: &str = "self";
 
 /// A condition in CEL over `self`.
 #[derive(Clone)]
 pub struct That(Arc<Expression>);
 
+/// Why a text is no condition, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+    /// Line and column within the text, from 1, where they are known.
+    pub at: Option<(usize, usize)>,
+    /// How long the part that is wrong is.
+    pub length: usize,
+}
+
 impl That {
-    pub(super) fn new(expression: Expression) -> Self {
-        Self(Arc::new(expression))
+    /// Compiles a condition.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(text: &str) -> Result<Self, Unfit> {
+        let expression = Expression::check(text, &[]).map_err(|refusal| {
+            let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
+            Unfit {
+                message: format!("this is no condition in CEL: {why}"),
+                help: refusal.nearest.map(|word| format!("did you mean `{word}`?")),
+                at: refusal.at,
+                length: refusal.word.as_ref().map_or(1, String::len),
+            }
+        })?;
+        if let Some(unknown) = expression.unknown_variable(&[SELF]) {
+            let help = match nearest(&unknown, [SELF].into_iter()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`self` is the object, or the list".to_owned(),
+            };
+            return Err(Unfit {
+                message: format!("`{unknown}` is no variable of a condition"),
+                help: Some(help),
+                at: cel::place(text, &unknown),
+                length: unknown.len(),
+            });
+        }
+        if !expression.mentions(SELF) {
+            return Err(Unfit {
+                message: "the condition does not mention `self`, and so is about nothing".to_owned(),
+                help: Some("write `self.status.phase == 'Bound'`".to_owned()),
+                at: None,
+                length: 1,
+            });
+        }
+        Ok(Self(Arc::new(expression)))
     }
 
     /// The condition as it is written.

@@ -14,6 +14,19 @@ fn conditions_are_waited_for_and_each_thing_is_told_in_a_line_live() {
     claim_and_pod(&ready);
     let wait = ["wait", "--name", "one", "--for", "pvc/data=Bound", "--for", "pod/web=Running", "--timeout", "60s"];
     assert_eq!(home.ok(&wait), "pvc/data is Bound\npod/web is Running\n");
+    let cel = |of: &str| home.ok(&["wait", "--name", "one", "--for", of, "--timeout", "60s"]);
+    let bound = "self.status.phase == 'Bound' && self.spec.volumeName.startsWith('pvc-')";
+    assert_eq!(cel(&format!("pvc/data: {bound}")), format!("pvc/data satisfies `{bound}`\n"));
+    let web = "self.exists(p, p.metadata.name == 'web' && has(p.spec.nodeName))";
+    assert_eq!(cel(&format!("pods: {web}")), format!("the list of pods satisfies `{web}`\n"));
+    let never = ["wait", "--name", "one", "--for", "pvc/data: self.status.phase == 'Lost'", "--timeout", "200ms"];
+    let error = home.fails(4, &never);
+    assert!(
+        error.contains(
+            "pvc/data does not satisfy `self.status.phase == 'Lost'` after 200ms: self.status.phase = \"Bound\""
+        ),
+        "{error}"
+    );
     let lines =
         ["pvc/data is Bound to pvc-", "the volume of pvc/data is attached to node-", "pod/web is Running on node-"];
     for line in lines {
@@ -55,7 +68,12 @@ fn ready_is_waited_for_also_before_it_is_started_live() {
 #[test]
 fn a_condition_that_there_is_not_is_a_usage_error() {
     let home = Home::new();
-    for (condition, wrong) in [("pvc/data=Bond", "Bound"), ("pvcc/data=Bound", "`pvc`"), ("data", "pvc/data=Bound")] {
+    for (condition, wrong) in [
+        ("pvc/data=Bond", "Bound"),
+        ("pvcc/data=Bound", "`pvc`"),
+        ("data", "pvc/data=Bound"),
+        ("pvc/data: self.status.phase ==", "column 31"),
+    ] {
         let error = home.fails(2, &["wait", "--for", condition]);
         assert!(error.contains("--for") && error.contains(wrong), "{error}");
     }

@@ -118,7 +118,10 @@ impl DeviceStreams {
             }
         }
         let _ = lines.try_send(Told::of(&Line::Synced));
-        self.lock().push((instance.clone(), lines));
+        let mut all = self.lock();
+        // Nobody may have been told of anything since others left.
+        all.retain(|(_, lines)| !lines.is_closed());
+        all.push((instance.clone(), lines));
         Ok(stream)
     }
 

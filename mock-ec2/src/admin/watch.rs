@@ -25,7 +25,10 @@ impl Watchers {
     /// A new stream.
     fn follow(&self) -> mpsc::Receiver<Bytes> {
         let (events, stream) = mpsc::channel(BACKLOG);
-        self.lock().push(events);
+        let mut all = self.lock();
+        // Nobody may have been told of anything since others left.
+        all.retain(|events| !events.is_closed());
+        all.push(events);
         stream
     }
 
@@ -112,4 +115,20 @@ fn by_state<'a>(states: impl Iterator<Item = &'a str>) -> Vec<(String, u64)> {
         *counts.entry(state).or_default() += 1;
     }
     counts.into_iter().map(|(state, count)| (format!("state=\"{state}\""), count)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_left_while_nothing_happened_is_forgotten() {
+        let watchers = Watchers::default();
+        let stays = watchers.follow();
+        for _ in 0..10 {
+            drop(watchers.follow());
+        }
+        assert_eq!(watchers.lock().len(), 2, "those who stay, and the last who left");
+        drop(stays);
+    }
 }

@@ -99,6 +99,26 @@ pub struct Faults(Arc<Inner>);
 /// Says whether it wants to be told of more.
 type Follower = Arc<dyn Fn(&Hit, Plane) -> bool + Send + Sync>;
 
+/// Somebody who follows what fires until this is dropped.
+#[must_use = "nobody follows any more once it is dropped"]
+pub struct Following {
+    faults: Faults,
+    follower: Follower,
+}
+
+impl std::fmt::Debug for Following {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Following").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let mut followers = self.faults.0.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.retain(|follower| !Arc::ptr_eq(follower, &self.follower));
+    }
+}
+
 struct Inner {
     seed: Seed,
     scale: TimeScale,
@@ -173,6 +193,21 @@ impl Faults {
     /// Calls `follower` for each fault that fires, and its plane, until it returns false.
     pub fn follow_while(&self, follower: impl Fn(&Hit, Plane) -> bool + Send + Sync + 'static) {
         self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(follower));
+    }
+
+    /// Calls `follower` for each fault that fires, and its plane, for as long as what is given back lives.
+    pub fn follow_for_now(&self, follower: impl Fn(&Hit, Plane) + Send + Sync + 'static) -> Following {
+        let follower: Follower = Arc::new(move |hit, plane| {
+            follower(hit, plane);
+            true
+        });
+        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).push(follower.clone());
+        Following { faults: self.clone(), follower }
+    }
+
+    /// How many follow what fires.
+    pub fn followers(&self) -> usize {
+        self.0.followers.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Calls no follower any more.

@@ -16,7 +16,7 @@ mod near;
 mod ops;
 mod span;
 
-pub use book::{Faults, Firing, Hit, Point, Report};
+pub use book::{Faults, Firing, Following, Hit, Point, Report};
 pub use branch::{Branches, Parts};
 pub use catalogue::{Catalogue, Mistake, Names, Operation};
 pub use ops::Ops;

@@ -284,6 +284,21 @@ mod tests {
     }
 
     #[test]
+    fn who_observes_for_now_sees_nothing_once_it_is_gone() {
+        use std::sync::{Arc, Mutex};
+        let trace = trace();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let into = seen.clone();
+        let observing = trace.observe_for_now(move |event| into.lock().unwrap().push(event.n));
+        trace.info(&"house".into(), Closed {});
+        assert_eq!((trace.observers(), Arc::strong_count(&seen)), (1, 2));
+        drop(observing);
+        trace.info(&"house".into(), Closed {});
+        assert_eq!((trace.observers(), Arc::strong_count(&seen)), (0, 1));
+        assert_eq!(*seen.lock().unwrap(), [1]);
+    }
+
+    #[test]
     fn what_is_mentioned_is_heard_only_where_somebody_asked() {
         use std::sync::atomic::{AtomicUsize, Ordering};
 

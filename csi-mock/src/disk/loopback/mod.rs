@@ -64,8 +64,8 @@ struct Inner {
     volumes: Root,
     gate: Gate,
     ledger: Mutex<BTreeMap<String, Arc<Plugged>>>,
-    /// One lock for each volume that was ever touched: plug, stage and their opposites exclude one another.
-    serial: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+    /// Plug, stage and their opposites exclude one another for each volume.
+    serial: Turns,
     /// The raw devices that were mapped by this value and may still be open.
     held: Mutex<Vec<Weak<Held>>>,
 }
@@ -90,7 +90,7 @@ impl LoopDisk {
             volumes,
             gate: Gate::default(),
             ledger: Mutex::default(),
-            serial: Mutex::default(),
+            serial: Turns::default(),
             held: Mutex::default(),
         };
         for dir in [
@@ -129,10 +129,27 @@ impl LoopDisk {
     ) -> DiskFuture<'a, T> {
         let volume = volume.to_owned();
         self.run(move |disk| {
-            let lock = lock(&disk.serial).entry(volume).or_default().clone();
-            let _alone = lock_of(&lock);
+            let turn = disk.serial.of(volume);
+            let _alone = lock_of(&turn);
             act(disk)
         })
+    }
+}
+
+/// Whose turn it is with each volume, while anybody has one or waits for it.
+#[derive(Debug, Default)]
+struct Turns(Mutex<BTreeMap<String, Weak<Mutex<()>>>>);
+
+impl Turns {
+    fn of(&self, volume: String) -> Arc<Mutex<()>> {
+        let mut all = lock(&self.0);
+        if let Some(turn) = all.get(&volume).and_then(Weak::upgrade) {
+            return turn;
+        }
+        all.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        all.insert(volume, Arc::downgrade(&turn));
+        turn
     }
 }
 

@@ -10,6 +10,7 @@ use substrate::HttpService;
 use substrate::body::{Body, call, collect, full};
 
 use super::place::{self, Place, State};
+use crate::cli::compose;
 use crate::cli::refusal::{Refusal, lacking, next};
 use crate::cluster::Secret;
 use crate::output::{Exit, Failure};
@@ -52,6 +53,9 @@ impl Running {
                     .map(|other| other.name().to_owned())
                     .collect();
                 let action = match up.as_slice() {
+                    [] if compose::is_there() => "the containers of compose.yaml run, and are asked with kubectl, aws and \
+                                                  docker: see docs/compose.md. `mooring up --detach` starts one without docker"
+                        .to_owned(),
                     [] => "`mooring up --detach` starts one".to_owned(),
                     up => format!("name one that is up: --name {}", up.join(", --name ")),
                 };

@@ -1,5 +1,6 @@
 //! What a user does with a Mooring that is up, day by day; a file for each command.
 
+mod awaited;
 mod bundle;
 mod check;
 mod clean;
@@ -41,7 +42,7 @@ pub(super) enum Command {
     Status(status::Args),
     /// Wait until objects are in a state, as in scenarios, or until the cluster is ready.
     #[command(
-        after_help = "Example:\n  mooring wait --ready\n  mooring wait --for pvc/data=Bound --for pod/web=Running --timeout 1m"
+        after_help = "Example:\n  mooring wait --ready\n  mooring wait --for pvc/data=Bound --for pod/web=Running --timeout 1m\n  mooring wait --for 'pvc/data: self.status.capacity.storage == \"2Gi\"'"
     )]
     Wait(wait::Args),
     /// Print the variables with which kubectl and aws find a Mooring.

@@ -8,15 +8,19 @@ use substrate::fault::Span;
 use substrate::json::Value as Tree;
 
 use super::Done;
+use super::awaited::{Awaited, Seen};
 use super::client::Running;
 use super::place::{Place, State, Which};
 use crate::cli::compose::{self, Containers};
 use crate::cli::refusal::{Refusal, lacking, late, next, usage};
+use crate::output::Progress;
 use crate::runner::{Objects, condition};
 use crate::scenario::object::{Condition, Kind, ObjectRef, State as Is};
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long one that is not up is waited for in silence.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments of `mooring wait`.
 #[derive(Debug, clap::Args)]
@@ -26,9 +30,15 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     containers: Containers,
     /// An object and its state, as in pvc/data=Bound, pod/team-a/web=Running, node/node-a=NotReady, va/NAME=Attached,
-    /// pod/web=gone; may be repeated, and then all must hold.
-    #[arg(long = "for", value_name = "KIND/NAME=STATE", required_unless_present = "ready", conflicts_with = "compose")]
-    conditions: Vec<Condition>,
+    /// pod/web=gone. Or an object and a condition in CEL, with `self` as in scenarios: 'pvc/data:
+    /// self.status.capacity.storage == "2Gi"'; of a kind alone, `self` is the list of all of them: 'pods:
+    /// self.exists(p, p.status.phase == "Failed")'. May be repeated, and then all must hold.
+    #[arg(
+        long = "for",
+        value_name = "KIND/NAME=STATE|KIND/NAME: EXPRESSION",
+        required_unless_present_any = ["ready", "compose"]
+    )]
+    conditions: Vec<Awaited>,
     /// The Mooring is up, and its nodes are Ready. One that is not up yet is waited for. Of containers: each is well, and
     /// the driver is registered on each node.
     #[arg(long)]
@@ -49,8 +59,12 @@ impl Clock {
         Self { since: Timestamp::now(), within }
     }
 
+    fn has_lasted(&self, time: Duration) -> bool {
+        Timestamp::now().duration_since(self.since).unsigned_abs() >= time
+    }
+
     fn is_over(&self) -> bool {
-        Timestamp::now().duration_since(self.since).unsigned_abs() >= self.within
+        self.has_lasted(self.within)
     }
 }
 
@@ -58,50 +72,80 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     if args.timeout.0.is_zero() {
         return Err(usage("--timeout: must be more than nothing"));
     }
+    let clock = Clock::start(args.timeout.0);
     let place = args.which.place()?;
     // Who starts containers with docker-compose and then waits means those.
-    let means_containers =
-        || args.conditions.is_empty() && !args.which.is_named() && !place.is_there() && compose::is_there();
+    let means_containers = || !args.which.is_named() && !place.is_there() && compose::is_there();
     if args.containers.compose || means_containers() {
-        let project = compose::wait(&args.containers, args.timeout)?;
-        let text = format!("the compose project {project} is ready\n");
-        return Ok(Done::new(json!({ "project": project, "held": [] }), text));
+        return containers(args, &clock);
     }
-    let clock = Clock::start(args.timeout.0);
     let running = if args.ready { up(place, &clock)? } else { Running::at(place)? };
     let mut conditions = Vec::new();
     if args.ready {
         conditions.extend(node_conditions(&running));
     }
     conditions.extend(args.conditions.iter().cloned());
-    all(&running, &conditions, &clock)?;
-    let held: Vec<String> = args.conditions.iter().map(say).collect();
+    all(&Asked::of(&running)?, &conditions, &clock)?;
+    let held: Vec<String> = args.conditions.iter().map(ToString::to_string).collect();
     let text: String = match held.as_slice() {
         [] => format!("{} is ready\n", running.place.name()),
-        held => held.iter().map(|line| format!("{line}\n")).collect(),
+        held => lines(held),
     };
     Ok(Done::new(json!({ "name": running.place.name(), "held": held }), text))
 }
 
-/// Waits until all nodes are Ready.
-pub(super) fn nodes(running: &Running, within: Duration) -> Result<(), Refusal> {
-    all(running, &node_conditions(running), &Clock::start(within))
+fn lines(held: &[String]) -> String {
+    held.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn node_conditions(running: &Running) -> Vec<Condition> {
+/// Waits for containers.
+fn containers(args: &Args, clock: &Clock) -> Result<Done, Refusal> {
+    let held: Vec<String> = args.conditions.iter().map(ToString::to_string).collect();
+    if args.ready || held.is_empty() {
+        let project = compose::wait(&args.containers, args.timeout)?;
+        if held.is_empty() {
+            let text = format!("the compose project {project} is ready\n");
+            return Ok(Done::new(json!({ "project": project, "held": held }), text));
+        }
+    }
+    let (runtime, objects, project) = compose::objects(&args.containers)?;
+    all(&Asked { runtime, objects, running: None }, &args.conditions, clock)?;
+    let text = lines(&held);
+    Ok(Done::new(json!({ "project": project, "held": held }), text))
+}
+
+/// Whose objects are looked at.
+struct Asked<'a> {
+    runtime: tokio::runtime::Runtime,
+    objects: Objects,
+    /// The Mooring; containers are none.
+    running: Option<&'a Running>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(running: &'a Running) -> Result<Self, Refusal> {
+        let (runtime, objects) = running.objects()?;
+        Ok(Self { runtime, objects, running: Some(running) })
+    }
+}
+
+/// Waits until all nodes are Ready.
+pub(super) fn nodes(running: &Running, within: Duration) -> Result<(), Refusal> {
+    all(&Asked::of(running)?, &node_conditions(running), &Clock::start(within))
+}
+
+fn node_conditions(running: &Running) -> Vec<Awaited> {
     let nodes = running.ready["nodes"].as_array().into_iter().flatten();
     let ready = |node: &Value| {
-        Some(Condition { object: ObjectRef::new(Kind::node(), None, node["node"].as_str()?), is: Is::Ready })
+        let object = ObjectRef::new(Kind::node(), None, node["node"].as_str()?);
+        Some(Awaited::Is(Condition { object, is: Is::Ready }))
     };
     nodes.filter_map(ready).collect()
 }
 
-fn say(condition: &Condition) -> String {
-    format!("{} is {}", condition.object, condition.is)
-}
-
 /// Waits until a Mooring answers.
 fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
+    let mut told = false;
     loop {
         match place.state() {
             Some(State::Up(ready)) => return Ok(Running { place, ready }),
@@ -113,24 +157,30 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
             let why = format!("the Mooring called {} is not up after {}", place.name(), Span(clock.within));
             return Err(next(late(why), "`mooring ls` lists those that are"));
         }
+        if clock.has_lasted(PATIENCE) && !std::mem::replace(&mut told, true) {
+            let name = place.name();
+            Progress::stderr()
+                .note(&format!("waiting for the Mooring called {name}: `mooring up --detach` starts one"));
+        }
         std::thread::sleep(LOOK);
     }
 }
 
-fn all(running: &Running, conditions: &[Condition], clock: &Clock) -> Result<(), Refusal> {
-    let (runtime, objects) = running.objects()?;
+fn all(asked: &Asked<'_>, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
     for condition in conditions {
         loop {
-            let seen = match runtime.block_on(objects.look(&condition.object)) {
-                Ok(look) if condition::holds(condition.object.kind, look.as_ref(), condition.is) => break,
-                Ok(look) => condition::describe(condition.object.kind, look.as_ref()),
-                Err(error) if !running.place.is_held() => {
-                    return Err(lacking(format!("the Mooring called {} has ended: {error}", running.place.name())));
-                }
-                Err(error) => error.to_string(),
+            let seen = match asked.runtime.block_on(condition.look(&asked.objects)) {
+                Ok(Seen::Holds) => break,
+                Ok(Seen::Other(seen)) => seen,
+                Err(error) => match asked.running.filter(|running| !running.place.is_held()) {
+                    Some(ended) => {
+                        return Err(lacking(format!("the Mooring called {} has ended: {error}", ended.place.name())));
+                    }
+                    None => error.to_string(),
+                },
             };
             if clock.is_over() {
-                return Err(too_late(running, (&runtime, &objects), condition, &seen, clock));
+                return Err(too_late(asked, condition, &seen, clock));
             }
             std::thread::sleep(LOOK);
         }
@@ -144,16 +194,10 @@ fn is_absent(seen: &str) -> bool {
 }
 
 /// Says what was waited for, what was seen, and what Kubernetes says about the object.
-fn too_late(
-    running: &Running,
-    (runtime, objects): (&tokio::runtime::Runtime, &Objects),
-    condition: &Condition,
-    seen: &str,
-    clock: &Clock,
-) -> Refusal {
-    let object = &condition.object;
-    let mut message = format!("{object} is not {} after {}: {seen}", condition.is, Span(clock.within));
-    let events = runtime.block_on(objects.list(Kind::event())).unwrap_or_default();
+fn too_late(asked: &Asked<'_>, awaited: &Awaited, seen: &str, clock: &Clock) -> Refusal {
+    let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
+    let Some(object) = awaited.object() else { return late(message) };
+    let events = asked.runtime.block_on(asked.objects.list(Kind::event())).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()
@@ -166,7 +210,7 @@ fn too_late(
     }
     let refusal = late(message);
     let is_there = !is_absent(seen);
-    if is_there && object.kind == Kind::claim() {
+    if let Some(running) = asked.running.filter(|_| is_there && object.kind == Kind::claim()) {
         return next(refusal, format!("`mooring timeline {object}{}` shows what it waits for", running.place.flag()));
     }
     refusal

@@ -27,6 +27,7 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
         let wanted = scenario.latency.as_str();
         progress.note(&format!("the cloud is as fast as it was started; the scenario is for MOORING_LATENCY={wanted}"));
     }
+    progress.note("I7 is not checked: what watches got is not in the containers' traces");
     let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("the runtime does not start: {e}")))?;
     let trace = args.trace.as_deref();
     let result = runtime.block_on(async {

@@ -15,6 +15,8 @@ use crate::output::Progress;
 
 /// Of a fault that fires again and again, the first times are told, then each tenth, hundredth …
 const TOLD: u64 = 3;
+/// Of how many faults is known how often they fired: who stays up for days sees many.
+const COUNTED: usize = 1_000;
 /// Whose objects are not the user's.
 const SYSTEM: &str = "kube-system/";
 
@@ -72,6 +74,9 @@ impl Story {
             return self.expanded(done);
         }
         if let Some(FaultFired { fault, op, .. }) = event.get() {
+            if self.hits.len() >= COUNTED && !self.hits.contains_key(fault) {
+                self.hits.pop_first();
+            }
             let hits = self.hits.entry(fault.clone()).or_default();
             *hits += 1;
             let told = *hits <= TOLD || hits.to_string().trim_end_matches('0') == "1";

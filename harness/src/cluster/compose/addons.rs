@@ -22,7 +22,8 @@ const LANDMARK: &str = "/api/v1/namespaces/kube-system";
 /// More than a namespace has.
 const LIMIT: usize = 1 << 20;
 
-/// Puts the CSIDriver object of the EBS driver and a default StorageClass in place, once for each life of the API server.
+/// Puts the CSIDriver object of the EBS driver and StorageClasses, one of them the default, in place, once for each life of
+/// the API server.
 #[derive(Debug, Parser)]
 #[command(name = "addons", version, after_help = "Example:\n  addons --kubernetes http://127.0.0.1:8080")]
 struct Args {
@@ -59,8 +60,8 @@ async fn run(host: Host, args: Args) -> anyhow::Result<()> {
     loop {
         match life(&apiserver).await {
             Ok(uid) if uid != done => {
-                defaults::apply(&objects).await?;
-                eprintln!("addons: the CSIDriver object and the default StorageClass are in place");
+                defaults::apply_more(&objects).await?;
+                eprintln!("addons: the CSIDriver object and the StorageClasses are in place");
                 done = uid;
                 host.ready(&json!({ "kubernetes": args.kubernetes }))?;
             }

@@ -2,19 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Request;
 use serde_json::{Value, json};
 use substrate::body::{call, collect, empty, full};
 use substrate::events::FaultFired;
 use substrate::fault::{Effect, Fault, Mistake, Names, Plane};
+use substrate::host::Order;
 use substrate::link::Link;
 use substrate::{HttpService, World, dial};
 
 use super::container::{Container, docker};
 use super::disk::ContainerDisk;
+use super::part::is_part;
 use super::project::Project;
+use super::voice::Voice;
 use crate::cluster::assemble::ClusterError;
 use crate::cluster::member::Member;
 use crate::cluster::node_files::Registry;
@@ -36,6 +39,8 @@ pub(in crate::cluster) struct Desk {
     servers: BTreeMap<&'static str, HttpService>,
     /// Nodes of the project that the scenario knows nothing of, and that were schedulable.
     cordoned: Vec<String>,
+    /// What is told to the processes in containers, by service.
+    voices: Mutex<BTreeMap<String, Arc<Voice>>>,
 }
 
 /// Where a fault acts.
@@ -45,6 +50,8 @@ pub(super) enum At {
     Server(&'static str),
     /// Between this service and this network.
     Network(String, &'static str),
+    /// In the processes of this service.
+    Processes(String),
 }
 
 /// Where a fault can act in containers.
@@ -63,25 +70,30 @@ pub(super) fn place(names: &Names, fault: &Fault) -> Result<At, Mistake> {
             let message = "in containers a fault ends nobody: use the steps crash and restart";
             Err(Mistake::new("effect", message))
         }
-        Effect::PartitionOneWay(_) => {
-            Err(Mistake::new("effect.partition_one_way", "docker takes a container off a network in both directions"))
+        Effect::Partition(_) | Effect::PartitionOneWay(_) if fault.when != substrate::fault::When::default() => {
+            let message = "in containers a partition holds from the step on: end it with the step heal";
+            Err(Mistake::new("when", message))
         }
-        Effect::Partition([a, b]) => {
-            if fault.when != substrate::fault::When::default() {
-                let message = "a container is off a network from the step on: end it with the step heal";
-                return Err(Mistake::new("when", message));
-            }
-            between(names, a, b)
-                .or_else(|| between(names, b, a))
-                .map(|(service, network)| At::Network(service, network))
-                .ok_or_else(|| {
-                    let message = format!(
-                        "docker cannot cut {a} off {b}: one end must be apiserver or ec2, the other a node, \
+        Effect::PartitionOneWay([a, b]) => {
+            let caller = caller(names, a, b).or_else(|| caller(names, b, a));
+            caller.map(At::Processes).ok_or_else(|| {
+                let message = format!(
+                    "{a} and {b}: the way is cut where the requests are made. One end must be apiserver, ec2 or \
+                     csi-controller, the other who calls it: a node, csi-controller or a process of control loops"
+                );
+                Mistake::new("effect.partition_one_way", message)
+            })
+        }
+        Effect::Partition([a, b]) => between(names, a, b)
+            .or_else(|| between(names, b, a))
+            .map(|(service, network)| At::Network(service, network))
+            .ok_or_else(|| {
+                let message = format!(
+                    "docker cannot cut {a} off {b}: one end must be apiserver or ec2, the other a node, \
                          csi-controller or a process of control loops"
-                    );
-                    Mistake::new("effect.partition", message)
-                })
-        }
+                );
+                Mistake::new("effect.partition", message)
+            }),
         _ => match fault.matches.plane {
             Plane::Ec2 => Ok(At::Server("mock-ec2")),
             Plane::K8s => Ok(At::Server("fake-apiserver")),
@@ -109,6 +121,20 @@ fn between(names: &Names, end: &str, server: &str) -> Option<(String, &'static s
     there.then(|| (end.to_owned(), network))
 }
 
+/// The container whose processes make the requests of `end` to `server`.
+fn caller(names: &Names, end: &str, server: &str) -> Option<String> {
+    let (machine, part) = end.split_once('/').map_or((end, None), |(machine, part)| (machine, Some(part)));
+    let is_node = names.nodes.contains(machine) && part.is_none_or(|_| names.processes.contains(end));
+    let is_loop = controllers::PROCESSES.contains(&end) && names.processes.contains(end);
+    let calls = match server {
+        "apiserver" | "fake-apiserver" => is_node || is_loop,
+        "ec2" | "mock-ec2" => is_node || end == "csi-controller",
+        "csi-controller" => is_loop && controllers::processes::needs_driver(end),
+        _ => false,
+    };
+    calls.then(|| machine.to_owned())
+}
+
 impl Desk {
     /// Puts a fault in force.
     ///
@@ -131,6 +157,13 @@ impl Desk {
                 self.world.trace().info(&Arc::from("docker"), fired);
                 Ok(())
             }
+            At::Processes(service) => {
+                let voice = self
+                    .voice(&service, Names::clone(&names))
+                    .map_err(|why| Mistake::new("effect.partition_one_way", why))?;
+                voice.order(Order::Fault(Box::new(fault.clone()))).await;
+                Ok(())
+            }
         }
     }
 
@@ -144,12 +177,27 @@ impl Desk {
                 self.ask(server, request).await.or_else(|why| if why.starts_with("404") { Ok(()) } else { Err(why) })
             }
             Ok(At::Network(service, network)) => self.wire(&service, network, "connect").await,
+            Ok(At::Processes(service)) => match self.voice(&service, Names::clone(&names)) {
+                Ok(voice) => {
+                    voice.order(Order::End(fault.name.clone())).await;
+                    Ok(())
+                }
+                Err(why) => Err(why),
+            },
             // It was never put in force.
             Err(_) => Ok(()),
         };
         if let Err(why) = ended {
             eprintln!("warning: fault {} could not be ended: {why}", fault.name);
         }
+    }
+
+    /// Who speaks to the processes of a service, from the first time on.
+    fn voice(&self, service: &str, names: Names) -> Result<Arc<Voice>, String> {
+        let container = self.project.container(service)?;
+        let mut voices = self.voices.lock().unwrap_or_else(PoisonError::into_inner);
+        let voice = voices.entry(service.to_owned());
+        Ok(voice.or_insert_with(|| Arc::new(Voice::start(&self.world, service, container, names))).clone())
     }
 
     /// Takes a container off a network of the project, or back on it under its own name.
@@ -239,7 +287,12 @@ impl Cluster {
                 .info(&Arc::from("cluster"), ClusterNode { node: name, instance: instance.into(), zone: in_zone });
             let disk = Arc::new(ContainerDisk { node: node.name.clone(), container: container.to_owned() });
             let parts = [node.name.clone(), names::csi_node(&node.name), names::kubelet(&node.name)];
-            let member = Member::Container(Container::new(world, &node.name, container, &parts));
+            let container = Container::new(world, &node.name, container, &parts);
+            // They come and go with their machine, and so are no members of the node.
+            for part in parts.iter().filter(|part| is_part(part)) {
+                members.insert(part.clone(), Member::Container(container.part(part)));
+            }
+            let member = Member::Container(container);
             let (instance, root) = (instance.to_owned(), Path::new(ROOT).to_owned());
             let registry = Registry::Directory(root.join(controllers::node_agent::PLUGINS_REGISTRY));
             nodes.insert(node.name.clone(), Node { instance, members: vec![member], disk, root, registry });
@@ -255,7 +308,8 @@ impl Cluster {
         let servers = BTreeMap::from([("mock-ec2", admin), ("fake-apiserver", apiserver)]);
         let spec = ClusterSpec { admin_token: Some(doors.token.clone()), ..spec };
         let mut cluster = Self::new(world, spec, objects, cloud, nodes, members, user);
-        cluster.desk = Some(Arc::new(Desk { world: world.clone(), project, servers, cordoned }));
+        cluster.desk =
+            Some(Arc::new(Desk { world: world.clone(), project, servers, cordoned, voices: Mutex::default() }));
         supervisor::start(world, &cluster);
         Ok(cluster)
     }
@@ -328,12 +382,27 @@ mod tests {
     }
 
     #[test]
+    fn one_way_is_cut_in_the_processes_whose_requests_take_it() {
+        let processes = |service: &str| Ok(At::Processes(service.to_owned()));
+        assert_eq!(cut(r#"{"partition_one_way": ["node-a", "apiserver"]}"#), processes("node-a"));
+        assert_eq!(cut(r#"{"partition_one_way": ["node-a/kubelet", "apiserver"]}"#), processes("node-a"));
+        assert_eq!(cut(r#"{"partition_one_way": ["apiserver", "csi-attacher"]}"#), processes("csi-attacher"));
+        assert_eq!(cut(r#"{"partition_one_way": ["csi-attacher", "csi-controller"]}"#), processes("csi-attacher"));
+        assert_eq!(cut(r#"{"partition_one_way": ["ec2", "csi-controller"]}"#), processes("csi-controller"));
+        let timed = r#"{"name": "f", "match": {"plane": "link"}, "when": {"for": "5s"},
+                        "effect": {"partition_one_way": ["node-a", "apiserver"]}}"#;
+        assert!(at(timed).unwrap_err().contains("end it with the step heal"));
+    }
+
+    #[test]
     fn what_docker_cannot_do_is_refused_and_said() {
         for (effect, said) in [
             (r#"{"partition": ["node-b", "apiserver"]}"#, "cannot cut node-b"),
             (r#"{"partition": ["csi-attacher", "csi-controller"]}"#, "cannot cut csi-attacher"),
             (r#"{"partition": ["csi-controller", "apiserver"]}"#, "cannot cut csi-controller"),
-            (r#"{"partition_one_way": ["node-a", "apiserver"]}"#, "both directions"),
+            (r#"{"partition_one_way": ["node-a", "csi-controller"]}"#, "where the requests are made"),
+            (r#"{"partition_one_way": ["kube-scheduler", "csi-controller"]}"#, "where the requests are made"),
+            (r#"{"partition_one_way": ["csi-attacher", "node-a"]}"#, "where the requests are made"),
             (r#"{"crash": "csi-attacher"}"#, "use the steps crash and restart"),
         ] {
             let error = cut(effect).unwrap_err();

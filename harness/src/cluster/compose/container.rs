@@ -19,12 +19,15 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// How long what a container said last may take.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// A container of a compose project.
+/// A container of a compose project, or one process of a machine's.
 #[derive(Debug)]
 pub(in crate::cluster) struct Container {
     world: World,
-    service: String,
+    /// The service, or the process as traces call it.
+    name: String,
     id: String,
+    /// It is one process of those in the container.
+    is_part: bool,
     /// The processes that run in it, by their names in the trace.
     up: Arc<Mutex<BTreeSet<Arc<str>>>>,
 }
@@ -33,29 +36,50 @@ impl Container {
     /// The running container `id` of `service`, in which `processes` run. Its trace is followed from now on.
     pub(super) fn new(world: &World, service: &str, id: &str, processes: &[String]) -> Arc<Self> {
         let up = processes.iter().map(|name| Arc::from(name.as_str())).collect();
-        let container =
-            Self { world: world.clone(), service: service.to_owned(), id: id.to_owned(), up: Arc::new(Mutex::new(up)) };
+        let container = Self {
+            world: world.clone(),
+            name: service.to_owned(),
+            id: id.to_owned(),
+            is_part: false,
+            up: Arc::new(Mutex::new(up)),
+        };
         container.follow();
         Arc::new(container)
     }
 
-    /// The service's name.
-    pub(in crate::cluster) fn name(&self) -> &str {
-        &self.service
+    /// The process `name` of this machine, which can end alone.
+    pub(super) fn part(&self, name: &str) -> Arc<Self> {
+        let (world, id, up) = (self.world.clone(), self.id.clone(), self.up.clone());
+        Arc::new(Self { world, name: name.to_owned(), id, is_part: true, up })
     }
 
-    /// Ends it as a power cut does. What has ended already stays so.
+    /// The service's name, or that of the process in traces.
+    pub(in crate::cluster) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Ends it as a power cut does, one process as `kill -9` does. What has ended already stays so.
     pub(in crate::cluster) async fn kill(&self) {
-        if let Err(error) = docker(&["kill", &self.id]).await
+        let ended = if self.is_part { self.tell("stop").await } else { docker(&["kill", &self.id]).await.map(drop) };
+        if let Err(error) = ended
             && !error.contains("is not running")
         {
-            self.world.trace().info(&self.service.as_str().into(), ProcessFailed { error });
+            self.world.trace().info(&self.name.as_str().into(), ProcessFailed { error });
         }
         // What it said before comes before its end.
         tokio::time::sleep(LAST_WORDS).await;
-        for process in std::mem::take(&mut *lock(&self.up)) {
+        let ended = {
+            let mut up = lock(&self.up);
+            if self.is_part { up.take(self.name.as_str()).into_iter().collect() } else { std::mem::take(&mut *up) }
+        };
+        for process in ended {
             self.world.trace().info(&process, ProcessCrashed {});
         }
+    }
+
+    /// Has the machine end or start this process of it.
+    async fn tell(&self, verb: &str) -> Result<(), String> {
+        docker(&["exec", &self.id, "mooring", "component", "part", verb, &self.name]).await.map(drop)
     }
 
     /// Starts it and waits until it is well.
@@ -63,6 +87,9 @@ impl Container {
     /// # Errors
     /// What docker says, or that it is not well in time.
     pub(in crate::cluster) async fn start(&self) -> Result<(), String> {
+        if self.is_part {
+            return self.tell("start").await;
+        }
         docker(&["start", &self.id]).await?;
         let format = "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}}{{end}}";
         for _ in 0..START_LIMIT.as_millis() / LOOK.as_millis() {
@@ -72,12 +99,12 @@ impl Container {
             }
             tokio::time::sleep(LOOK).await;
         }
-        Err(format!("{} is not well within {START_LIMIT:?}: see `docker logs {}`", self.service, self.id))
+        Err(format!("{} is not well within {START_LIMIT:?}: see `docker logs {}`", self.name, self.id))
     }
 
     /// Reads its trace, through all its lives, into the world's.
     fn follow(&self) {
-        let (world, service, id, up) = (self.world.clone(), self.service.clone(), self.id.clone(), self.up.clone());
+        let (world, service, id, up) = (self.world.clone(), self.name.clone(), self.id.clone(), self.up.clone());
         let name = format!("trace of {service}");
         let reader = substrate::Process::start(&self.world, &name, |_| std::future::pending());
         let Some(ctx) = reader.ctx() else { return };

@@ -9,7 +9,9 @@ mod disk;
 pub mod health;
 pub mod look;
 pub mod node;
+pub mod part;
 pub mod project;
+mod voice;
 
 pub use check::check;
 pub(in crate::cluster) use cluster::Desk;

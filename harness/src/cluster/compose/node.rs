@@ -2,6 +2,7 @@
 //! kubelet are OS processes of their own, and who ends is started again.
 
 use std::ffi::OsString;
+use std::io::BufRead;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -11,9 +12,12 @@ use clap::Parser;
 use futures_util::future::select_all;
 use http::Uri;
 use serde_json::json;
-use substrate::host::{self, PARENT_PIPE, PROCESS_NAME, Stop};
+use substrate::host::{self, Order, PARENT_PIPE, PROCESS_NAME, Stop};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
 
+use super::part;
 use crate::cluster::live::BackendChoice;
 use crate::cluster::names;
 
@@ -25,6 +29,8 @@ const NAME_LIMIT: Duration = Duration::from_secs(60);
 const NAME_LOOK: Duration = Duration::from_millis(50);
 /// How long a part is down that has ended, as a container that kubelet starts again for the first time.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+/// How often the node looks whether a part is to be up or down.
+const ASKED_LOOK: Duration = Duration::from_millis(50);
 /// How often the node looks at its address.
 const LOOK: Duration = Duration::from_secs(2);
 /// The machine cannot do it.
@@ -138,36 +144,164 @@ async fn supervise(args: &Args) -> Result<std::convert::Infallible, String> {
     let mut address = own_address(&args.kubernetes).await?;
     there(&args.volume_dir).await?;
     let parts = args.parts();
-    let mut children = Vec::new();
+    let (mut told, mut orders) = (Told::default(), listen());
+    let mut running = Vec::new();
     for part in &parts {
-        children.push(part.start(args, address).await?);
+        // Nobody has asked anything of a machine that boots.
+        gone(&part.stop)?;
+        running.push(Some(part.start(args, address).await?));
     }
     loop {
         substrate::ready::write(&ready, &args.describe(address)).map_err(|e| format!("{}: {e}", ready.display()))?;
+        let is_up: Vec<bool> = running.iter().map(Option::is_some).collect();
         let change = tokio::select! { biased;
-            (ended, at, _) = select_all(children.iter_mut().map(|(child, _)| Box::pin(child.wait()))) => {
-                Change::Ended(at, ended.map_or_else(|e| e.to_string(), |status| status.to_string()))
-            }
+            (at, how) = one_ends(&mut running) => Change::Ended(at, how),
+            change = asked(&parts, &is_up) => change,
+            Some(order) = orders.recv() => Change::Told(order),
             moved = another_address(&args.kubernetes, address) => Change::Moved(moved),
         };
         let again = match change {
             Change::Ended(at, how) => {
                 eprintln!("node: {} ended ({how}); it starts again in {RESTART_AFTER:?}", parts[at].name);
+                running[at] = None;
                 at
             }
             Change::Moved(moved) => {
                 let was = std::mem::replace(&mut address, moved);
                 // kubelet says in its Node where it is reached.
-                let Some(kubelet) = parts.iter().position(|part| part.component == KUBELET) else { continue };
+                let kubelet = parts.iter().position(|part| part.component == KUBELET);
+                let Some(kubelet) = kubelet.filter(|at| running[*at].is_some()) else { continue };
                 eprintln!("node: its address is {moved} now, no longer {was}; kubelet starts again");
-                // It may have ended by itself.
-                let _ = children[kubelet].0.kill().await;
+                end(&mut running[kubelet]).await;
                 kubelet
+            }
+            // The machine is as well as it was: only what was asked for is down.
+            Change::Stop(at) => {
+                end(&mut running[at]).await;
+                gone(&parts[at].ready)?;
+                continue;
+            }
+            Change::Start(at) => {
+                running[at] = Some(told.to(parts[at].start(args, address).await?).await);
+                continue;
+            }
+            Change::Told(order) => {
+                for (_, stdin) in running.iter_mut().flatten() {
+                    say(stdin, &order).await;
+                }
+                told.note(order);
+                continue;
             }
         };
         gone(&ready)?;
+        gone(&parts[again].ready)?;
         tokio::time::sleep(RESTART_AFTER).await;
-        children[again] = parts[again].start(args, address).await?;
+        if !parts[again].stop.exists() {
+            running[again] = Some(told.to(parts[again].start(args, address).await?).await);
+        }
+    }
+}
+
+/// Reads orders about faults from standard input, as components do, for the parts. Ends when that does.
+fn listen() -> mpsc::UnboundedReceiver<Order> {
+    let (orders, heard) = mpsc::unbounded_channel();
+    // A read of standard input cannot be cancelled and would hold up the runtime's end.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            match serde_json::from_str(&line) {
+                Ok(order) => {
+                    if orders.send(order).is_err() {
+                        break;
+                    }
+                }
+                Err(error) => eprintln!("node: an order on standard input cannot be read: {error}"),
+            }
+        }
+    });
+    heard
+}
+
+/// What the parts have been told, and one that starts again has to be told.
+#[derive(Debug, Default)]
+struct Told(Vec<Order>);
+
+impl Told {
+    fn note(&mut self, order: Order) {
+        match &order {
+            Order::Names(_) => self.0.retain(|known| !matches!(known, Order::Names(_))),
+            Order::End(name) => {
+                self.0.retain(|known| !matches!(known, Order::Fault(fault) if fault.name == *name));
+                return;
+            }
+            Order::Fault(_) => {
+                if self.0.contains(&order) {
+                    return;
+                }
+            }
+            Order::Begin => return,
+        }
+        // Names come first: faults are checked by them.
+        let at = if matches!(order, Order::Names(_)) { 0 } else { self.0.len() };
+        self.0.insert(at, order);
+    }
+
+    /// Tells a part that has just started.
+    async fn to(&self, (child, mut stdin): Running) -> Running {
+        for order in &self.0 {
+            say(&mut stdin, order).await;
+        }
+        (child, stdin)
+    }
+}
+
+async fn say(stdin: &mut Option<ChildStdin>, order: &Order) {
+    let mut line = serde_json::to_vec(order).unwrap_or_default();
+    line.push(b'\n');
+    if let Some(stdin) = stdin {
+        // Who has ended is told anew when it starts.
+        let _ = stdin.write_all(&line).await;
+    }
+}
+
+/// A part that runs, and its standard input.
+type Running = (Child, Option<ChildStdin>);
+
+/// Waits until one of those that run ends.
+async fn one_ends(running: &mut [Option<Running>]) -> (usize, String) {
+    let waits: Vec<_> = running
+        .iter_mut()
+        .enumerate()
+        .filter_map(|(at, part)| {
+            let (child, _) = part.as_mut()?;
+            Some(Box::pin(async move { (at, child.wait().await) }))
+        })
+        .collect();
+    if waits.is_empty() {
+        return std::future::pending().await;
+    }
+    let ((at, ended), ..) = select_all(waits).await;
+    (at, ended.map_or_else(|e| e.to_string(), |status| status.to_string()))
+}
+
+/// Ends a part, which may have ended by itself.
+async fn end(part: &mut Option<Running>) {
+    if let Some((mut child, _)) = part.take() {
+        let _ = child.kill().await;
+    }
+}
+
+/// Waits until somebody wants another part to be up or down than those that are.
+async fn asked(parts: &[Part], is_up: &[bool]) -> Change {
+    loop {
+        for (at, (part, is_up)) in parts.iter().zip(is_up).enumerate() {
+            match (part.stop.exists(), *is_up) {
+                (true, true) => return Change::Stop(at),
+                (false, false) => return Change::Start(at),
+                _ => {}
+            }
+        }
+        tokio::time::sleep(ASKED_LOOK).await;
     }
 }
 
@@ -177,6 +311,12 @@ enum Change {
     Ended(usize, String),
     /// The machine has this address now.
     Moved(IpAddr),
+    /// Somebody wants this part to be down; see [`super::part`].
+    Stop(usize),
+    /// Nobody does any more.
+    Start(usize),
+    /// There is something to tell the parts.
+    Told(Order),
 }
 
 /// Sees to it that there is a /dev/loop-control, which a container lacks.
@@ -261,6 +401,8 @@ struct Part {
     component: &'static str,
     args: Vec<(&'static str, String)>,
     ready: PathBuf,
+    /// There when it is to be down.
+    stop: PathBuf,
 }
 
 impl Args {
@@ -327,14 +469,15 @@ impl Args {
             ("--listen", format!("0.0.0.0:{}", self.kubelet_port)),
         ]);
         kubelet.extend(self.kubernetes_token.iter().map(|token| ("--kubernetes-token", token.clone())));
-        let part = |name: String, component, args| {
-            let ready = self.runtime_dir.join(format!("{component}.ready"));
-            Part { name, component, args, ready }
+        let one = |name: String, component, args| {
+            let (ready, stop) =
+                (part::ready_file(&self.runtime_dir, component), part::stop_file(&self.runtime_dir, component));
+            Part { name, component, args, ready, stop }
         };
         let mut parts = vec![
-            part(self.node_name.clone(), "machine", machine),
-            part(names::csi_node(&self.node_name), "csi-mock", driver),
-            part(names::kubelet(&self.node_name), KUBELET, kubelet),
+            one(self.node_name.clone(), "machine", machine),
+            one(names::csi_node(&self.node_name), "csi-mock", driver),
+            one(names::kubelet(&self.node_name), KUBELET, kubelet),
         ];
         parts.retain(|part| {
             let called = if part.component == KUBELET { "kubelet" } else { part.component };
@@ -346,7 +489,7 @@ impl Args {
 
 impl Part {
     /// Starts it and waits until it is ready. It ends with its standard input, which waiting for it would close.
-    async fn start(&self, node: &Args, address: IpAddr) -> Result<(Child, Option<ChildStdin>), String> {
+    async fn start(&self, node: &Args, address: IpAddr) -> Result<Running, String> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", self.name);
         gone(&self.ready)?;
         let mut command = Command::new(std::env::current_exe().map_err(|e| failed(&e))?);
@@ -402,6 +545,41 @@ mod tests {
         assert_eq!(names(&args(&[])), ["node-a", "node-a/csi-node", "node-a/kubelet"]);
         assert_eq!(names(&args(&["--without", "csi-mock"])), ["node-a", "node-a/kubelet"]);
         assert_eq!(names(&args(&["--without", "kubelet,csi-mock"])), ["node-a"]);
+    }
+
+    #[test]
+    fn a_part_that_starts_again_is_told_of_names_first_and_of_faults_that_hold() {
+        let fault = |name: &str| {
+            let text = format!(
+                r#"{{"fault": {{"name": "{name}", "match": {{"plane": "link"}}, "effect": {{"partition_one_way": ["a", "b"]}}}}}}"#
+            );
+            serde_json::from_str::<Order>(&text).unwrap()
+        };
+        let mut told = Told::default();
+        let names = || Order::Names(substrate::fault::Names::default());
+        for order in [fault("a"), fault("b"), names(), fault("b"), Order::End("a".to_owned()), names()] {
+            told.note(order);
+        }
+        assert_eq!(told.0, [names(), fault("b")]);
+    }
+
+    #[tokio::test]
+    async fn a_part_is_up_or_down_as_it_is_asked_for() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().display().to_string();
+        let parts = args(&["--runtime-dir", &dir]).parts();
+        let now = async |is_up: [bool; 3]| match tokio::time::timeout(ASKED_LOOK / 2, asked(&parts, &is_up)).await {
+            Ok(Change::Stop(at)) => Some(("stop", parts[at].name.clone())),
+            Ok(Change::Start(at)) => Some(("start", parts[at].name.clone())),
+            Ok(_) => panic!("nobody asks for that"),
+            Err(_) => None,
+        };
+        assert_eq!(now([true; 3]).await, None);
+        std::fs::write(part::stop_file(home.path(), "node-agent"), "").unwrap();
+        assert_eq!(now([true; 3]).await, Some(("stop", "node-a/kubelet".to_owned())));
+        assert_eq!(now([true, true, false]).await, None);
+        std::fs::remove_file(part::stop_file(home.path(), "node-agent")).unwrap();
+        assert_eq!(now([true, true, false]).await, Some(("start", "node-a/kubelet".to_owned())));
     }
 
     #[test]

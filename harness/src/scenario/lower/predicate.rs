@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fake_apiserver::cel::{self, Expression};
 use substrate::fault::{Effect, Fault, Lease, Match, Mistake as FaultMistake, Moment, Plane, When};
 
 use super::steps::{Steps, only};
@@ -15,8 +14,7 @@ use crate::scenario::model::{EventSeen, Expectation};
 use crate::scenario::object::{Kind, ObjectRef};
 use crate::scenario::place::{Place, Placed};
 use crate::scenario::predicate::{
-    CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, SELF, Subject, That,
-    Times,
+    CallPlane, Calls, Cloud, CloudSubject, Forbidden, Holds, Metric, MetricsOf, Never, Pattern, Subject, That, Times,
 };
 
 /// States of an instance.
@@ -27,34 +25,13 @@ const VOLUME_STATES: [&str; 6] = ["creating", "available", "in-use", "deleting",
 impl Steps<'_> {
     /// Compiles a condition.
     pub(super) fn that(&self, that: Placed<String>) -> Checked<That> {
-        let wrong = |at: Option<(usize, usize)>, length: usize, message: String| {
-            Mistake::new(self.within(&that, at, length), message, "here")
-        };
-        let expression = Expression::check(&that, &[]).map_err(|refusal| {
-            let why = if refusal.why.is_empty() { &refusal.message } else { &refusal.why };
-            let mistake = wrong(
-                refusal.at,
-                refusal.word.as_ref().map_or(1, String::len),
-                format!("this is no condition in CEL: {why}"),
-            );
-            match refusal.nearest {
-                Some(word) => mistake.help(format!("did you mean `{word}`?")),
+        That::read(&that).map_err(|unfit| {
+            let mistake = Mistake::new(self.within(&that, unfit.at, unfit.length), unfit.message, "here");
+            match unfit.help {
+                Some(help) => mistake.help(help),
                 None => mistake,
             }
-        })?;
-        if let Some(unknown) = expression.unknown_variable(&[SELF]) {
-            let message = format!("`{unknown}` is no variable of a condition");
-            let help = match nearest(&unknown, [SELF].into_iter()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "`self` is the object, or the list".to_owned(),
-            };
-            return Err(wrong(cel::place(&that, &unknown), unknown.len(), message).help(help));
-        }
-        if !expression.mentions(SELF) {
-            let message = "the condition does not mention `self`, and so is about nothing";
-            return Err(Mistake::new(that.place, message, "here").help("write `self.status.phase == 'Bound'`"));
-        }
-        Ok(That::new(expression))
+        })
     }
 
     /// Where line and column `at` of a text stand in the file; the beginning of the text where that is not to be found.

@@ -1,0 +1,143 @@
+//! What is told to the processes in a container: on their standard input, by `docker attach`, again in each of their
+//! lives.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use substrate::World;
+use substrate::fault::{Fault, Names};
+use substrate::host::Order;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+/// How long is waited until docker has passed on what was said.
+const PASSED_ON: Duration = Duration::from_millis(500);
+/// How long is waited for a container that does not run.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The faults that hold in a container.
+#[derive(Debug)]
+pub(super) struct Voice {
+    said: Arc<Mutex<Said>>,
+    news: mpsc::UnboundedSender<Order>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    names: Names,
+    faults: IndexMap<String, Fault>,
+}
+
+impl Said {
+    /// Takes note of an order.
+    fn note(&mut self, order: &Order) {
+        match order {
+            Order::Names(names) => self.names = names.clone(),
+            Order::Fault(fault) => drop(self.faults.insert(fault.name.clone(), Fault::clone(fault))),
+            Order::End(name) => drop(self.faults.shift_remove(name)),
+            Order::Begin => {}
+        }
+    }
+
+    /// What a process has to know that has just started.
+    fn brief(&self) -> Vec<Order> {
+        let faults = self.faults.values().map(|fault| Order::Fault(Box::new(fault.clone())));
+        std::iter::once(Order::Names(self.names.clone())).chain(faults).collect()
+    }
+}
+
+impl Voice {
+    /// Begins to speak to the processes in container `id` of `service`.
+    pub fn start(world: &World, service: &str, id: &str, names: Names) -> Self {
+        let said = Arc::new(Mutex::new(Said { names, ..Said::default() }));
+        let (news, heard) = mpsc::unbounded_channel();
+        let (id, what) = (id.to_owned(), said.clone());
+        let speaker = substrate::Process::start(world, &format!("orders of {service}"), |_| std::future::pending());
+        if let Some(ctx) = speaker.ctx() {
+            ctx.spawn(async move {
+                // Keeps the process handle for as long as anybody has something to say.
+                let _speaker = speaker;
+                speak(&id, &what, heard).await;
+            });
+        }
+        Self { said, news }
+    }
+
+    /// Tells the processes of a fault, or of its end.
+    pub async fn order(&self, order: Order) {
+        lock(&self.said).note(&order);
+        // Who speaks lives as long as this.
+        let _ = self.news.send(order);
+        tokio::time::sleep(PASSED_ON).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says what there is to say, in each life of the container, until there will be nothing more.
+async fn speak(id: &str, said: &Mutex<Said>, mut heard: mpsc::UnboundedReceiver<Order>) {
+    loop {
+        if let Some((mut child, mut stdin)) = attach(id) {
+            // What comes from here on is said twice at most, and a fault that is known is refused.
+            let brief = lock(said).brief();
+            for order in &brief {
+                say(&mut stdin, order).await;
+            }
+            loop {
+                tokio::select! { biased;
+                    _ = child.wait() => break,
+                    order = heard.recv() => match order {
+                        Some(order) => say(&mut stdin, &order).await,
+                        None => return,
+                    },
+                }
+            }
+        }
+        if heard.is_closed() {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Takes hold of a container's standard input. When this lets go, it stays open: the container is started so.
+fn attach(id: &str) -> Option<(Child, ChildStdin)> {
+    let mut command = Command::new("docker");
+    command.args(["attach", "--sig-proxy=false", id]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().ok()?;
+    let stdin = child.stdin.take()?;
+    Some((child, stdin))
+}
+
+async fn say(stdin: &mut ChildStdin, order: &Order) {
+    let mut line = serde_json::to_vec(order).unwrap_or_default();
+    line.push(b'\n');
+    // A container that has ended is told anew when it runs.
+    let _ = stdin.write_all(&line).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_starts_again_is_told_of_what_holds_and_not_of_what_is_over() {
+        let fault = |name: &str| {
+            let text = format!(
+                r#"{{"name": "{name}", "match": {{"plane": "link"}}, "effect": {{"partition_one_way": ["a", "b"]}}}}"#
+            );
+            Box::new(serde_json::from_str::<Fault>(&text).unwrap())
+        };
+        let mut said = Said::default();
+        for order in [Order::Fault(fault("over")), Order::Fault(fault("holds")), Order::End("over".to_owned())] {
+            said.note(&order);
+        }
+        assert_eq!(said.brief(), [Order::Names(Names::default()), Order::Fault(fault("holds"))]);
+    }
+}
