@@ -21,6 +21,7 @@ pub use error::{ApiError, Status};
 pub use events::EventRecorder;
 pub use informer::{Delta, Informer};
 pub use k8s_openapi::api::core::v1::ObjectReference;
+pub(crate) use memo::decode;
 pub use object::{Kind, reference, time};
 pub use patch::{Guard, Operation, Patch, Patched};
 pub use queue::{Outcome, WorkQueue};

@@ -67,8 +67,8 @@ fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<Scena
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
         return Err(ScenarioError::unreadable(source, &why));
     }
-    let document: document::Document =
-        substrate::yaml::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
+    let document: document::Document = substrate::yaml::from_str_with_options(text, options())
+        .map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
     lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
 }
 

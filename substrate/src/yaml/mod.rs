@@ -45,11 +45,7 @@ pub fn from_str_with_options<T: DeserializeOwned>(text: &str, options: Options) 
 
 /// The one place for which the parser is compiled. The types are read while it is there: it shows the lines around
 /// their errors, too.
-fn with_tree(
-    text: &str,
-    options: Options,
-    then: &mut dyn FnMut(Reader<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+fn with_tree(text: &str, options: Options, then: &mut dyn FnMut(Reader<'_>) -> Result<(), Error>) -> Result<(), Error> {
     let is_strict = options.strict_booleans;
     serde_saphyr::with_deserializer_from_str_with_options(text, options, |parser| {
         let node = <Node as serde::Deserialize>::deserialize(parser)?;

@@ -225,7 +225,9 @@ impl<'de> Deserializer<'de> for Reader<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         match name {
-            PLACED if !self.is_placed => visitor.visit_seq(Placed { next: 0, reader: Self { is_placed: true, ..self } }),
+            PLACED if !self.is_placed => {
+                visitor.visit_seq(Placed { next: 0, reader: Self { is_placed: true, ..self } })
+            }
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -373,9 +375,7 @@ impl<'a> Reader<'a> {
     /// `Variant`, or `{Variant: …}`.
     fn choice(self) -> Result<Choice<'a>, Error> {
         match &self.node.what {
-            What::List(_) => {
-                Err(Error::ExternallyTaggedEnumExpectedScalarOrMapping { location: self.node.defined })
-            }
+            What::List(_) => Err(Error::ExternallyTaggedEnumExpectedScalarOrMapping { location: self.node.defined }),
             What::Map(map) => {
                 let name = map.first().and_then(|(key, _)| self.reader_of(key).written());
                 let (Some((key, content)), Some(name)) = (map.first(), name) else {

@@ -15,7 +15,8 @@ pub(super) fn integer(text: &str) -> Option<i128> {
         Some("0b" | "0B") => (2, &text[2..]),
         _ => (10, text),
     };
-    let starts_wrong = digits.starts_with(['_', '+', '-']) || (radix == 10 && digits.len() > 1 && digits.starts_with('0'));
+    let starts_wrong =
+        digits.starts_with(['_', '+', '-']) || (radix == 10 && digits.len() > 1 && digits.starts_with('0'));
     if starts_wrong || digits.ends_with('_') || digits.contains("__") {
         return None;
     }
