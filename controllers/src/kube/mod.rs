@@ -19,7 +19,7 @@ pub use backoff::Backoff;
 pub use client::Client;
 pub use error::{ApiError, Status};
 pub use events::EventRecorder;
-pub use informer::{Delta, Informer};
+pub use informer::{Changes, Delta, Informer};
 pub use k8s_openapi::api::core::v1::ObjectReference;
 pub(crate) use memo::decode;
 pub use object::{Kind, reference, time};
