@@ -116,12 +116,9 @@ fn run_boxed(name: &str, options: &HostOptions, main: Main<'_>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return Failure::environment(format!("the runtime does not start: {e}")).report(name),
     };
-    let code = runtime.block_on(async {
-        match serve(name, options, &host, main).await {
-            Ok(code) => code,
-            Err(failure) => failure.report(name),
-        }
-    });
+    let served: Pin<Box<dyn Future<Output = Result<ExitCode, Failure>> + '_>> =
+        Box::pin(serve(name, options, &host, main));
+    let code = runtime.block_on(served).unwrap_or_else(|failure| failure.report(name));
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     host.withdraw();
     code

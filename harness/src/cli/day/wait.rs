@@ -121,7 +121,7 @@ fn all(running: &Running, conditions: &[Condition], clock: &Clock) -> Result<(),
     let (runtime, objects) = running.objects()?;
     for condition in conditions {
         loop {
-            let seen = match runtime.block_on(objects.look(&condition.object)) {
+            let seen = match crate::block_on(&runtime, Box::pin(objects.look(&condition.object))) {
                 Ok(look) if condition::holds(condition.object.kind, look.as_ref(), condition.is) => break,
                 Ok(look) => condition::describe(condition.object.kind, look.as_ref()),
                 Err(error) if !running.place.is_held() => {
@@ -153,7 +153,7 @@ fn too_late(
 ) -> Refusal {
     let object = &condition.object;
     let mut message = format!("{object} is not {} after {}: {seen}", condition.is, Span(clock.within));
-    let events = runtime.block_on(objects.list(Kind::event())).unwrap_or_default();
+    let events = crate::block_on(&runtime, Box::pin(objects.list(Kind::event()))).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()
