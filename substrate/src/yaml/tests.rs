@@ -154,3 +154,14 @@ fn what_is_no_yaml_is_told_before_what_does_not_fit() {
         assert_eq!(outcome(from_str_with_options::<Vec<u8>>(text, Options::default())), theirs, "{text}");
     }
 }
+
+#[test]
+fn what_is_too_deep_is_refused_within_the_stack_of_a_task() {
+    let read = |depth: usize| {
+        let text = "[".repeat(depth) + &"]".repeat(depth);
+        from_str_with_options::<Value>(&text, Options::default()).is_ok()
+    };
+    let small = std::thread::Builder::new().stack_size(2 << 20);
+    let reads = small.spawn(move || [64, 65, 100_000].map(read)).expect("a thread");
+    assert_eq!(reads.join().expect("the stack is large enough"), [true, false, false]);
+}
