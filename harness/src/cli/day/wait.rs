@@ -153,7 +153,7 @@ fn too_late(
 ) -> Refusal {
     let object = &condition.object;
     let mut message = format!("{object} is not {} after {}: {seen}", condition.is, Span(clock.within));
-    let events = crate::block_on(&runtime, Box::pin(objects.list(Kind::event()))).unwrap_or_default();
+    let events = crate::block_on(runtime, Box::pin(objects.list(Kind::event()))).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()
