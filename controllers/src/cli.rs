@@ -139,6 +139,11 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    // Whoever calls it need not compile the program.
+    controllers_main(args.into_iter().map(Into::into).collect())
+}
+
+fn controllers_main(args: Vec<OsString>) -> ExitCode {
     let args: Controllers = match host::parse(args) {
         Ok(args) => args,
         Err(code) => return code,
@@ -298,6 +303,11 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    // Whoever calls it need not compile the program.
+    node_agent_main(args.into_iter().map(Into::into).collect())
+}
+
+fn node_agent_main(args: Vec<OsString>) -> ExitCode {
     let args: NodeAgent = match host::parse(args) {
         Ok(args) => args,
         Err(code) => return code,

@@ -89,8 +89,9 @@ const fn sidecar(name: &'static str, connect: fn(Ctx, HttpService, Timers) -> Bo
     Loop { name, process: name, agent: Agent::Sidecar, start: Start::Sidecar(connect) }
 }
 
-/// All loops, in the order in which they start.
-pub(crate) const TABLE: [Loop; 13] = [
+/// All loops, in the order in which they start. They are static: a constant would be compiled with all its loops into
+/// every crate that looks at it.
+pub(crate) static TABLE: [Loop; 13] = [
     managed("persistentvolume-binder-controller", "persistent-volume-binder", |ctx, client, timers, _| {
         binder::run(ctx, client, timers).boxed()
     }),
@@ -161,7 +162,7 @@ pub(crate) fn loops_of<'a>(
     process: &'a str,
     without: &'a BTreeSet<String>,
 ) -> impl Iterator<Item = &'static Loop> + 'a {
-    const { &TABLE }.iter().filter(move |one| one.process == process && !without.contains(one.name))
+    TABLE.iter().filter(move |one| one.process == process && !without.contains(one.name))
 }
 
 /// Whether anything is left to run in `process` without the loops `without`; false for what is none of [`PROCESSES`].
@@ -171,7 +172,7 @@ pub fn runs(process: &str, without: &BTreeSet<String>) -> bool {
 
 /// Whether `process` talks to the driver's controller service.
 pub fn needs_driver(process: &str) -> bool {
-    const { &TABLE }.iter().any(|one| one.process == process && matches!(one.start, Start::Sidecar(_)))
+    TABLE.iter().any(|one| one.process == process && matches!(one.start, Start::Sidecar(_)))
 }
 
 /// What `--without` leaves out of a whole cluster: names of [`LOOPS`], `kubelet`, `csi-mock`, and
@@ -180,8 +181,12 @@ pub fn needs_driver(process: &str) -> bool {
 /// # Errors
 /// The name that is none.
 pub fn left_out<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<String>, String> {
+    left_out_of(&names.into_iter().collect::<Vec<_>>())
+}
+
+fn left_out_of(names: &[&str]) -> Result<BTreeSet<String>, String> {
     let mut out = BTreeSet::new();
-    for name in names {
+    for &name in names {
         if name == MANAGER {
             out.extend(loops_of(MANAGER, &BTreeSet::new()).map(|one| one.name.to_owned()));
         } else if LOOPS.contains(&name) || ON_NODES.contains(&name) {

@@ -98,6 +98,11 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    // Whoever calls it need not compile the program.
+    main_of(args.into_iter().map(Into::into).collect())
+}
+
+fn main_of(args: Vec<OsString>) -> ExitCode {
     let args: Args = match host::parse(args) {
         Ok(args) => args,
         Err(code) => return code,

@@ -1,6 +1,7 @@
 //! Puts a cloud and a cluster together in either world; scenarios, invariants, timeline, the `mooring` command.
 
 pub mod allocator;
+mod block_on;
 pub mod cli;
 pub mod cluster;
 pub mod events;
@@ -15,3 +16,5 @@ pub mod schema;
 pub mod search;
 pub mod seeds;
 pub mod timeline;
+
+pub(crate) use block_on::block_on;

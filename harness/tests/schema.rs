@@ -33,7 +33,7 @@ fn scenarios() -> Vec<(PathBuf, String, Value)> {
     let files = glob::glob(pattern.to_str().unwrap()).unwrap().map(|path| {
         let path = path.unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        let value: Value = serde_saphyr::from_str(&text).unwrap();
+        let value: Value = substrate::yaml::from_str(&text).unwrap();
         (path, text, value)
     });
     files.filter(|(_, _, value)| value.get("nodes").is_some()).collect()

@@ -1,6 +1,7 @@
 //! Reaches a peer over sockets: plain HTTP over TCP, gRPC (HTTP/2) over a unix socket or TCP.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use http::uri::PathAndQuery;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tower::Service;
 
 use crate::body::{Body, BoxError, HttpService, boxed, call};
@@ -25,7 +26,7 @@ pub fn http(endpoint: &str) -> Result<HttpService, BoxError> {
     if base.scheme_str() != Some("http") || base.authority().is_none() {
         return Err(format!("endpoint `{endpoint}`: must be http://HOST:PORT").into());
     }
-    Ok(based(Client::builder(TokioExecutor::new()).build(connector()), base))
+    Ok(based(Client::builder(TokioExecutor::new()).build(Connector::Tcp(connector())), base))
 }
 
 /// How long a connection may be silent before the kernel asks whether the other end is there, and between two questions.
@@ -73,21 +74,18 @@ pub fn grpc(endpoint: &str) -> Result<HttpService, BoxError> {
     if base.port_u16().is_none() || base.path() != "/" {
         return Err(wrong().into());
     }
-    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(connector());
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(Connector::Tcp(connector()));
     Ok(based(client, base))
 }
 
 /// A pooled gRPC (HTTP/2) client of the socket at `path`; connects anew when the socket is re-created.
 pub fn unix(path: impl Into<PathBuf>) -> HttpService {
-    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(UnixConnector(path.into()));
+    let client = Client::builder(TokioExecutor::new()).http2_only(true).build(Connector::Unix(path.into()));
     based(client, Uri::from_static("http://localhost"))
 }
 
 /// Sends each request to `base`, whatever host it names.
-fn based<C>(client: Client<C, Body>, base: Uri) -> HttpService
-where
-    C: hyper_util::client::legacy::connect::Connect + Clone + Send + Sync + 'static,
-{
+fn based(client: Client<Connector, Body>, base: Uri) -> HttpService {
     HttpService::new(move |mut request| {
         let mut parts = base.clone().into_parts();
         parts.path_and_query = Some(request.uri().path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
@@ -99,57 +97,104 @@ where
     })
 }
 
+/// Reaches a server over TCP or over its socket: one client for both, as it is large.
 #[derive(Clone)]
-struct UnixConnector(PathBuf);
+enum Connector {
+    Tcp(HttpConnector),
+    Unix(PathBuf),
+}
 
-struct UnixIo(TokioIo<UnixStream>);
+impl Service<Uri> for Connector {
+    type Response = Io;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Io, BoxError>>;
 
-impl Service<Uri> for UnixConnector {
-    type Response = UnixIo;
-    type Error = std::io::Error;
-    type Future = BoxFuture<'static, Result<UnixIo, std::io::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::io::Error>> {
-        Poll::Ready(Ok(()))
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        match self {
+            Self::Tcp(connector) => connector.poll_ready(cx).map_err(Into::into),
+            Self::Unix(_) => Poll::Ready(Ok(())),
+        }
     }
 
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let path = self.0.clone();
-        Box::pin(async move { Ok(UnixIo(TokioIo::new(UnixStream::connect(path).await?))) })
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        match self {
+            Self::Tcp(connector) => {
+                let connected = connector.call(uri);
+                Box::pin(async move { Ok(Io::Tcp(connected.await?)) })
+            }
+            Self::Unix(path) => {
+                let path = path.clone();
+                Box::pin(async move { Ok(Io::Unix(TokioIo::new(UnixStream::connect(path).await?))) })
+            }
+        }
     }
 }
 
-impl Connection for UnixIo {
+enum Io {
+    Tcp(TokioIo<TcpStream>),
+    Unix(TokioIo<UnixStream>),
+}
+
+impl Connection for Io {
     fn connected(&self) -> Connected {
-        Connected::new()
+        match self {
+            Self::Tcp(stream) => stream.connected(),
+            Self::Unix(_) => Connected::new(),
+        }
     }
 }
 
-impl hyper::rt::Read for UnixIo {
+impl hyper::rt::Read for Io {
     fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: hyper::rt::ReadBufCursor<'_>,
     ) -> Poll<std::io::Result<()>> {
-        std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
     }
 }
 
-impl hyper::rt::Write for UnixIo {
-    fn poll_write(
-        mut self: std::pin::Pin<&mut Self>,
+impl hyper::rt::Write for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: &[u8],
+        pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        std::pin::Pin::new(&mut self.0).poll_write(cx, buf)
+        match &mut *self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
     }
 
-    fn poll_flush(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        std::pin::Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        std::pin::Pin::new(&mut self.0).poll_shutdown(cx)
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Unix(stream) => stream.is_write_vectored(),
+        }
     }
 }
 

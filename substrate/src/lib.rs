@@ -31,6 +31,7 @@ pub mod seed;
 pub mod trace;
 pub mod words;
 pub mod world;
+pub mod yaml;
 
 pub use body::{Body, BoxError, HttpService};
 pub use clock::{Clock, Now};

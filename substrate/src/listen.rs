@@ -80,13 +80,13 @@ async fn accept(
         ctx.spawn(async move {
             let _place = place;
             match acceptor {
-                None => served(own, stream, service, None, life).await,
+                None => served(own, Box::new(stream), service, None, life).await,
                 Some(acceptor) => {
                     // A failed handshake is the client's to report.
                     if let Ok(Ok(stream)) = tokio::time::timeout(patience.head, acceptor.accept(stream)).await {
                         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
                         let certificate = shown.map(|certificate| PeerCertificate(certificate.as_ref().into()));
-                        served(own, stream, service, certificate, life).await;
+                        served(own, Box::new(stream), service, certificate, life).await;
                     }
                 }
             }
@@ -104,7 +104,7 @@ pub async fn stream(
     let life = Life::begin(patience);
     // Nothing can be said to a client whose protocol is not known.
     let Some(_place) = Doors::of(&ctx).enter(&life) else { return };
-    served(ctx, stream, service, None, life).await;
+    served(ctx, Box::new(stream), service, None, life).await;
 }
 
 /// Lets an idle connection make room, after an accept failed, and waits until another one makes sense.
@@ -145,9 +145,14 @@ async fn turn_away(mut stream: TcpStream, plain: bool) {
     }
 }
 
+/// Any stream of bytes: HTTP over it is large, and is compiled once.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 async fn served(
     ctx: Ctx,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Box<dyn Stream>,
     service: HttpService,
     certificate: Option<PeerCertificate>,
     life: Arc<Life>,

@@ -170,6 +170,8 @@ impl Ctx {
         if self.0.world.kind() == WorldKind::Simulated {
             return work();
         }
+        // Boxed: tokio compiles much for each type of work.
+        let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
         match tokio::task::spawn_blocking(work).await {
             Ok(outcome) => outcome,
             // A panic of the work is one of the task that asked for it.

@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -235,9 +236,9 @@ impl World {
 ///
 /// # Panics
 /// When the runtime cannot be built, which needs no resource but memory.
-pub fn simulate<T, F>(options: Options, story: impl FnOnce(World) -> F) -> T
+pub fn simulate<'a, T: 'a, F>(options: Options, story: impl FnOnce(World) -> F + 'a) -> T
 where
-    F: Future<Output = T>,
+    F: Future<Output = T> + 'a,
 {
     simulate_then(options, story, |(tasks, runtime, world)| {
         drop((tasks, runtime));
@@ -250,22 +251,33 @@ where
 ///
 /// # Panics
 /// As [`simulate`].
-pub fn simulate_and_leave<T, F>(options: Options, story: impl FnOnce(World) -> F) -> T
+pub fn simulate_and_leave<'a, T: 'a, F>(options: Options, story: impl FnOnce(World) -> F + 'a) -> T
 where
-    F: Future<Output = T>,
+    F: Future<Output = T> + 'a,
 {
     simulate_then(options, story, std::mem::forget)
 }
 
 /// Runs `story` in a simulated world, whose remains are given to `then`.
-fn simulate_then<T, F>(
+fn simulate_then<'a, T: 'a, F>(
     options: Options,
-    story: impl FnOnce(World) -> F,
-    then: impl FnOnce((tokio::task::LocalSet, tokio::runtime::Runtime, World)),
+    story: impl FnOnce(World) -> F + 'a,
+    then: fn((tokio::task::LocalSet, tokio::runtime::Runtime, World)),
 ) -> T
 where
-    F: Future<Output = T>,
+    F: Future<Output = T> + 'a,
 {
+    // Boxed, so that the scheduler is compiled for what stories come to and not for each story.
+    simulate_boxed(options, Box::new(move |world| Box::pin(story(world))), then)
+}
+
+type Story<'a, T> = Box<dyn FnOnce(World) -> Pin<Box<dyn Future<Output = T> + 'a>> + 'a>;
+
+fn simulate_boxed<T>(
+    options: Options,
+    story: Story<'_, T>,
+    then: fn((tokio::task::LocalSet, tokio::runtime::Runtime, World)),
+) -> T {
     let reading = Reading::default();
     let waited = reading.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -91,10 +92,6 @@ impl<K: Kind> Api<K> {
         &self.client
     }
 
-    pub(super) fn over(&self, client: Client) -> Self {
-        Self { client, namespace: self.namespace.clone(), kind: PhantomData }
-    }
-
     pub(super) fn collection(&self) -> String {
         K::path(self.namespace.as_deref())
     }
@@ -142,14 +139,7 @@ impl<K: Kind> Api<K> {
 
     /// LIST as an informer does it: `resourceVersion=0` lets the server answer from its cache.
     pub(super) async fn list_at(&self, params: &ListParams, version: Option<&str>) -> Result<ObjectList<K>, ApiError> {
-        let mut query = Query::new(self.collection());
-        params.query(&mut query);
-        if let Some(version) = version {
-            query.add("resourceVersion", version);
-        }
-        let answer = self.client.request(Method::GET, &query.0, None).await?;
-        let list: RawList<K> = decode(&answer)?;
-        Ok(ObjectList { items: list.items, resource_version: list.metadata.resource_version })
+        read_list(&request_list(&self.client, self.collection(), params, version).await?)
     }
 
     /// POST. A name is not needed when `generateName` is set.
@@ -344,8 +334,7 @@ impl<K: Kind> Api<K> {
     /// # Errors
     /// The server's refusal, or no answer.
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, ApiError> {
-        let response = self.client.stream(&params.path(self.collection())).await?;
-        Ok(WatchStream::new(response))
+        WatchStream::open(&self.client, &params.path(self.collection())).await
     }
 
     /// POST of the `binding` subresource: assigns pod `name` to `node`, as the scheduler does.
@@ -363,6 +352,28 @@ impl<K: Kind> Api<K> {
         self.client.request(Method::POST, &self.item(name, "binding"), Some(content)).await?;
         Ok(())
     }
+}
+
+/// The text of a list.
+pub(super) fn request_list(
+    client: &Client,
+    collection: String,
+    params: &ListParams,
+    version: Option<&str>,
+) -> BoxFuture<'static, Result<Bytes, ApiError>> {
+    let mut query = Query::new(collection);
+    params.query(&mut query);
+    if let Some(version) = version {
+        query.add("resourceVersion", version);
+    }
+    let client = client.clone();
+    Box::pin(async move { client.request(Method::GET, &query.0, None).await })
+}
+
+/// Reads a list.
+pub(super) fn read_list<K: Kind>(answer: &[u8]) -> Result<ObjectList<K>, ApiError> {
+    let list: RawList<K> = decode(answer)?;
+    Ok(ObjectList { items: list.items, resource_version: list.metadata.resource_version })
 }
 
 #[derive(Deserialize)]

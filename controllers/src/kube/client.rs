@@ -1,6 +1,6 @@
 //! One connection to the API server under one user agent.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use substrate::process::Ctx;
 
 use super::api::Api;
 use super::error::{ApiError, Status};
+use super::informer::Cache;
 use super::memo::Memo;
 use super::object::Kind;
 
@@ -40,7 +41,7 @@ struct Inner {
 /// What all clients of one process share: kube-controller-manager's loops have one informer per kind.
 pub(super) struct Shared {
     agent: HeaderValue,
-    pub(super) informers: Mutex<BTreeMap<(TypeId, String), Box<dyn Any + Send + Sync>>>,
+    pub(super) informers: Mutex<BTreeMap<(TypeId, String), Arc<Cache>>>,
     /// Of the whole world.
     pub(super) memo: Arc<Memo>,
 }

@@ -1,7 +1,11 @@
 //! A cache of one kind, kept by list and watch (client-go `tools/cache` reflector and store).
+//!
+//! What keeps it does not know the kind: an object is one of any kind until somebody takes it out. There are two dozen
+//! kinds, and this way the compiler makes the cache once.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +18,13 @@ use substrate::process::Ctx;
 use substrate::seed::between;
 use tokio::sync::mpsc;
 
-use super::api::{Api, ListParams};
+use super::api::{self, Api, ListParams, ObjectList};
 use super::backoff::Backoff;
+use super::client::Client;
 use super::error::ApiError;
+use super::memo::Memo;
 use super::object::Kind;
-use super::watch::{self, WatchEvent, WatchParams};
+use super::watch::{self, Lines, WatchEvent, WatchParams};
 use crate::events::InformerError;
 
 /// A change of the cache.
@@ -35,99 +41,137 @@ pub enum Delta<K> {
     Deleted(Arc<K>),
 }
 
-/// A cache of one kind. Clones are the same cache.
-pub struct Informer<K>(Arc<Inner<K>>);
+/// An object of some kind.
+trait Cached: Any + Send + Sync {
+    fn namespace(&self) -> &str;
+    fn name(&self) -> &str;
+    fn resource_version(&self) -> &str;
+}
 
-impl<K> Clone for Informer<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
+impl<K: Kind> Cached for K {
+    fn namespace(&self) -> &str {
+        Kind::namespace(self)
+    }
+
+    fn name(&self) -> &str {
+        Kind::name(self)
+    }
+
+    fn resource_version(&self) -> &str {
+        Kind::resource_version(self)
     }
 }
 
-struct Inner<K> {
-    state: Mutex<State<K>>,
-    synced: latest::Sender<bool>,
+type Object = Arc<dyn Cached>;
+
+/// An object of its kind.
+fn owned<K: Kind>(object: &Object) -> Option<Arc<K>> {
+    let object: Arc<dyn Any + Send + Sync> = object.clone();
+    object.downcast().ok()
 }
 
-/// Most names stand within the nodes of the trees, so that a search stays there.
-type Objects<K> = BTreeMap<Text, BTreeMap<Text, Arc<K>>>;
+/// The same without taking hold of it.
+fn seen<K: Kind>(object: &Object) -> Option<&K> {
+    let object: &dyn Any = &**object;
+    object.downcast_ref()
+}
 
-struct State<K> {
-    objects: Objects<K>,
-    subscribers: Vec<mpsc::UnboundedSender<Delta<K>>>,
+#[derive(Clone)]
+enum Change {
+    Applied { old: Option<Object>, new: Object },
+    Deleted(Object),
+}
+
+/// Changes of a cache, as they come.
+pub struct Changes<K> {
+    from: mpsc::UnboundedReceiver<Change>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Changes<K> {
+    /// The next change; nothing when the cache is gone.
+    pub async fn recv(&mut self) -> Option<Delta<K>> {
+        self.from.recv().await.and_then(Self::of)
+    }
+
+    /// The next change, if there is one already.
+    pub fn try_recv(&mut self) -> Option<Delta<K>> {
+        self.from.try_recv().ok().and_then(Self::of)
+    }
+
+    fn of(change: Change) -> Option<Delta<K>> {
+        Some(match change {
+            Change::Applied { old, new } => Delta::Applied { old: old.and_then(|old| owned(&old)), new: owned(&new)? },
+            Change::Deleted(object) => Delta::Deleted(owned(&object)?),
+        })
+    }
+}
+
+/// A cache of one kind. Clones are the same cache.
+pub struct Informer<K> {
+    cache: Arc<Cache>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self { cache: self.cache.clone(), kind: PhantomData }
+    }
 }
 
 impl<K: Kind> Informer<K> {
     /// The cache of what `api` and `params` select. Within one client (and its [`named`](super::Client::named)
     /// siblings) it is started once and shared.
     pub fn start(ctx: &Ctx, api: Api<K>, params: ListParams) -> Self {
-        let client = api.client().clone();
-        let selection = format!(
-            "{}?{}&{}",
-            api.collection(),
-            params.field_selector.as_deref().unwrap_or_default(),
-            params.label_selector.as_deref().unwrap_or_default()
-        );
-        let mut shared = client.shared().informers.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<K>(), selection);
-        if let Some(running) = shared.get(&key).and_then(|any| any.downcast_ref::<Self>()) {
-            return running.clone();
-        }
-        let informer = Self(Arc::new(Inner {
-            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
-            synced: latest::Sender::new(false),
-        }));
-        let reflector = Reflector {
-            ctx: ctx.clone(),
-            api: api.over(client.informer_client()),
-            params,
-            rng: Box::new(ctx.rng(&format!("informer {}", key.1))),
-            backoff: Backoff::reflector(),
-            informer: informer.clone(),
+        let reads = Reads {
+            kind: K::KIND,
+            one: |memo, bytes| memo.object::<K>(bytes).map(|object| object as Object),
+            list: |bytes| {
+                let list: ObjectList<K> = api::read_list(bytes)?;
+                let items = list.items.into_iter().map(|object| Arc::new(object) as Object).collect();
+                Ok(ObjectList { items, resource_version: list.resource_version })
+            },
         };
-        shared.insert(key, Box::new(informer.clone()));
-        drop(shared);
-        ctx.spawn(reflector.run());
-        informer
+        let cache = Cache::start(ctx, api.client(), TypeId::of::<K>(), api.collection(), params, reads);
+        Self { cache, kind: PhantomData }
     }
 
     /// Waits until the first list is in.
     pub async fn synced(&self) {
-        // The sender lives in `self`.
-        let _ = self.0.synced.subscribe().wait_for(|synced| *synced).await;
+        self.cache.synced().await;
     }
 
     /// An object; `namespace` is empty for cluster-scoped kinds.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.state().objects.get(namespace)?.get(name).cloned()
+        owned(self.cache.state().objects.get(namespace)?.get(name)?)
     }
 
     /// All objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.state().objects.values().flat_map(BTreeMap::values).cloned().collect()
+        let state = self.cache.state();
+        let mut list = Vec::with_capacity(state.len());
+        state.each(&mut |object| list.extend(owned(object)));
+        list
     }
 
     /// Reads the objects in order without copying the list.
-    pub fn each(&self, mut read: impl FnMut(&Arc<K>)) {
-        self.state().objects.values().flat_map(BTreeMap::values).for_each(&mut read);
+    pub fn each(&self, mut read: impl FnMut(&K)) {
+        self.cache.state().each(&mut |object| {
+            if let Some(object) = seen(object) {
+                read(object);
+            }
+        });
     }
 
     /// Puts an object that this process has just written into the cache, without telling anybody, so that it is not
     /// worked on in its older state until the watch has caught up (`cache.Store.Update`). One that is newer there stays.
     pub fn update(&self, object: &Arc<K>) {
-        let version = |of: &K| of.resource_version().parse::<u128>().unwrap_or_default();
-        let mut state = self.state();
-        let names = state.objects.get_mut(object.namespace());
-        if let Some(slot) = names.and_then(|names| names.get_mut(object.name()))
-            && version(slot) < version(object)
-        {
-            slot.clone_from(object);
-        }
+        self.cache.update(object.clone());
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.state().objects.values().map(BTreeMap::len).sum()
+        self.cache.state().len()
     }
 
     /// Whether there is no object.
@@ -136,22 +180,102 @@ impl<K: Kind> Informer<K> {
     }
 
     /// All changes from now on, after the present objects as [`Delta::Applied`] without `old`.
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Delta<K>> {
+    pub fn subscribe(&self) -> Changes<K> {
+        Changes { from: self.cache.subscribe(), kind: PhantomData }
+    }
+}
+
+/// What is kept, of whatever kind.
+pub(super) struct Cache {
+    state: Mutex<State>,
+    synced: latest::Sender<bool>,
+}
+
+struct State {
+    /// By namespace and name. Most names stand within the nodes of the trees, so that a search stays there.
+    objects: BTreeMap<Text, BTreeMap<Text, Object>>,
+    subscribers: Vec<mpsc::UnboundedSender<Change>>,
+}
+
+/// How objects of a kind are read.
+#[derive(Clone, Copy)]
+struct Reads {
+    kind: &'static str,
+    one: fn(&Memo, &Bytes) -> Result<Object, serde_json::Error>,
+    list: fn(&[u8]) -> Result<ObjectList<Object>, ApiError>,
+}
+
+impl Cache {
+    fn start(
+        ctx: &Ctx,
+        client: &Client,
+        kind: TypeId,
+        collection: String,
+        params: ListParams,
+        reads: Reads,
+    ) -> Arc<Self> {
+        let selection = format!(
+            "{collection}?{}&{}",
+            params.field_selector.as_deref().unwrap_or_default(),
+            params.label_selector.as_deref().unwrap_or_default()
+        );
+        let mut shared = client.shared().informers.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (kind, selection);
+        if let Some(running) = shared.get(&key) {
+            return running.clone();
+        }
+        let cache = Arc::new(Self {
+            state: Mutex::new(State { objects: BTreeMap::new(), subscribers: Vec::new() }),
+            synced: latest::Sender::new(false),
+        });
+        let reflector = Reflector {
+            ctx: ctx.clone(),
+            client: client.informer_client(),
+            collection,
+            params,
+            reads,
+            rng: Box::new(ctx.rng(&format!("informer {}", key.1))),
+            backoff: Backoff::reflector(),
+            cache: cache.clone(),
+        };
+        shared.insert(key, cache.clone());
+        drop(shared);
+        ctx.spawn(reflector.run());
+        cache
+    }
+
+    async fn synced(&self) {
+        // The sender lives in `self`.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    fn update(&self, object: Object) {
+        let version = |of: &Object| of.resource_version().parse::<u128>().unwrap_or_default();
+        let mut state = self.state();
+        let names = state.objects.get_mut(object.namespace());
+        if let Some(slot) = names.and_then(|names| names.get_mut(object.name()))
+            && version(slot) < version(&object)
+        {
+            *slot = object;
+        }
+    }
+
+    fn subscribe(&self) -> mpsc::UnboundedReceiver<Change> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state();
-        for new in state.objects.values().flat_map(BTreeMap::values) {
+        state.each(&mut |new| {
             // The receiver is still here.
-            let _ = sender.send(Delta::Applied { old: None, new: new.clone() });
-        }
+            let _ = sender.send(Change::Applied { old: None, new: new.clone() });
+        });
         state.subscribers.push(sender);
         receiver
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, new: Arc<K>) {
+    fn apply(&self, new: Object) {
         let mut state = self.state();
         let old = match state.objects.get_mut(new.namespace()) {
             Some(names) => match names.get_mut(new.name()) {
@@ -164,10 +288,10 @@ impl<K: Kind> Informer<K> {
                 None
             }
         };
-        state.tell(Delta::Applied { old, new });
+        state.tell(Change::Applied { old, new });
     }
 
-    fn delete(&self, object: Arc<K>) {
+    fn delete(&self, object: Object) {
         let mut state = self.state();
         if let Some(names) = state.objects.get_mut(object.namespace()) {
             names.remove(object.name());
@@ -175,13 +299,13 @@ impl<K: Kind> Informer<K> {
                 state.objects.remove(object.namespace());
             }
         }
-        state.tell(Delta::Deleted(object));
+        state.tell(Change::Deleted(object));
     }
 
     /// Takes over a list: what is missing in it is gone, what has another version is changed. `keeps`: a planted defect has
     /// what is missing stay.
-    fn replace(&self, items: Vec<K>, keeps: bool) {
-        let mut next: Objects<K> = BTreeMap::new();
+    fn replace(&self, items: Vec<Object>, keeps: bool) {
+        let mut next: BTreeMap<Text, BTreeMap<Text, Object>> = BTreeMap::new();
         let mut state = self.state();
         let mut changes = Vec::new();
         for object in items {
@@ -189,9 +313,8 @@ impl<K: Kind> Informer<K> {
             let object = match old {
                 Some(old) if old.resource_version() == object.resource_version() => old,
                 old => {
-                    let new = Arc::new(object);
-                    changes.push(Delta::Applied { old, new: new.clone() });
-                    new
+                    changes.push(Change::Applied { old, new: object.clone() });
+                    object
                 }
             };
             next.entry(object.namespace().into()).or_default().insert(object.name().into(), object);
@@ -202,38 +325,48 @@ impl<K: Kind> Informer<K> {
                 state.objects.entry(namespace).or_default().extend(names);
             }
         }
-        changes.extend(gone.into_values().flat_map(BTreeMap::into_values).map(Delta::Deleted));
+        changes.extend(gone.into_values().flat_map(BTreeMap::into_values).map(Change::Deleted));
         for change in changes {
             state.tell(change);
         }
         drop(state);
-        self.0.synced.send_replace(true);
+        self.synced.send_replace(true);
     }
 }
 
-impl<K: Kind> State<K> {
-    fn tell(&mut self, change: Delta<K>) {
+impl State {
+    fn len(&self) -> usize {
+        self.objects.values().map(BTreeMap::len).sum()
+    }
+
+    fn each(&self, read: &mut dyn FnMut(&Object)) {
+        self.objects.values().flat_map(BTreeMap::values).for_each(read);
+    }
+
+    fn tell(&mut self, change: Change) {
         self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }
 
-struct Reflector<K> {
+struct Reflector {
     ctx: Ctx,
-    api: Api<K>,
+    client: Client,
+    collection: String,
     params: ListParams,
+    reads: Reads,
     rng: Box<dyn Rng + Send>,
     backoff: Backoff,
-    informer: Informer<K>,
+    cache: Arc<Cache>,
 }
 
-impl<K: Kind> Reflector<K> {
+impl Reflector {
     async fn run(mut self) {
         // A relist after 410 asks for the newest state, not for what a cache may have (client-go `relistResourceVersion`).
         let mut from = Some("0");
         loop {
-            match self.api.list_at(&self.params, from).await {
+            match self.list(from).await {
                 Ok(list) => {
-                    self.informer.replace(list.items, mutant!(self.ctx, "informer-keeps-deleted"));
+                    self.cache.replace(list.items, mutant!(self.ctx, "informer-keeps-deleted"));
                     self.follow(list.resource_version).await;
                     from = None;
                 }
@@ -259,10 +392,10 @@ impl<K: Kind> Reflector<K> {
                 // client-go: between 5 and 10 minutes, so that load spreads.
                 timeout_seconds: Some(between(&mut self.rng, 300, 600)),
             };
-            let end = match self.api.watch(&params).await {
+            let end = match Lines::open(&self.client, &params.path(self.collection.clone())).await {
                 Err(e) => Err(e),
                 Ok(mut stream) => loop {
-                    match stream.next_line().await {
+                    match stream.next().await {
                         Ok(Some(line)) => match self.read(&line) {
                             Ok(event) => self.take(event, &mut version),
                             Err(e) => break Err(e),
@@ -288,20 +421,26 @@ impl<K: Kind> Reflector<K> {
         }
     }
 
-    fn read(&self, line: &Bytes) -> Result<WatchEvent<Arc<K>>, ApiError> {
-        let memo = &self.api.client().shared().memo;
-        watch::parse(line, |bytes| memo.object(bytes))
+    fn list(&self, version: Option<&str>) -> impl Future<Output = Result<ObjectList<Object>, ApiError>> + use<> {
+        let text = api::request_list(&self.client, self.collection.clone(), &self.params, version);
+        let read = self.reads.list;
+        async move { read(&text.await?) }
     }
 
-    fn take(&self, event: WatchEvent<Arc<K>>, version: &mut String) {
+    fn read(&self, line: &Bytes) -> Result<WatchEvent<Object>, ApiError> {
+        let memo = &self.client.shared().memo;
+        watch::parse(line, |bytes| (self.reads.one)(memo, bytes))
+    }
+
+    fn take(&self, event: WatchEvent<Object>, version: &mut String) {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 object.resource_version().clone_into(version);
-                self.informer.apply(object);
+                self.cache.apply(object);
             }
             WatchEvent::Deleted(object) => {
                 object.resource_version().clone_into(version);
-                self.informer.delete(object);
+                self.cache.delete(object);
             }
             WatchEvent::Bookmark(at) => *version = at,
         }
@@ -309,7 +448,7 @@ impl<K: Kind> Reflector<K> {
 
     fn trouble(&self, verb: &str, e: &ApiError) {
         self.ctx.trace().mention(self.ctx.name(), || InformerError {
-            of: K::KIND.into(),
+            of: self.reads.kind.into(),
             verb: verb.into(),
             error: e.to_string(),
         });

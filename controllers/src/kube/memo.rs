@@ -88,7 +88,7 @@ impl Memo {
 }
 
 /// Decodes JSON. One look at all bytes is cheaper than one at each string, and half the code of two readers.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(|e| serde_json::Error::custom(format!("not UTF-8: {e}")))?;
     serde_json::from_str(text)
 }

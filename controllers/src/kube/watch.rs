@@ -1,7 +1,6 @@
 //! A watch stream, line by line.
 
 use bytes::{Bytes, BytesMut};
-use http::Response;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,6 +8,7 @@ use substrate::body::Body;
 use substrate::link::WholeLines;
 
 use super::api::{ListParams, Query};
+use super::client::Client;
 use super::error::{ApiError, Status};
 use super::memo::decode;
 use super::object::Kind;
@@ -62,12 +62,17 @@ const LINE_LIMIT: usize = 16 << 20;
 
 /// The events of one watch.
 pub struct WatchStream<K> {
+    lines: Lines,
+    kind: std::marker::PhantomData<fn() -> K>,
+}
+
+/// The lines of one watch.
+pub(super) struct Lines {
     body: Body,
     /// Each frame is a line.
     whole_lines: bool,
     buffer: BytesMut,
     searched: usize,
-    kind: std::marker::PhantomData<fn() -> K>,
 }
 
 #[derive(Deserialize)]
@@ -90,10 +95,8 @@ struct MarkedMeta {
 }
 
 impl<K: Kind> WatchStream<K> {
-    pub(super) fn new(response: Response<Body>) -> Self {
-        let whole_lines = response.extensions().get::<WholeLines>().is_some();
-        let body = response.into_body();
-        Self { body, whole_lines, buffer: BytesMut::new(), searched: 0, kind: std::marker::PhantomData }
+    pub(super) async fn open(client: &Client, path: &str) -> Result<Self, ApiError> {
+        Ok(Self { lines: Lines::open(client, path).await?, kind: std::marker::PhantomData })
     }
 
     /// The next event; nothing when the server ended the stream.
@@ -101,14 +104,23 @@ impl<K: Kind> WatchStream<K> {
     /// # Errors
     /// An `ERROR` event (410 `Expired` among them), a broken connection, or a line that is not an event.
     pub async fn next(&mut self) -> Result<Option<WatchEvent<K>>, ApiError> {
-        match self.next_line().await? {
+        match self.lines.next().await? {
             Some(line) => parse(&line, |bytes| decode(bytes)).map(Some),
             None => Ok(None),
         }
     }
+}
+
+impl Lines {
+    pub(super) async fn open(client: &Client, path: &str) -> Result<Self, ApiError> {
+        let response = client.stream(path).await?;
+        let whole_lines = response.extensions().get::<WholeLines>().is_some();
+        let body = response.into_body();
+        Ok(Self { body, whole_lines, buffer: BytesMut::new(), searched: 0 })
+    }
 
     /// The next line, with its newline.
-    pub(super) async fn next_line(&mut self) -> Result<Option<Bytes>, ApiError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let line = self.buffer.split_to(self.searched + at + 1);

@@ -65,6 +65,11 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    // Whoever calls it need not compile the program.
+    machine_main(args.into_iter().map(Into::into).collect())
+}
+
+fn machine_main(args: Vec<OsString>) -> ExitCode {
     let args: Args = match host::parse(args) {
         Ok(args) => args,
         Err(code) => return code,

@@ -96,7 +96,7 @@ pub(super) async fn run(agent: Arc<Agent>) {
     // Without the runtime nobody knows what runs.
     agent.runtime.synced().await;
     let mut changes = agent.pod_source.subscribe();
-    while let Ok(change) = changes.try_recv() {
+    while let Some(change) = changes.try_recv() {
         take(&agent, change);
     }
     let first = {

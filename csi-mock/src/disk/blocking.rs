@@ -28,14 +28,14 @@ impl Gate {
     {
         let asked = gate(disk).losses.load(Ordering::SeqCst);
         let disk = disk.clone();
-        Box::pin(blocking(move || {
+        Box::pin(blocking(Box::new(move || {
             let _shared = gate(&disk).lock.read().unwrap_or_else(PoisonError::into_inner);
             if gate(&disk).losses.load(Ordering::SeqCst) == asked {
                 act(&disk)
             } else {
                 Err(DiskError::Environment("the node lost its power before this began".to_owned()))
             }
-        }))
+        })))
     }
 
     /// Runs `crash` on a blocking thread, alone; nothing that was asked before begins after it.
@@ -48,19 +48,17 @@ impl Gate {
         D: Send + Sync + 'static,
     {
         let disk = disk.clone();
-        Box::pin(blocking(move || {
+        Box::pin(blocking(Box::new(move || {
             let _alone = gate(&disk).lock.write().unwrap_or_else(PoisonError::into_inner);
             gate(&disk).losses.fetch_add(1, Ordering::SeqCst);
             crash(&disk)
-        }))
+        })))
     }
 }
 
-/// Runs `work` on a thread that may block. Only the live backends use it: the simulation has no threads.
+/// Runs `work` on a thread that may block; boxed, as tokio compiles much for each type of work. Only the live backends use it: the simulation has no threads.
 #[expect(clippy::disallowed_methods, reason = "mounts and mkfs block; the live backends are never part of a replay")]
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
-) -> Result<T, DiskError> {
+async fn blocking<T: Send + 'static>(work: Box<dyn FnOnce() -> Result<T, DiskError> + Send>) -> Result<T, DiskError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(lost) => Err(DiskError::Environment(format!("a disk operation did not end: {lost}"))),

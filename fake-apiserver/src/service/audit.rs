@@ -78,7 +78,7 @@ impl Policy {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(yaml: &str) -> Result<Self, String> {
-        let policy: Value = serde_saphyr::from_str(yaml).map_err(|error| format!("is not valid YAML: {error}"))?;
+        let policy: Value = substrate::yaml::from_str(yaml).map_err(|error| format!("is not valid YAML: {error}"))?;
         let (version, kind) = (text(&policy, &["apiVersion"]), text(&policy, &["kind"]));
         if version != "audit.k8s.io/v1" || kind != "Policy" {
             return Err(format!("must be a Policy of audit.k8s.io/v1, not {kind:?} of {version:?}"));

@@ -92,8 +92,8 @@ pub(crate) async fn read(
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Status::bad_request(format!("the body of the request is not UTF-8: {error}")))?;
         // As upstream: the last one of a key counts, and who wants to know is told.
-        let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
-        let value = serde_saphyr::from_str_with_options(text, options)
+        let options = substrate::yaml::options! { duplicate_keys: substrate::yaml::DuplicateKeyPolicy::LastWins };
+        let value = substrate::yaml::from_str_with_options(text, options)
             .map_err(|error| Status::bad_request(format!("the body of the request is not valid YAML: {error}")))?;
         Ok(Sent { value, text: SentText::Yaml(bytes) })
     } else if media == protobuf::MEDIA {

@@ -97,7 +97,7 @@ pub(super) fn wait(of: &Containers, timeout: Span) -> Result<String, Refusal> {
     let project = Project::find(of.project.as_deref()).map_err(failed)?;
     let begin = Instant::now();
     loop {
-        let missing = match runtime.block_on(missing(&project)) {
+        let missing = match crate::block_on(&runtime, Box::pin(missing(&project))) {
             Ok(missing) if missing.is_empty() => return Ok(project.name().to_owned()),
             Ok(missing) => missing.join("; "),
             Err(why) => why,

@@ -53,7 +53,7 @@ pub(super) fn main(args: &Args) -> ExitCode {
     };
     let mut exit = Exit::Passed;
     for target in &args.targets {
-        if let Err(why) = runtime.block_on(health::check(target)) {
+        if let Err(why) = crate::block_on(&runtime, Box::pin(health::check(target))) {
             eprintln!("error: {why}");
             exit = Exit::Failed;
         }

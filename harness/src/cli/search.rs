@@ -81,13 +81,16 @@ pub(in crate::cli) fn carry_out(
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
-    runtime.block_on(async {
-        let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
-        let stop = async {
-            stop.wait().await;
-        };
-        workers::run(settings, work, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
-    })
+    crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            let stop = async {
+                stop.wait().await;
+            };
+            workers::run(settings, work, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+        }),
+    )
 }
 
 /// Carries out the branches of one run, and gives false when the user ended them.
@@ -99,13 +102,16 @@ pub(in crate::cli) fn carry_out_branches(
 ) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
-    runtime.block_on(async {
-        let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
-        let stop = async {
-            stop.wait().await;
-        };
-        forks::run(settings, trunk, branches, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
-    })
+    crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let mut stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            let stop = async {
+                stop.wait().await;
+            };
+            forks::run(settings, trunk, branches, stop, told).await.map_err(|e| format!("a worker does not start: {e}"))
+        }),
+    )
 }
 
 /// Writes a finding into `folder`, with its trace where it has one, and gives its path.

@@ -248,55 +248,58 @@ fn serve(args: &Args, format: Format) -> Result<ExitCode, Refusal> {
     };
     held.note(&record)?;
     let runtime = live::runtime().map_err(|e| environment(e.to_string()))?;
-    let code = runtime.block_on(async {
-        // Before anybody can be told that the cluster is ready.
-        let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
-        let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
-        let scale = TimeScale::new(args.time_scale);
-        let options = Options { seed: args.seed, level, scale, watchdog: None, ..Options::default() };
-        let world = World::live(options);
-        world.trace().keep(EVENTS);
-        write_trace(args, &world)?;
-        let checks = args.check.then(|| Checks::begin(&world));
-        let cluster = {
-            // Others of this user choose theirs once these are taken.
-            let _turn = turn()?;
-            let addresses = addresses(args)?;
-            Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
-        };
-        let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
-        let heard = if args.quiet { Progress::silent() } else { progress.clone() };
-        let teller = tell::Teller::start(&world, &heard);
-        let told = teller.clone();
-        cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
-        defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
-        progress.note(&site.describe());
-        announce(args, (&held, &mut record), &endpoints, format)?;
-        if detach::is_background() {
-            detach::leave();
-        }
-        let say = {
-            let progress = progress.clone();
-            move |line: &str| progress.note(line)
-        };
-        let watch = async {
-            cluster.watch_driver(say).await;
-            std::future::pending::<()>().await;
-        };
-        let code = tokio::select! { biased;
-            code = stop.wait() => code,
-            () = watch => ExitCode::SUCCESS,
-        };
-        // From here on nothing is served that it speaks of.
-        forget(args, &held);
-        teller.still(true);
-        progress.note("taking everything down");
-        cluster.stop().await;
-        if let Err(e) = world.trace().flush() {
-            progress.note(&format!("warning: the trace is not complete: {e}"));
-        }
-        Ok(code)
-    });
+    let code = crate::block_on(
+        &runtime,
+        Box::pin(async {
+            // Before anybody can be told that the cluster is ready.
+            let mut stop = Stop::install().map_err(|e| environment(format!("signals cannot be waited for: {e}")))?;
+            let level = if args.trace.is_some() { Level::Trace } else { Level::Info };
+            let scale = TimeScale::new(args.time_scale);
+            let options = Options { seed: args.seed, level, scale, watchdog: None, ..Options::default() };
+            let world = World::live(options);
+            world.trace().keep(EVENTS);
+            write_trace(args, &world)?;
+            let checks = args.check.then(|| Checks::begin(&world));
+            let cluster = {
+                // Others of this user choose theirs once these are taken.
+                let _turn = turn()?;
+                let addresses = addresses(args)?;
+                Arc::new(Cluster::live(&world, spec, &site, &addresses).map_err(|e| lacking(e.to_string()))?)
+            };
+            let endpoints = cluster.endpoints().cloned().ok_or_else(|| environment("the cluster has no endpoints"))?;
+            let heard = if args.quiet { Progress::silent() } else { progress.clone() };
+            let teller = tell::Teller::start(&world, &heard);
+            let told = teller.clone();
+            cluster.serve_admin(args.token.clone(), checks, move |begins| told.still(begins)).map_err(lacking)?;
+            defaults::apply_more(cluster.objects()).await.map_err(|e| environment(e.to_string()))?;
+            progress.note(&site.describe());
+            announce(args, (&held, &mut record), &endpoints, format)?;
+            if detach::is_background() {
+                detach::leave();
+            }
+            let say = {
+                let progress = progress.clone();
+                move |line: &str| progress.note(line)
+            };
+            let watch = async {
+                cluster.watch_driver(say).await;
+                std::future::pending::<()>().await;
+            };
+            let code = tokio::select! { biased;
+                code = stop.wait() => code,
+                () = watch => ExitCode::SUCCESS,
+            };
+            // From here on nothing is served that it speaks of.
+            forget(args, &held);
+            teller.still(true);
+            progress.note("taking everything down");
+            cluster.stop().await;
+            if let Err(e) = world.trace().flush() {
+                progress.note(&format!("warning: the trace is not complete: {e}"));
+            }
+            Ok(code)
+        }),
+    );
     runtime.shutdown_timeout(Duration::from_millis(500));
     code
 }

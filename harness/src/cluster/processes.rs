@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::scenario::LatencyProfile;
 use fake_apiserver::events::{RequestEnded as KubernetesRequest, WatchClosed, WatchOpened, WatchSent, WatchSpoiled};
+use futures_util::future::LocalBoxFuture;
 use mock_ec2::InstanceSpec;
 use mock_ec2::events::RequestEnded as CloudRequest;
 use serde_json::Value;
@@ -368,7 +369,16 @@ impl Cluster {
     ///
     /// # Errors
     /// When a component does not become ready, with what it printed.
-    pub async fn processes(world: &World, spec: ClusterSpec, site: &Site) -> Result<Self, ClusterError> {
+    pub fn processes<'a>(
+        world: &'a World,
+        spec: ClusterSpec,
+        site: &'a Site,
+    ) -> LocalBoxFuture<'a, Result<Self, ClusterError>> {
+        // Boxed, so that it is compiled once and not in each caller.
+        Box::pin(Self::of_processes(world, spec, site))
+    }
+
+    async fn of_processes(world: &World, spec: ClusterSpec, site: &Site) -> Result<Self, ClusterError> {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();

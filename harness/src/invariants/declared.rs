@@ -43,7 +43,7 @@ struct File {
 /// # Errors
 /// When the file is not as it must be, which a test excludes.
 pub fn all() -> Result<Vec<Deviation>, String> {
-    serde_saphyr::from_str::<File>(FILE).map(|file| file.deviations).map_err(|e| format!("upstream-bugs.yaml: {e}"))
+    substrate::yaml::from_str::<File>(FILE).map(|file| file.deviations).map_err(|e| format!("upstream-bugs.yaml: {e}"))
 }
 
 impl Deviation {

@@ -75,8 +75,8 @@ impl Mistake {
     }
 
     /// What the YAML reader found.
-    pub fn of_yaml(text: &str, error: &serde_saphyr::Error) -> Self {
-        use serde_saphyr::Error as E;
+    pub fn of_yaml(text: &str, error: &substrate::yaml::Error) -> Self {
+        use substrate::yaml::Error as E;
         let error = error.without_snippet();
         let place: Place = error.location().map(Into::into).unwrap_or_default();
         let place = widen(text, place);
@@ -138,7 +138,7 @@ impl ScenarioError {
     }
 
     /// What the YAML reader found.
-    pub(super) fn from_yaml(source: &str, text: &str, error: &serde_saphyr::Error) -> Box<Self> {
+    pub(super) fn from_yaml(source: &str, text: &str, error: &substrate::yaml::Error) -> Box<Self> {
         Mistake::of_yaml(text, error).into_error(source, text)
     }
 

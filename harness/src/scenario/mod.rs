@@ -28,7 +28,7 @@ pub use object::{Kind, ObjectRef, State};
 
 use std::path::Path;
 
-use serde_saphyr::budget::Budget;
+use substrate::yaml::Budget;
 
 /// Longest scenario file that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -67,8 +67,8 @@ fn read(source: &str, text: &str, has_files: bool) -> Result<Scenario, Box<Scena
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
         return Err(ScenarioError::unreadable(source, &why));
     }
-    let document: document::Document =
-        serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
+    let document: document::Document = substrate::yaml::from_str_with_options(text, options())
+        .map_err(|e| ScenarioError::from_yaml(source, text, &e))?;
     lower::lower(source, text, has_files, document).map_err(|mistake| mistake.into_error(source, text))
 }
 
@@ -78,11 +78,11 @@ pub(crate) fn parse_tree(source: &str, text: &str) -> Result<serde_json::Value, 
         let why = format!("it has {} bytes, and at most {MAX_BYTES} are read", text.len());
         return Err(ScenarioError::unreadable(source, &why));
     }
-    serde_saphyr::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))
+    substrate::yaml::from_str_with_options(text, options()).map_err(|e| ScenarioError::from_yaml(source, text, &e))
 }
 
 /// Limits that keep a hostile file from taking time or memory; a scenario of a thousand objects stays far below.
-fn options() -> serde_saphyr::Options {
+fn options() -> substrate::yaml::Options {
     let mut budget = Budget::default();
     budget.max_events = 200_000;
     budget.max_nodes = 100_000;
@@ -90,7 +90,7 @@ fn options() -> serde_saphyr::Options {
     budget.max_aliases = 1_000;
     budget.max_anchors = 1_000;
     budget.max_documents = 1;
-    serde_saphyr::options! { budget: Some(budget), strict_booleans: true }
+    substrate::yaml::options! { budget: Some(budget), strict_booleans: true }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Values that remember where in the file they were written.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use substrate::yaml::WITH_PLACE;
 
 /// A position in a scenario file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +35,8 @@ impl Place {
     }
 }
 
-impl From<serde_saphyr::Location> for Place {
-    fn from(location: serde_saphyr::Location) -> Self {
+impl From<substrate::yaml::Location> for Place {
+    fn from(location: substrate::yaml::Location) -> Self {
         let span = location.span();
         let number = |n: Option<_>| n.and_then(|n: u64| usize::try_from(n).ok()).unwrap_or(0);
         Self {
@@ -63,7 +67,24 @@ impl<T> Deref for Placed<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Placed<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = serde_saphyr::Spanned::<T>::deserialize(deserializer)?;
-        Ok(Self { value: spanned.value, place: spanned.referenced.into() })
+        deserializer.deserialize_newtype_struct(WITH_PLACE, WithPlace(PhantomData))
+    }
+}
+
+struct WithPlace<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for WithPlace<T> {
+    type Value = Placed<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value and its place")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let Some(value) = from.next_element()? else { return Err(A::Error::invalid_length(0, &self)) };
+        let mut number = || from.next_element::<u64>().map(Option::unwrap_or_default);
+        let size = |n: u64| usize::try_from(n).unwrap_or_default();
+        let (offset, length) = (size(number()?), size(number()?));
+        Ok(Placed { value, place: Place { offset, length, line: number()?, column: number()? } })
     }
 }

@@ -48,7 +48,7 @@ struct File {
 /// # Errors
 /// When the file is not as it must be, which a test excludes.
 pub fn allowed() -> Result<Vec<Allowed>, String> {
-    serde_saphyr::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
+    substrate::yaml::from_str::<File>(FILE).map(|file| file.allowed).map_err(|e| format!("differences.yaml: {e}"))
 }
 
 impl EndState {

@@ -195,7 +195,7 @@ steps:
   - expect: {object: pod/web, that: \"self.status.phase == 'Running'\"}
 ";
         assert_eq!(write(&document), text);
-        assert_eq!(serde_saphyr::from_str::<Value>(text).unwrap(), document);
+        assert_eq!(substrate::yaml::from_str::<Value>(text).unwrap(), document);
     }
 
     #[test]

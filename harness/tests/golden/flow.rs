@@ -133,7 +133,7 @@ impl Flow {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let flow: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let flow: Self = substrate::yaml::from_str(text).map_err(|error| error.to_string())?;
         flow.expected()?;
         Ok(flow)
     }

@@ -208,7 +208,7 @@ fn the_schema_has_the_words_that_the_reader_takes_and_no_others() {
     all_words(&schema, "", &mut all);
     let mut heard: BTreeMap<*const Value, BTreeSet<String>> = BTreeMap::new();
     for Example { text, .. } in examples::all() {
-        let document: Value = serde_saphyr::from_str(&text).unwrap();
+        let document: Value = substrate::yaml::from_str(&text).unwrap();
         let mut places = Vec::new();
         texts(&document, &mut Vec::new(), &mut places);
         for place in places {

@@ -148,7 +148,7 @@ fn every_example_is_read_and_fits_the_schema() {
     let (text, mut seen) = (schema.to_string(), 0);
     for example in all() {
         read(&example.text);
-        let value: Value = serde_saphyr::from_str(&example.text).unwrap();
+        let value: Value = substrate::yaml::from_str(&example.text).unwrap();
         assert_eq!(validator.wrong(&value), Vec::<String>::new(), "{}: {}", example.of, example.text);
         let shown = Value::String(example.shown.to_owned()).to_string();
         assert!(text.contains(shown.trim_matches('"')), "{} is not in the schema", example.shown);

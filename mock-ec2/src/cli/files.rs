@@ -52,10 +52,10 @@ pub(super) fn instances(path: &Path) -> Result<Vec<InstanceSpec>, Failure> {
 
 fn parse_instances(text: &str) -> Result<Vec<InstanceSpec>, String> {
     // By its first shape, so that an error speaks of the field and not of both shapes.
-    let list = serde_saphyr::from_str::<Vec<InstanceSpec>>(text);
-    match serde_saphyr::from_str::<SeedFile>(text) {
+    let list = substrate::yaml::from_str::<Vec<InstanceSpec>>(text);
+    match substrate::yaml::from_str::<SeedFile>(text) {
         Ok(SeedFile::List(list) | SeedFile::Map(SeedMap { instances: list })) => Ok(list),
-        Err(_) => match (list, serde_saphyr::from_str::<SeedMap>(text)) {
+        Err(_) => match (list, substrate::yaml::from_str::<SeedMap>(text)) {
             (Err(error), _) if text.trim_start().starts_with(['-', '[']) => Err(error.to_string()),
             (_, Err(error)) => Err(error.to_string()),
             (_, Ok(map)) => Ok(map.instances),

@@ -26,6 +26,11 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    // Whoever calls it need not compile the program.
+    main_of(args.into_iter().map(Into::into).collect())
+}
+
+fn main_of(args: Vec<OsString>) -> ExitCode {
     let flags: Flags = match host::parse(args) {
         Ok(flags) => flags,
         Err(code) => return code,

@@ -158,7 +158,7 @@ impl LatencyFile {
     /// # Errors
     /// The field that makes no sense, and why.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+        let file: Self = substrate::yaml::from_str(text).map_err(|e| e.to_string())?;
         for (position, rule) in file.rules.iter().enumerate() {
             rule.check().map_err(|reason| format!("rules[{position}].{reason}"))?;
         }

@@ -92,11 +92,22 @@ fn named(path: &Path, error: std::io::Error) -> std::io::Error {
 /// `main` starts its processes, tells [`Host::ready`], and returns an error when it cannot serve. Exit codes: an error of
 /// `main` is printed and gives its own; SIGINT gives 130, SIGTERM and the starter's end 0. What is done at the end may
 /// still fail, and then its code counts.
-pub fn run<F, E>(name: &str, options: &HostOptions, main: impl FnOnce(World, Host) -> F) -> ExitCode
+pub fn run<'a, F, E>(name: &str, options: &HostOptions, main: impl FnOnce(World, Host) -> F + 'a) -> ExitCode
 where
-    F: Future<Output = Result<(), E>>,
+    F: Future<Output = Result<(), E>> + 'a,
     E: Into<Failure>,
 {
+    // Boxed, so that the runtime is not compiled for each server.
+    let main: Main<'_> = Box::new(|world, host| {
+        let served = main(world, host);
+        Box::pin(async move { served.await.map_err(Into::into) })
+    });
+    run_boxed(name, options, main)
+}
+
+type Main<'a> = Box<dyn FnOnce(World, Host) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>> + 'a>;
+
+fn run_boxed(name: &str, options: &HostOptions, main: Main<'_>) -> ExitCode {
     let host = match Host::new(options.ready_file.clone()) {
         Ok(host) => host,
         Err(failure) => return failure.report(name),
@@ -105,27 +116,15 @@ where
         Ok(runtime) => runtime,
         Err(e) => return Failure::environment(format!("the runtime does not start: {e}")).report(name),
     };
-    let code = runtime.block_on(async {
-        match serve(name, options, &host, main).await {
-            Ok(code) => code,
-            Err(failure) => failure.report(name),
-        }
-    });
+    let served: Pin<Box<dyn Future<Output = Result<ExitCode, Failure>> + '_>> =
+        Box::pin(serve(name, options, &host, main));
+    let code = runtime.block_on(served).unwrap_or_else(|failure| failure.report(name));
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     host.withdraw();
     code
 }
 
-async fn serve<F, E>(
-    name: &str,
-    options: &HostOptions,
-    host: &Host,
-    main: impl FnOnce(World, Host) -> F,
-) -> Result<ExitCode, Failure>
-where
-    F: Future<Output = Result<(), E>>,
-    E: Into<Failure>,
-{
+async fn serve(name: &str, options: &HostOptions, host: &Host, main: Main<'_>) -> Result<ExitCode, Failure> {
     // Before anybody can be told that the server is ready: a signal that came earlier would kill without clean-up.
     let mut stop = Stop::install().map_err(|e| Failure::environment(format!("signals cannot be waited for: {e}")))?;
     // A starter says what it wants to see; who looks into a file wants to see all.
@@ -158,7 +157,7 @@ where
         main(world.clone(), host.clone()).await
     };
     let ended = tokio::select! { biased;
-        result = served => result.map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        result = served => result.map(|()| ExitCode::SUCCESS),
         code = stop.wait() => Ok(code),
     };
     let end = host.state().end.take();

@@ -133,10 +133,15 @@ impl Client {
             let status = answer.status();
             Ok((status, collect(answer.into_body(), LIMIT).await.map_err(silent)?))
         };
-        let (status, bytes) = self.runtime.block_on(async {
-            let answer = tokio::time::timeout(self.patience, sending).await;
-            answer.unwrap_or_else(|_| Err(lacking(format!("the admin API does not answer within {:?}", self.patience))))
-        })?;
+        let (status, bytes) = crate::block_on(
+            &self.runtime,
+            Box::pin(async {
+                let answer = tokio::time::timeout(self.patience, sending).await;
+                answer.unwrap_or_else(|_| {
+                    Err(lacking(format!("the admin API does not answer within {:?}", self.patience)))
+                })
+            }),
+        )?;
         if status.is_success() { Ok(bytes) } else { Err(refused(status, &bytes)) }
     }
 
@@ -150,21 +155,24 @@ impl Client {
         mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<(), Refusal> {
         let request = self.request(Method::GET, path, None)?;
-        self.runtime.block_on(async {
-            let answer = call(self.service.clone(), request).await.map_err(silent)?;
-            let status = answer.status();
-            let mut body = answer.into_body();
-            if !status.is_success() {
-                return Err(refused(status, &collect(body, LIMIT).await.map_err(silent)?));
-            }
-            // It breaks off when the Mooring ends, and whoever reads may have enough.
-            while let Some(Ok(frame)) = body.frame().await {
-                if frame.data_ref().is_some_and(|piece| take(piece).is_err()) {
-                    break;
+        crate::block_on(
+            &self.runtime,
+            Box::pin(async {
+                let answer = call(self.service.clone(), request).await.map_err(silent)?;
+                let status = answer.status();
+                let mut body = answer.into_body();
+                if !status.is_success() {
+                    return Err(refused(status, &collect(body, LIMIT).await.map_err(silent)?));
                 }
-            }
-            Ok(())
-        })
+                // It breaks off when the Mooring ends, and whoever reads may have enough.
+                while let Some(Ok(frame)) = body.frame().await {
+                    if frame.data_ref().is_some_and(|piece| take(piece).is_err()) {
+                        break;
+                    }
+                }
+                Ok(())
+            }),
+        )
     }
 
     fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Request<Body>, Refusal> {

@@ -252,7 +252,7 @@ fn read(path: &std::path::Path) -> Result<Vec<Value>, Refusal> {
     let name = path.display().to_string();
     let text = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = text.map_err(|e| usage(format!("--file {name}: {e}")))?;
-    let read: Value = serde_saphyr::from_str(&text).map_err(|e| usage(format!("--file {name}: {e}")))?;
+    let read: Value = substrate::yaml::from_str(&text).map_err(|e| usage(format!("--file {name}: {e}")))?;
     let list = match read {
         Value::Object(mut map) if map.contains_key("faults") => map.remove("faults").unwrap_or_default(),
         other => other,

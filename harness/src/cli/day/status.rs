@@ -26,13 +26,16 @@ pub(super) fn main(args: &Args) -> Result<Done, Refusal> {
     let faults = client.get("/faults")?;
     let (runtime, objects) = running.objects()?;
     let count = async |kind: Kind| phases(&objects, kind).await;
-    let counts = runtime.block_on(async {
-        Ok::<_, Refusal>(json!({
-            "nodes": count(Kind::node()).await?,
-            "claims": count(Kind::claim()).await?,
-            "pods": count(Kind::pod()).await?,
-        }))
-    })?;
+    let counts = crate::block_on(
+        &runtime,
+        Box::pin(async {
+            Ok::<_, Refusal>(json!({
+                "nodes": count(Kind::node()).await?,
+                "claims": count(Kind::claim()).await?,
+                "pods": count(Kind::pod()).await?,
+            }))
+        }),
+    )?;
     let record = running.place.record();
     let text = page(&running, &record.started, &status, &counts, &crashes, &faults);
     let mut data = json!({ "name": running.place.name(), "ready": running.ready, "started": record.started });

@@ -169,7 +169,7 @@ fn up(place: Place, clock: &Clock) -> Result<Running, Refusal> {
 fn all(asked: &Asked<'_>, conditions: &[Awaited], clock: &Clock) -> Result<(), Refusal> {
     for condition in conditions {
         loop {
-            let seen = match asked.runtime.block_on(condition.look(&asked.objects)) {
+            let seen = match crate::block_on(&asked.runtime, Box::pin(condition.look(&asked.objects))) {
                 Ok(Seen::Holds) => break,
                 Ok(Seen::Other(seen)) => seen,
                 Err(error) => match asked.running.filter(|running| !running.place.is_held()) {
@@ -197,7 +197,7 @@ fn is_absent(seen: &str) -> bool {
 fn too_late(asked: &Asked<'_>, awaited: &Awaited, seen: &str, clock: &Clock) -> Refusal {
     let mut message = format!("{}: {seen}", awaited.missed(Span(clock.within)));
     let Some(object) = awaited.object() else { return late(message) };
-    let events = asked.runtime.block_on(asked.objects.list(Kind::event())).unwrap_or_default();
+    let events = crate::block_on(&asked.runtime, Box::pin(asked.objects.list(Kind::event()))).unwrap_or_default();
     let about = |event: &&Tree| {
         let of = &event["involvedObject"];
         of["kind"] == object.kind.kind()

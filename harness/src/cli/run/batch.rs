@@ -219,10 +219,13 @@ fn one_after_another(args: &Args, batch: &Batch, told: &mut impl FnMut(usize, En
 fn with_signals<F: Future<Output = Result<bool, String>>>(work: impl FnOnce(Stop) -> F) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the runtime does not start: {e}"))?;
-    runtime.block_on(async {
-        let stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
-        work(stop).await
-    })
+    crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let stop = Stop::install().map_err(|e| format!("signals cannot be waited for: {e}"))?;
+            work(stop).await
+        }),
+    )
 }
 
 fn finish(format: Format, envelope: &Envelope, text: &str) -> ExitCode {

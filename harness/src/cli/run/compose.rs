@@ -30,28 +30,31 @@ pub(super) fn run(args: &Args, scenario: &Scenario, seed: u64, format: Format) -
     progress.note("I7 is not checked: what watches got is not in the containers' traces");
     let runtime = live::runtime().map_err(|e| Trouble::Environment(format!("the runtime does not start: {e}")))?;
     let trace = args.trace.as_deref();
-    let result = runtime.block_on(async {
-        let mut stop =
-            Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
-        let world = World::live(options(args, scenario, seed));
-        args.hear(&world);
-        open_trace(trace, &world)?;
-        let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
-        let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let limit = args.live_limit(scenario);
-        let nobody = Attendant::nobody().patient(limit);
-        let note = |step: &crate::scenario::model::Step| progress.note(&format!("  {step}"));
-        let begin = tokio::time::Instant::now();
-        let outcome = tokio::select! { biased;
-            outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
-            _ = stop.wait() => Err(Trouble::Interrupted),
-            // The story itself ends at the limit.
-            () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
-        };
-        cluster.release().await;
-        close_trace(trace, &world)?;
-        outcome
-    });
+    let result = crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let mut stop =
+                Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+            let world = World::live(options(args, scenario, seed));
+            args.hear(&world);
+            open_trace(trace, &world)?;
+            let cluster = Cluster::compose(&world, ClusterSpec::of_scenario(scenario), project).await;
+            let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
+            let limit = args.live_limit(scenario);
+            let nobody = Attendant::nobody().patient(limit);
+            let note = |step: &crate::scenario::model::Step| progress.note(&format!("  {step}"));
+            let begin = tokio::time::Instant::now();
+            let outcome = tokio::select! { biased;
+                outcome = runner::run_attended(scenario, &cluster, note, &nobody) => Ok(outcome),
+                _ = stop.wait() => Err(Trouble::Interrupted),
+                // The story itself ends at the limit.
+                () = nobody.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
+            };
+            cluster.release().await;
+            close_trace(trace, &world)?;
+            outcome
+        }),
+    );
     runtime.shutdown_timeout(Duration::from_millis(500));
     result.map(|mut outcome| {
         // A container does not tell which events its watches got: it would tell each one.

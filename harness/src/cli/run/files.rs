@@ -196,7 +196,7 @@ fn has_no_steps(text: &str) -> bool {
     struct Head {
         steps: Option<IgnoredAny>,
     }
-    match serde_saphyr::from_str::<Head>(text) {
+    match substrate::yaml::from_str::<Head>(text) {
         Ok(head) => head.steps.is_none(),
         // No YAML, or several documents: a line tells whether somebody meant a scenario.
         Err(_) => !text.lines().any(|line| line.starts_with("steps:")),

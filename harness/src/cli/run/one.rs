@@ -165,58 +165,61 @@ fn run_live(
     };
     let trace = args.trace.as_deref();
     let mut conclude = Some(conclude);
-    let result = runtime.block_on(async {
-        let mut stop =
-            Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
-        let world = World::live(options(args, scenario, seed));
-        args.hear(&world);
-        open_trace(trace, &world)?;
-        let spec = ClusterSpec::of_scenario(scenario);
-        let cluster = if args.processes {
-            Cluster::processes(&world, spec, &site).await
-        } else {
-            Cluster::live(&world, spec, &site, &live::Addresses::default())
-        };
-        let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
-        let limit = args.live_limit(scenario);
-        let attendant = pause::attendant(&site, &progress, format).map(|attendant| attendant.patient(limit));
-        let note = |step: &Step| {
-            progress.note(&format!("  {step}"));
-            if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
-                // Where progress is silent too: who wrote the step waits for it.
-                output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
-            }
-        };
-        let nobody = Attendant::nobody().patient(limit);
-        let attendant = attendant.as_ref().unwrap_or(&nobody);
-        let begin = tokio::time::Instant::now();
-        let story = runner::run_attended(scenario, &cluster, note, attendant);
-        let outcome = tokio::select! { biased;
-            outcome = story => Ok(outcome),
-            _ = stop.wait() => Err(Trouble::Interrupted),
-            // The story itself ends at the limit.
-            () = attendant.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
-        };
-        let mut kept = None;
-        if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
-            // What the story came to is said first: whoever looks around wants to know why.
-            let result = match &outcome {
-                Ok(outcome) => Ok(outcome),
-                Err(_) => Err(Trouble::Timeout(limit)),
+    let result = crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let mut stop =
+                Stop::install().map_err(|e| Trouble::Environment(format!("signals cannot be waited for: {e}")))?;
+            let world = World::live(options(args, scenario, seed));
+            args.hear(&world);
+            open_trace(trace, &world)?;
+            let spec = ClusterSpec::of_scenario(scenario);
+            let cluster = if args.processes {
+                Cluster::processes(&world, spec, &site).await
+            } else {
+                Cluster::live(&world, spec, &site, &live::Addresses::default())
             };
-            match keep::stand(&cluster, &site) {
-                Ok(stands) => {
-                    kept = conclude.take().map(|conclude| conclude(result, Some(stands)));
-                    let _ = stop.wait().await;
-                    progress.note("taking everything down");
+            let cluster = cluster.map_err(|e| Trouble::Environment(e.to_string()))?;
+            let limit = args.live_limit(scenario);
+            let attendant = pause::attendant(&site, &progress, format).map(|attendant| attendant.patient(limit));
+            let note = |step: &Step| {
+                progress.note(&format!("  {step}"));
+                if let (Action::Pause(text), Err(why)) = (&step.action, &attendant) {
+                    // Where progress is silent too: who wrote the step waits for it.
+                    output::complain(&format!("note: the pause \"{text}\" is passed over: {why}\n"));
                 }
-                Err(why) => output::complain(&format!("error: {why}\n")),
+            };
+            let nobody = Attendant::nobody().patient(limit);
+            let attendant = attendant.as_ref().unwrap_or(&nobody);
+            let begin = tokio::time::Instant::now();
+            let story = runner::run_attended(scenario, &cluster, note, attendant);
+            let outcome = tokio::select! { biased;
+                outcome = story => Ok(outcome),
+                _ = stop.wait() => Err(Trouble::Interrupted),
+                // The story itself ends at the limit.
+                () = attendant.outlast(begin, limit.saturating_add(GRACE)) => Err(Trouble::Timeout(limit)),
+            };
+            let mut kept = None;
+            if args.keep && !matches!(outcome, Err(Trouble::Interrupted)) {
+                // What the story came to is said first: whoever looks around wants to know why.
+                let result = match &outcome {
+                    Ok(outcome) => Ok(outcome),
+                    Err(_) => Err(Trouble::Timeout(limit)),
+                };
+                match keep::stand(&cluster, &site) {
+                    Ok(stands) => {
+                        kept = conclude.take().map(|conclude| conclude(result, Some(stands)));
+                        let _ = stop.wait().await;
+                        progress.note("taking everything down");
+                    }
+                    Err(why) => output::complain(&format!("error: {why}\n")),
+                }
             }
-        }
-        cluster.stop().await;
-        close_trace(trace, &world)?;
-        outcome.map(|outcome| (outcome, kept))
-    });
+            cluster.stop().await;
+            close_trace(trace, &world)?;
+            outcome.map(|outcome| (outcome, kept))
+        }),
+    );
     runtime.shutdown_timeout(Duration::from_millis(500));
     match (result, conclude) {
         (Ok((_, Some(code))), _) => code,

@@ -106,7 +106,7 @@ fn read(path: &Path) -> Result<Option<Map<String, Value>>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    match serde_saphyr::from_str::<Value>(&text) {
+    match substrate::yaml::from_str::<Value>(&text) {
         Ok(Value::Object(config)) => Ok(Some(config)),
         Ok(_) => Err(format!("{} is no kubeconfig, and stays as it is", path.display())),
         Err(e) => {
@@ -233,16 +233,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         fs::write(&path, FOREIGN).unwrap();
-        let before: Value = serde_saphyr::from_str(FOREIGN).unwrap();
+        let before: Value = substrate::yaml::from_str(FOREIGN).unwrap();
         merge(&path, &own("mooring-a", "https://127.0.0.1:1")).unwrap();
         merge(&path, &own("mooring-a", "https://127.0.0.1:2")).unwrap();
-        let merged: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let merged: Value = substrate::yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(merged["current-context"], "mooring-a");
         assert_eq!(merged["clusters"][1]["cluster"]["server"], "https://127.0.0.1:2");
         assert_eq!(merged["users"][1]["user"]["token"], "0123");
         assert_eq!(merged["users"][0], before["users"][0]);
         assert!(remove(&path, "mooring-a").unwrap());
-        let mut after: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let mut after: Value = substrate::yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(after["current-context"], "", "no other cluster is chosen for the user");
         after["current-context"] = "prod".into();
         assert_eq!(after, before);
@@ -291,7 +291,7 @@ mod tests {
         ] {
             let mut out = String::new();
             entries(&mut out, &Map::from_iter([("k".to_owned(), text.into())]), 0);
-            let back: Value = serde_saphyr::from_str(&out).unwrap();
+            let back: Value = substrate::yaml::from_str(&out).unwrap();
             assert_eq!(back["k"], text, "{out}");
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::LocalBoxFuture;
 use http::Request;
 use serde_json::{Value, json};
 use substrate::body::{call, collect, empty, full};
@@ -241,7 +242,16 @@ impl Cluster {
     /// # Errors
     /// When a node of `spec` is none of the project's, pods or claims are there already, which the end of a run would
     /// delete, or a server does not answer.
-    pub async fn compose(world: &World, spec: ClusterSpec, project: Project) -> Result<Self, ClusterError> {
+    pub fn compose(
+        world: &World,
+        spec: ClusterSpec,
+        project: Project,
+    ) -> LocalBoxFuture<'_, Result<Self, ClusterError>> {
+        // Boxed, so that it is compiled once and not in each caller.
+        Box::pin(Self::of_compose(world, spec, project))
+    }
+
+    async fn of_compose(world: &World, spec: ClusterSpec, project: Project) -> Result<Self, ClusterError> {
         names::OPERATIONS.iter().for_each(|operations| world.faults().declare(operations));
         world.faults().name(names::of(&spec));
         world.faults().watch();

@@ -60,13 +60,16 @@ fn look(args: &Args) -> Result<Value, String> {
     let (root, volumes) = (Path::new(says("root")?), Path::new(says("volumeDir")?));
     let disk = disk::open(Some(backend), says("run")?, says("node")?, root, volumes).map_err(|e| e.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-    let seen = runtime.block_on(async {
-        Ok(match &args.at {
-            At::Devices => json!(disk.devices().await?),
-            At::Mounts => json!(disk.mounts().await?),
-            At::Directory { path } => json!(disk.list_dir(path).await?),
-        })
-    });
+    let seen = crate::block_on(
+        &runtime,
+        Box::pin(async {
+            Ok(match &args.at {
+                At::Devices => json!(disk.devices().await?),
+                At::Mounts => json!(disk.mounts().await?),
+                At::Directory { path } => json!(disk.list_dir(path).await?),
+            })
+        }),
+    );
     seen.map_err(|e: disk::DiskError| e.to_string())
 }
 

@@ -114,16 +114,19 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(e) => return failed(format!("the runtime does not start: {e}")),
     };
-    runtime.block_on(async {
-        let mut stop = match Stop::install() {
-            Ok(stop) => stop,
-            Err(e) => return failed(format!("signals cannot be waited for: {e}")),
-        };
-        tokio::select! { biased;
-            code = stop.wait() => code,
-            why = run(&args) => failed(why),
-        }
-    })
+    crate::block_on(
+        &runtime,
+        Box::pin(async {
+            let mut stop = match Stop::install() {
+                Ok(stop) => stop,
+                Err(e) => return failed(format!("signals cannot be waited for: {e}")),
+            };
+            tokio::select! { biased;
+                code = stop.wait() => code,
+                why = run(&args) => failed(why),
+            }
+        }),
+    )
 }
 
 /// Runs all parts until one does not start; says why.

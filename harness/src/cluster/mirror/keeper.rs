@@ -5,8 +5,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers::kube::{ApiError, Client, DeleteParams, EventRecorder, Kind, ListParams, ObjectReference};
-use controllers::mirror_pod::is_stand_in;
+use controllers::kube::{ApiError, Client, EventRecorder, Kind, ObjectReference};
+use controllers::mirror_pod::{StandIns, is_stand_in};
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use substrate::Ctx;
 
@@ -23,7 +23,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) async fn run(ctx: &Ctx, client: Client, inner: &Arc<Inner>) {
     let recorder = EventRecorder::new(&client, "mooring");
     let mut changed = inner.changed.subscribe();
-    let mut keeper = Keeper { client, inner: inner.clone(), written: BTreeMap::new() };
+    let pods = StandIns::new(&client, NAMESPACE);
+    let mut keeper = Keeper { client, pods, inner: inner.clone(), written: BTreeMap::new() };
     loop {
         let created: Vec<Created> = lock(&inner.news).created.drain(..).collect();
         for one in &created {
@@ -48,6 +49,7 @@ pub(super) async fn run(ctx: &Ctx, client: Client, inner: &Arc<Inner>) {
 
 struct Keeper {
     client: Client,
+    pods: StandIns,
     inner: Arc<Inner>,
     /// Uid and status of each pod as they were last written, by name.
     written: BTreeMap<String, (String, PodStatus)>,
@@ -57,9 +59,9 @@ impl Keeper {
     /// Brings all pods to what they are to be.
     async fn pass(&mut self) -> Result<(), ApiError> {
         let recovered = std::mem::take(&mut lock(&self.inner.news).recovered);
-        let nodes = self.client.all::<Node>().list(&ListParams::default()).await?.items;
+        let nodes = self.pods.nodes().await?;
         let hosts: BTreeMap<&str, Option<&str>> = nodes.iter().map(|node| (node.name(), address(node))).collect();
-        let found = self.client.namespaced::<Pod>(NAMESPACE).list(&ListParams::default()).await?.items;
+        let found = self.pods.pods().await?;
         let mut live: BTreeMap<&str, &Pod> = found.iter().filter(|p| is_stand_in(p)).map(|p| (p.name(), p)).collect();
         let inner = self.inner.clone();
         for pod in &inner.pods {
@@ -83,21 +85,20 @@ impl Keeper {
     async fn remove(&mut self, pod: Option<&Pod>) -> Result<(), ApiError> {
         let Some(pod) = pod else { return Ok(()) };
         self.written.remove(pod.name());
-        match self.client.namespaced::<Pod>(NAMESPACE).delete(pod.name(), &DeleteParams::force()).await {
+        match self.pods.remove(pod.name()).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }
     }
 
     async fn keep(&mut self, pod: &MirrorPod, there: Option<&Pod>, host: Option<&str>) -> Result<(), ApiError> {
-        let api = self.client.namespaced::<Pod>(NAMESPACE);
         let unreadable = |e: serde_json::Error| ApiError::Decode(e.to_string());
         let mut object = match there {
             Some(there) if !there.is_deleting() => there.clone(),
             there => {
                 // As kubelet makes its mirror pods again.
                 self.remove(there).await?;
-                Pod::clone(&*api.create(&pod.object().map_err(unreadable)?).await?)
+                Pod::clone(&*self.pods.create(&pod.object().map_err(unreadable)?).await?)
             }
         };
         let status = {
@@ -113,7 +114,7 @@ impl Keeper {
             object.status = Some(now.1.clone());
             // Whoever else wrote it, this is how it is.
             object.metadata.resource_version = None;
-            api.replace_status(&object).await?;
+            self.pods.replace_status(&object).await?;
             self.written.insert(pod.name.clone(), now);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use controllers::mirror_pod::{MIRROR, MOORING, SOURCE};
+use controllers::mirror_pod::{MIRROR, MOORING, SOURCE, pod_of, status_of};
 use csi_mock::events::CsiRegistration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
@@ -123,7 +123,7 @@ impl MirrorPod {
         let labels: BTreeMap<_, _> = self.labels.iter().copied().collect();
         let containers: Vec<Value> =
             self.containers.iter().map(|c| json!({ "name": c.name, "image": image(c) })).collect();
-        serde_json::from_value(json!({
+        pod_of(&json!({
             "metadata": {
                 "name": self.name,
                 "namespace": NAMESPACE,
@@ -185,7 +185,7 @@ impl MirrorPod {
                 status[all] = ips.clone();
             }
         }
-        serde_json::from_value(status)
+        status_of(status)
     }
 
     fn container(&self, container: &Container, life: &Life) -> Value {

@@ -123,7 +123,7 @@ impl Steps<'_> {
             return Err(Mistake::new(Place::default(), message, "here").of(&origin));
         };
         self.room.set(left);
-        let items = serde_saphyr::from_str_with_options(&origin.text, options())
+        let items = substrate::yaml::from_str_with_options(&origin.text, options())
             .map_err(|error| Mistake::of_yaml(&origin.text, &error).of(&origin))?;
         Ok(Body { items, origin, variables })
     }

@@ -140,7 +140,7 @@ fn moment(text: &str) -> Result<Moment, String> {
 }
 
 fn fault(text: &str) -> Result<Fault, String> {
-    let read: Result<Fault, _> = serde_saphyr::from_str(text);
+    let read: Result<Fault, _> = substrate::yaml::from_str(text);
     let fault = read.map_err(|e| format!("add: {}", e.to_string().lines().next().unwrap_or_default()))?;
     match fault.when.until {
         Some(_) => Err("add: `when.until` is not looked after here: drop the fault by its name instead".to_owned()),

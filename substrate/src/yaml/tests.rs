@@ -1,0 +1,167 @@
+//! What is read from the tree is what the parser itself reads, errors and their places included.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Options, from_str_with_options, options};
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Sample {
+    name: String,
+    count: Option<u32>,
+    #[serde(default)]
+    share: f64,
+    #[serde(default)]
+    on: bool,
+    #[serde(default)]
+    list: Vec<Item>,
+    #[serde(default)]
+    kind: Option<Kind>,
+    #[serde(default)]
+    pair: Option<(i8, String)>,
+    #[serde(default)]
+    any: Option<Value>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    key: String,
+    #[serde(default)]
+    more: BTreeMap<String, u16>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Plain,
+    Number(u8),
+    Fields { a: u8 },
+}
+
+/// Texts that fit and texts that do not, each in its own way.
+const TEXTS: &[&str] = &[
+    "name: a",
+    "name: 1.30\ncount: 0x1F\nshare: 5\non: true",
+    "name: \"1\"\ncount: \"5\"\nshare: \"2.5\"\non: \"true\"",
+    "name: true\ncount: ~\nlist:\nkind: plain",
+    "name: 2024-01-01\ncount: 1_000\nshare: 1e3\nkind: {number: 7}",
+    "name: a\nkind: {fields: {a: 3}}\npair: [-3, x]",
+    "name: a\npair: [-3, x, y]",
+    "name: a\npair: [-3]",
+    "name: a\npair: [-300, x]",
+    "name: a\nlist:\n- {key: k, more: {x: 1}}\n- key: l\n  more: {y: 70000}",
+    "name: a\nlist: [{key: k, colour: red}]",
+    "name: a\nlist:\n- key: k\n- more: {}",
+    "name: a\nlist: {key: k}",
+    "name: a\nlist: some text",
+    "name: a\ncolour: red",
+    "count: 1",
+    "name: [a]",
+    "name: ~",
+    "name:",
+    "name: a\ncount: -1",
+    "name: a\ncount: many",
+    "name: a\ncount: 012",
+    "name: a\ncount: 5.0",
+    "name: a\ncount: [1]",
+    "name: a\nshare: half",
+    "name: a\nshare: 0x10",
+    "name: a\non: yes",
+    "name: a\non: 1",
+    "name: a\non: {}",
+    "name: a\nkind: strange",
+    "name: a\nkind: {strange: 1}",
+    "name: a\nkind: {plain: 1}",
+    "name: a\nkind: {plain: ~}",
+    "name: a\nkind: {number: 7, plain: ~}",
+    "name: a\nkind: {number: 700}",
+    "name: a\nkind: [plain]",
+    "name: &n a\nany: *n",
+    "name: a\nlist: [&i {key: k}, *i]",
+    "name: a\nlist: [&i {key: k, more: {x: 1}}, {<<: *i, key: l}]",
+    "name: a\nany: &x many\ncount: *x",
+    "name: a\nany: &x {key: [k]}\nlist:\n- *x",
+    "name: a\nany: [1, -2, 3.5, true, ~, text, \"7\", {deep: {er: [x]}}, 0x10, 1_000]",
+    "name: |\n  several\n  lines\ncount: 3",
+    "name: 'it''s'\nany: \"tab\\t\"",
+    "- a\n- b",
+    "just text",
+    "",
+    "name: a\n---\nname: b",
+    "name: !!str 5\ncount: !!int \"5\"",
+    "1: a",
+    "{name: a, [x]: y}",
+];
+
+/// Texts that are no YAML.
+const BROKEN: &[&str] =
+    &["name: a\nname: b", "name: [a\n", "name: a\n  count: 3", "\"name\": \"a\", }", "name: a\nany: *unknown"];
+
+/// A value, or the text of the error and its place.
+fn outcome<T: Debug>(read: Result<T, serde_saphyr::Error>) -> String {
+    match read {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("{:?} at {:?}", error.to_string(), error.location().map(|at| (at.line(), at.column()))),
+    }
+}
+
+fn same<T: DeserializeOwned + Debug>(options: &dyn Fn() -> Options) {
+    let mut differing = String::new();
+    for text in TEXTS {
+        let theirs = outcome(serde_saphyr::from_str_with_options::<T>(text, options()));
+        let ours = outcome(from_str_with_options::<T>(text, options()));
+        if ours != theirs {
+            differing += &format!("{text}\n  ours:   {ours}\n  theirs: {theirs}\n\n");
+        }
+    }
+    assert!(differing.is_empty(), "{differing}");
+}
+
+#[test]
+fn a_type_is_read_as_the_parser_reads_it_with_its_errors_and_their_places() {
+    same::<Sample>(&Options::default);
+    same::<Sample>(&|| options! { strict_booleans: true });
+}
+
+#[test]
+fn a_tree_is_read_as_the_parser_reads_it() {
+    same::<Value>(&Options::default);
+    same::<Vec<Value>>(&Options::default);
+    same::<BTreeMap<String, Value>>(&|| options! { strict_booleans: true });
+    same::<crate::json::Value>(&Options::default);
+}
+
+#[test]
+fn the_last_one_of_a_key_counts_where_that_is_asked_for() {
+    let options = || options! { duplicate_keys: super::DuplicateKeyPolicy::LastWins };
+    let read: Value = from_str_with_options("a: 1\na: 2", options()).expect("YAML");
+    assert_eq!(read["a"], 2);
+    same::<Value>(&options);
+}
+
+#[test]
+fn what_is_no_yaml_is_told_before_what_does_not_fit() {
+    for text in BROKEN {
+        let theirs = outcome(serde_saphyr::from_str_with_options::<Value>(text, Options::default()));
+        assert!(theirs.starts_with('"'), "{text} is read: {theirs}");
+        assert_eq!(outcome(from_str_with_options::<Sample>(text, Options::default())), theirs, "{text}");
+        assert_eq!(outcome(from_str_with_options::<Vec<u8>>(text, Options::default())), theirs, "{text}");
+    }
+}
+
+#[test]
+fn what_is_too_deep_is_refused_within_the_stack_of_a_task() {
+    let read = |depth: usize| {
+        let text = "[".repeat(depth) + &"]".repeat(depth);
+        from_str_with_options::<Value>(&text, Options::default()).is_ok()
+    };
+    let small = std::thread::Builder::new().stack_size(2 << 20);
+    let reads = small.spawn(move || [64, 65, 100_000].map(read)).expect("a thread");
+    assert_eq!(reads.join().expect("the stack is large enough"), [true, false, false]);
+}
