@@ -40,6 +40,11 @@ pub const MUTANTS: &[Mutant] = &[
         recreates: "kubernetes-csi/csi-driver-nfs#762",
     },
     Mutant {
+        name: "device-by-name",
+        about: "NodeStageVolume looks for a volume under the device name that it had on the node before",
+        recreates: "kubernetes#34437",
+    },
+    Mutant {
         name: "formats-after-error",
         about: "NodeStageVolume takes a device that it could not look at for empty, and makes a new filesystem",
         recreates: "kubernetes#95183",

@@ -41,7 +41,7 @@ pub async fn run(ctx: Ctx, client: Client, timers: Timers) {
         recorder: EventRecorder::new(&client, "persistentvolume-controller"),
         claims: WorkQueue::new(&ctx, queue_base, queue_base),
         volumes: WorkQueue::new(&ctx, queue_base, queue_base),
-        world: Mutex::default(),
+        world: Mutex::new(World { ignores_uids: mutant!(ctx, "binding-without-uid"), ..World::default() }),
         turns: Turns::default(),
         client,
         ctx: ctx.clone(),

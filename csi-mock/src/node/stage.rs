@@ -119,8 +119,9 @@ impl NodeService {
         capability: &Capability,
         readonly: bool,
     ) -> Result<(), Status> {
+        let device = if mutant!(self.calls.ctx(), "device-by-name") { self.named_as_before(volume).await? } else { None };
         let stage = Stage {
-            volume: volume.to_owned(),
+            volume: device.unwrap_or_else(|| volume.to_owned()),
             path: PathBuf::from(path),
             fs_type: capability.fs_type.clone(),
             mount_flags: capability.mount_flags.clone(),
@@ -172,6 +173,15 @@ impl NodeService {
         self.table().unstaged(volume);
         self.calls.note_staged(volume, &self.config.node_id, false);
         Ok(NodeUnstageVolumeResponse {})
+    }
+
+    /// What a planted defect does: the volume whose device has the name that this one had here before.
+    async fn named_as_before(&self, volume: &str) -> Result<Option<String>, Status> {
+        let Some(found) = self.find(volume).await? else { return Ok(None) };
+        let name = self.table().first_name(volume, &found.name);
+        let devices = self.disk().devices().await.map_err(|e| status(&e))?;
+        let there = devices.into_iter().find(|device| device.name == name);
+        there.map(|device| Some(device.volume)).ok_or_else(|| status(&DiskError::NotPlugged(volume.to_owned())))
     }
 
     /// What a planted defect does: a device that could not be looked at counts as empty.
