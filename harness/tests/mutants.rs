@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
 
 /// Defects that no invariant of a whole run is about, and why; the tests of their crates show what each does.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("snapshot-not-point-in-time", "no control loop makes a snapshot"),
+    ("snapshot-not-point-in-time", "it takes a volume that is made from a snapshot"),
     ("stale-write-accepted", "loops patch what they own; who overwrites whom breaks no invariant while they do"),
     (
         "detach-is-not-waited-for",
@@ -100,6 +100,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("limit-race", "a pod that waits for a place on its node is a step's business"),
     ("informer-keeps-deleted", "it takes a watch that ends with 410 Gone"),
     ("lease-never-expires", "it takes leader election"),
+    ("lease-lost-in-a-call", "it takes leader election"),
+    ("binding-without-uid", "a claim of the same name must come while the binder does not look"),
+    ("device-by-name", "it takes a second volume on the node"),
+    ("panics-on-failed-detach", "the cloud's detach must fail; harness/tests/search.rs sees what becomes of the run"),
+    ("retries-without-wait", "the same"),
+    ("failed-calls-pile-up", "the same"),
     ("populated-too-early", "what is taken down under a container is mounted again, and synced bytes stay"),
     ("unmount-before-stop", "the container fails to write for a moment and is stopped, and synced bytes stay"),
 ];

@@ -454,6 +454,14 @@ fn drawn_runs_are_the_same_in_two_processes() {
     assert_eq!(code, Some(i32::from(said["status"] == "failed")), "{said}");
     assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
     assert_eq!(said["data"]["runs"], 4, "{said}");
+    // By another program, which is the same one here; and by one that says nothing.
+    let by = |program: &str| mooring(&["explore", "--runs", "2", "--twice", "--by", program]);
+    let (_, said, _) = by(env!("CARGO_BIN_EXE_mooring"));
+    assert_eq!(said["data"]["outcomes"]["diverged"], Value::Null, "{said}");
+    let (code, said, _) = by("/bin/true");
+    assert_eq!((code, &said["data"]["outcomes"]["diverged"]), (Some(1), &2.into()), "{said}");
+    let (code, said, _) = by("/nothing/is/here");
+    assert_eq!((code, &said["error"]["code"]), (Some(3), &"environment".into()), "{said}");
 }
 
 /// What a fault does that breaks nothing by itself, a planted defect makes a finding: the sweep finds each at one of the
@@ -480,6 +488,43 @@ mod planted {
         let Some((run, task, wrong)) = shown else { panic!("{mutant} shows at none of {} points", points.len()) };
         let right = judge(&Task { mutants: Vec::new(), ..task }, LIMIT);
         assert_ne!(right.signature, wrong.signature, "{mutant} is not to blame: {}", sweep.about(run));
+    }
+
+    /// What the branches of the small story come to in which the first request for a detach is lost, and the first one at
+    /// all, with `mutant`: what breaks, and the class and message of each.
+    fn branches_with(mutant: &str) -> Vec<(String, Class, String)> {
+        let document = Document::of_text("t", MOVE).unwrap();
+        let (only, mutants) = (vec![PointKind::LoseRequest], vec![mutant.to_owned()]);
+        let sweep = Sweep::prepare(&document, Plan { seed: 1, mutants, only, ..Plan::default() }, LIMIT).unwrap();
+        let all = 0..sweep.len();
+        let detach = all.clone().find(|run| sweep.about(*run).contains("DetachVolume")).unwrap();
+        let branches = [0, detach, sweep.len() - 1].map(|run| (run, sweep.branch(run).unwrap())).to_vec();
+        let mut told = branches_of(&sweep.trunk(), branches, "20000");
+        told.sort_by_key(|(run, _)| *run);
+        told.into_iter().map(|(run, verdict)| (sweep.about(run), verdict.class, verdict.message)).collect()
+    }
+
+    /// The other branches go on, before it and after it.
+    fn is_told_beside_others(mutant: &str, class: Class, says: &str) {
+        let told = branches_with(mutant);
+        let classes: Vec<Class> = told.iter().map(|(_, class, _)| *class).collect();
+        assert_eq!(classes, [Class::Survived, class, Class::Survived], "{told:?}");
+        assert!(told[1].2.contains(says), "{told:?}");
+    }
+
+    #[test]
+    fn a_branch_whose_component_panics_is_a_finding() {
+        is_told_beside_others("panics-on-failed-detach", Class::Violated, "panicked");
+    }
+
+    #[test]
+    fn a_branch_that_hangs_is_a_finding() {
+        is_told_beside_others("retries-without-wait", Class::Hung, "did not end within 20s");
+    }
+
+    #[test]
+    fn a_branch_that_takes_all_memory_is_a_finding() {
+        is_told_beside_others("failed-calls-pile-up", Class::Broke, "ended without a result: signal: 6");
     }
 
     #[test]

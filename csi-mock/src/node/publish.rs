@@ -145,6 +145,8 @@ impl NodeService {
         if self.disk().unpublish(volume, path).await.map_err(|e| status(&e))? || unmounted {
             let (volume, path) = (volume.into(), target.into());
             self.calls.ctx().emit(DiskUnpublished { volume, node: self.node(), path });
+        } else {
+            self.look_for(volume, target).await;
         }
         if mutant!(self.calls.ctx(), "unpublish-leaves-directory") {
             self.leave_behind(target).await?;
